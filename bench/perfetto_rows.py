@@ -11,7 +11,7 @@ from perfetto_trace import Trace  # noqa: E402
 
 def main():
     for path in sys.argv[1:]:
-        trace = Trace(Path(path).read_bytes(), live=True)
+        trace = Trace(Path(path).read_bytes())
         kernels, launches = trace.kernels(), trace.launches()
         print(f"{path}: {trace.packets} packets, {len(trace.stages)} stages on {len({s.queue for s in trace.stages})} queues; "
               f"{len(kernels)} kernels, {sum(k.duration for k in kernels) / 1e6:.3f} ms, {sum(k.event_id in launches for k in kernels)} with a launch; "

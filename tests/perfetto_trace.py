@@ -136,10 +136,10 @@ INTERNED = {
 
 
 class Trace:
-    """live: readers bring events in order by their times, as files have them from the start."""
+    """Readers bring events in order by their times, and so does this."""
 
-    def __init__(self, data, live=False):
-        self._later = [] if live else None
+    def __init__(self, data):
+        self._later = []
         self.stages, self.slices, self.instants, self.samples = [], [], [], []
         self.warnings = []  # (time, tag, message)
         self.memory, self.frequencies = defaultdict(list), defaultdict(list)  # by GPU: (time, bytes or kHz)
@@ -157,7 +157,7 @@ class Trace:
         self.packets = len(trace.packet)
         for packet in trace.packet:
             self._packet(packet)
-        for packet, sequence in sorted(self._later or (), key=lambda later: later[0].timestamp):
+        for packet, sequence in sorted(self._later, key=lambda later: later[0].timestamp):
             self._track_event(packet, sequence)
         assert not any(self._open.values()), "slices without an end"
         ids = [stage.event_id for stage in self.stages]
@@ -193,7 +193,7 @@ class Trace:
                 assert packet.sequence_flags & NEEDS_STATE, "a default is used"
         kind = packet.WhichOneof("data")
         handler = getattr(self, f"_{kind}", None) if kind else None
-        if kind == "track_event" and self._later is not None:
+        if kind == "track_event":
             self._later.append((packet, replace(sequence)))
         elif handler:
             handler(packet, sequence)

@@ -31,16 +31,3 @@ struct cpu_moment cpu_moment_of(const struct trace *t, enum table_id table, uint
 		.state = off->state[row] < OFF_CPU_STATES ? off->state[row] : off_cpu_state_unknown,
 	};
 }
-
-const char *off_cpu_note(unsigned state)
-{
-	static const char *const notes[OFF_CPU_STATES] = {
-		[off_cpu_state_unknown] = "[not running]",
-		[off_cpu_state_sleeping] = "[sleeping]",
-		[off_cpu_state_uninterruptible] = "[uninterruptible]",
-		[off_cpu_state_runnable] = "[waiting for a processor]",
-		[off_cpu_state_stopped] = "[stopped]",
-	};
-
-	return notes[state];
-}

@@ -2,9 +2,8 @@
 #ifndef PITOT_ANALYSIS_CPU_MOMENTS_H
 #define PITOT_ANALYSIS_CPU_MOMENTS_H
 
+#include "schema/event_words.h"
 #include "trace/trace.h"
-
-#define OFF_CPU_STATES 5
 
 struct cpu_moment {
 	uint64_t start_ns, end_ns; /* end_ns 0: a sample */
@@ -18,7 +17,5 @@ struct cpu_moment {
 /* Reads a row of cpu_sample or off_cpu, which is loaded. */
 struct cpu_moment cpu_moment_of(const struct trace *t, enum table_id table, uint32_t process,
 				uint64_t row);
-/* "[sleeping]": a frame in place of the code that the thread did not run. */
-const char *off_cpu_note(unsigned state);
 
 #endif

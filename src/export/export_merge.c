@@ -247,6 +247,16 @@ int export_merge_end(const struct export_merge *m, int r, struct error *e)
 	return error_set(e, -ENODATA, "nothing to export");
 }
 
+static uint32_t gpu_of(const struct export_view *v, const struct event_cursor *c)
+{
+	uint64_t device = 0, key = (uint64_t)c->process << 32;
+
+	if (c->work)
+		return (uint32_t)work_gpu(v, c->work, c->process, c->row);
+	map_get(&v->context_devices, key | cuda_event_columns(v->trace)->context[c->row], &device);
+	return (uint32_t)gpus_find(&v->gpus, c->process, (uint32_t)device);
+}
+
 int export_merge_next(struct export_merge *m, struct export_event *event)
 {
 	struct event_cursor *c;
@@ -255,8 +265,14 @@ int export_merge_next(struct export_merge *m, struct export_event *event)
 	if (r < 0 || !m->heap_count)
 		return r;
 	c = &m->cursors[m->heap[0]];
-	*event = (struct export_event){ (enum event_kind)c->kind, c->process, c->row, c->time_ns,
-					c->end_ns[c->row],        true };
+	*event = (struct export_event){ .kind = (enum event_kind)c->kind,
+					.process = c->process,
+					.row = c->row,
+					.start_ns = c->time_ns,
+					.end_ns = c->end_ns[c->row],
+					.finished = true };
+	if (c->kind >= EVENT_WORK && c->kind <= EVENT_CUDA_EVENT)
+		event->gpu = gpu_of(m->view, c);
 	if (unlikely(event->end_ns == NVTX_OPEN)) {
 		event->finished = false;
 		event->end_ns = MAX(m->view->processes[c->process].end_ns, c->time_ns);

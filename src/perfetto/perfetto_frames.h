@@ -6,6 +6,7 @@
 #define PITOT_PERFETTO_PERFETTO_FRAMES_H
 
 #include "base/map.h"
+#include "base/vec.h"
 #include "perfetto/perfetto_packets.h"
 
 /* Values of Frame.kind; 0: unspecified. */
@@ -20,6 +21,11 @@ struct perfetto_defined {
 void perfetto_defined_clear(struct perfetto_defined *d);
 void perfetto_defined_release(struct perfetto_defined *d);
 
+/* Frames of a stack, outermost first, as numbers that only their source understands. */
+struct perfetto_frames {
+	VEC(uint64_t) items;
+};
+
 /* A mapped part of a file; start 0 and end 0: unknown. */
 struct perfetto_mapping {
 	const char *path, *build_id; /* build id in hexadecimal, or "" */
@@ -28,6 +34,15 @@ struct perfetto_mapping {
 
 /* Readers drop a whole stack if one of its frames has no mapping. */
 void perfetto_intern_mapping(struct strbuf *s, uint64_t iid, const struct perfetto_mapping *m);
+
+/* A frame before it is interned; texts are valid until the next one is described. */
+struct perfetto_frame_text {
+	const char *function, *source; /* "": unknown */
+	struct perfetto_mapping mapping;
+	uint64_t address;
+	uint32_t line;
+	int kind;
+};
 
 struct perfetto_frame {
 	uint64_t name, mapping, source; /* iids; name, source 0: none */

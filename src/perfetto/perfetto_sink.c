@@ -5,6 +5,7 @@
  */
 #include "perfetto/perfetto_sink.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -16,7 +17,7 @@
 #define BIT(table) (UINT64_C(1) << TABLE_##table)
 #define DEFINITIONS                                                                                \
 	(BIT(process) | BIT(thread) | BIT(device) | BIT(kernel_config) | BIT(api_function) |       \
-	 BIT(nvtx_domain) | BIT(counter) | BIT(metric))
+	 BIT(nvtx_domain) | BIT(counter) | BIT(metric) | BIT(context))
 #define DEFINITIONS_OF_STACKS (BIT(stack) | BIT(stack_node))
 
 static struct perfetto_live *live_of(struct sink *s)
@@ -37,12 +38,17 @@ const struct row_process *live_process(const struct perfetto_live *p)
 	return row ? row : &unknown;
 }
 
+const char *live_process_name(const struct perfetto_live *p)
+{
+	return p->export ? p->options.name : base_name(live_text(p, live_process(p)->executable));
+}
+
 static struct perfetto_track_descriptor process_track(const struct perfetto_live *p)
 {
 	const struct row_process *process = live_process(p);
 	struct perfetto_track_descriptor d = {
 		.uuid = live_uuid(p, LIVE_UUID_PROCESS, 0),
-		.name = base_name(live_text(p, process->executable)),
+		.name = p->export ? p->options.title : live_process_name(p),
 		.pid = process->pid,
 		.tid = -1,
 		.command = live_text(p, process->command),
@@ -56,20 +62,21 @@ void live_process_descriptor(struct perfetto_live *p, uint32_t sequence)
 {
 	struct perfetto_track_descriptor d = process_track(p);
 
-	perfetto_track_descriptor(&p->out, sequence, &d);
+	perfetto_track_descriptor(p->out, sequence, &d);
 }
 
 void live_describe_process(struct perfetto_live *p)
 {
 	const struct row_process *process = live_process(p);
-	struct perfetto_packet head = { p->time_ns, PERFETTO_MONOTONIC, LIVE_SEQUENCE_GLOBAL, 0 };
+	struct perfetto_packet head = { p->time_ns, PERFETTO_MONOTONIC,
+					p->sequence + LIVE_SEQUENCE_GLOBAL, 0 };
 	struct perfetto_track_descriptor d = process_track(p);
 
 	if (p->process_described || !process->pid)
 		return;
 	p->process_described = true;
-	perfetto_track_descriptor(&p->out, LIVE_SEQUENCE_GLOBAL, &d);
-	perfetto_process_tree(&p->out, &head, &d, process->parent_pid);
+	perfetto_track_descriptor(p->out, p->sequence + LIVE_SEQUENCE_GLOBAL, &d);
+	perfetto_process_tree(p->out, &head, &d, process->parent_pid);
 }
 
 /* --- packets --- */
@@ -99,8 +106,8 @@ static const uint8_t *cut_sequence(uint8_t *packet, size_t length, uint32_t *seq
 static void restart(struct perfetto_live *p)
 {
 	p->process_described = p->gpus_described = false;
-	perfetto_works_restart(&p->works, LIVE_SEQUENCE_GPU);
-	perfetto_readings_restart(&p->readings, LIVE_SEQUENCE_COUNTERS);
+	perfetto_works_restart(&p->works, p->sequence + LIVE_SEQUENCE_GPU);
+	perfetto_readings_restart(&p->readings, p->sequence + LIVE_SEQUENCE_COUNTERS);
 	map_clear(&p->metrics.gpus);
 	map_clear(&p->host_counters);
 	for (size_t i = 0; i < p->tracks.count; i++) {
@@ -113,22 +120,24 @@ static void restart(struct perfetto_live *p)
 void live_discard(struct perfetto_live *p)
 {
 	p->lost++;
-	p->out.failed = p->text.failed = p->demangled.failed = false;
-	p->out.length = 0;
+	p->out->failed = p->text.failed = p->demangled.failed = false;
+	p->out->length = 0;
 	restart(p);
 }
 
 /* After a rejected packet the rest is dropped: it may need what that packet defines. */
 static bool emit(struct perfetto_live *p, bool is_end)
 {
-	struct cursor c = cursor_of(p->out.data, p->out.length);
+	struct cursor c = cursor_of(p->out->data, p->out->length);
 	uint64_t dropped = 0;
 
 	/* A failed buffer begins in the middle of a packet (raw_buffer.h). */
-	if (unlikely(p->out.failed || p->text.failed || p->demangled.failed)) {
+	if (unlikely(p->out->failed || p->text.failed || p->demangled.failed)) {
 		live_discard(p);
 		return false;
 	}
+	if (p->export)
+		return true;
 	while (cursor_left(&c)) {
 		uint64_t tag = cursor_varint(&c), length = cursor_varint(&c);
 		const uint8_t *packet = cursor_bytes(&c, length), *rest;
@@ -137,13 +146,13 @@ static bool emit(struct perfetto_live *p, bool is_end)
 		(void)tag;
 		if (!packet)
 			break;
-		rest = cut_sequence((uint8_t *)p->out.data + (packet - (uint8_t *)p->out.data),
+		rest = cut_sequence((uint8_t *)p->out->data + (packet - (uint8_t *)p->out->data),
 				    length, &sequence);
 		if (dropped || !p->options.write(p->options.user, sequence, rest,
 						 length - (size_t)(rest - packet), is_end))
 			dropped++;
 	}
-	p->out.length = 0;
+	p->out->length = 0;
 	p->dropped += dropped;
 	if (dropped)
 		restart(p);
@@ -158,7 +167,7 @@ bool live_emit(struct perfetto_live *p)
 void live_end_slice(struct perfetto_live *p, const struct live_track *track, size_t lane,
 		    uint64_t time_ns)
 {
-	perfetto_slice_end(&track->slices, &p->out, lane, time_ns);
+	perfetto_slice_end(&track->slices, p->out, lane, time_ns);
 	emit(p, true);
 }
 
@@ -187,6 +196,8 @@ static void add_definition(struct perfetto_live *p, enum table_id table, const v
 		p->pid = ((const struct row_process *)row)->pid;
 	if (table == TABLE_device)
 		number_gpu(p, row);
+	if (table == TABLE_metric && !live_metric_number(p, ((const struct row_metric *)row)->id))
+		p->lost++;
 }
 
 static int write_row(struct perfetto_live *p, enum table_id table, const void *row)
@@ -204,6 +215,16 @@ static int write_row(struct perfetto_live *p, enum table_id table, const void *r
 		return live_call(p, row);
 	if (table == TABLE_cpu_sample && rows & PERFETTO_SAMPLES)
 		return live_sample(p, row);
+	if (table == TABLE_off_cpu && rows & PERFETTO_SAMPLES)
+		return live_off_cpu(p, row);
+	if (table == TABLE_cuda_event && rows & PERFETTO_WORK)
+		return live_cuda_event(p, row);
+	if (table == TABLE_allocation && rows & PERFETTO_CALLS)
+		return live_allocation(p, row);
+	if (table == TABLE_synchronization && p->export)
+		return live_sync(p, row);
+	if (table == TABLE_overhead && p->export)
+		return live_overhead(p, row);
 	if (table == TABLE_module)
 		return vec_push(&p->modules, *(const struct row_module *)row);
 	if (table == TABLE_nvtx && rows & PERFETTO_RANGES)
@@ -220,6 +241,7 @@ static int write_row(struct perfetto_live *p, enum table_id table, const void *r
 static void append(struct sink *sink, enum table_id table, const void *row)
 {
 	struct perfetto_live *p = live_of(sink);
+	int err;
 
 	if (definitions_add(&p->definitions, table, row)) {
 		add_definition(p, table, row);
@@ -228,8 +250,14 @@ static void append(struct sink *sink, enum table_id table, const void *row)
 	if (p->options.restart &&
 	    atomic_exchange_explicit(p->options.restart, false, memory_order_relaxed))
 		restart(p);
-	raw_reserve(&p->out, 0);
-	if ((p->dropped && live_dropped(p) < 0) || write_row(p, table, row) < 0)
+	raw_reserve(p->out, 0);
+	if (p->dropped && live_dropped(p) < 0)
+		err = -ENOMEM;
+	else
+		err = write_row(p, table, row);
+	if (p->export)
+		p->export->rc = err;
+	if (err < 0 && err != -E2BIG)
 		live_discard(p);
 	else
 		live_emit(p);
@@ -251,6 +279,7 @@ static void release_tracks(struct perfetto_live *p)
 	for (size_t i = 0; i < p->tracks.count; i++) {
 		perfetto_slices_release(&p->tracks.data[i]->slices);
 		perfetto_defined_release(&p->tracks.data[i]->defined);
+		lanes_release(&p->tracks.data[i]->lanes);
 		free(p->tracks.data[i]);
 	}
 	vec_release(&p->tracks);
@@ -263,7 +292,7 @@ static void finish_readings(struct perfetto_live *p)
 	live_launches_flush(p, true);
 	live_ranges_flush(p, true);
 	live_samples_flush(p);
-	if (perfetto_readings_finish(&p->readings, &p->out, p->time_ns) < 0)
+	if (perfetto_readings_finish(&p->readings, p->out, p->time_ns) < 0)
 		live_discard(p);
 	else
 		live_emit(p);
@@ -279,7 +308,8 @@ static void begin_epoch(struct sink *sink)
 
 	finish_readings(p);
 	perfetto_works_release(&p->works);
-	p->works = (struct perfetto_works){ .context_base = p->works.context_base };
+	p->works = (struct perfetto_works){ .context_base = p->works.context_base,
+					    .shared = p->works.shared };
 	p->counters.count = 0;
 	map_clear(&p->counter_numbers);
 	p->readings.generation++;
@@ -311,12 +341,12 @@ static void free_sink(struct perfetto_live *p)
 	live_launches_release(p);
 	vec_release(&p->samples);
 	vec_release(&p->modules);
-	vec_release(&p->frames);
+	vec_release(&p->frames.items);
 	vec_release(&p->pending_kernels);
 	map_release(&p->value_index);
 	map_release(&p->reported);
 	definitions_release(&p->definitions);
-	strbuf_release(&p->out);
+	strbuf_release(&p->own_out);
 	strbuf_release(&p->text);
 	strbuf_release(&p->demangled);
 	free(p);
@@ -351,6 +381,23 @@ static void add_stats(struct sink *sink, struct writer_stats *stats)
 	stats->lost_rows += p->lost + p->definitions.lost;
 }
 
+void perfetto_sink_begin(struct sink *sink, uint64_t time_ns)
+{
+	struct perfetto_live *p = live_of(sink);
+
+	p->time_ns = time_ns;
+	restart(p);
+	live_describe_process(p);
+}
+
+void perfetto_sink_end(struct sink *sink, uint64_t time_ns)
+{
+	struct perfetto_live *p = live_of(sink);
+
+	p->time_ns = time_ns;
+	finish_readings(p);
+}
+
 static const struct sink_ops perfetto_ops = {
 	.name = "perfetto",
 	.epoch = begin_epoch,
@@ -367,20 +414,27 @@ struct sink *perfetto_sink_new(const struct perfetto_sink_options *options)
 
 	if (!p)
 		return NULL;
-	if (!raw_init(&p->out)) {
+	p->export = options->export;
+	p->out = p->export ? p->export->out : &p->own_out;
+	if (!raw_init(p->out)) {
 		free(p);
 		return NULL;
 	}
 	p->sink.ops = &perfetto_ops;
 	p->options = *options;
+	p->sequences = p->export ? &p->export->sequences : &p->own_sequences;
+	p->sequence = *p->sequences;
+	*p->sequences += LIVE_SEQUENCE_COUNTERS;
 	p->owner = getpid();
 	p->begun_ns = clock_monotonic_ns();
 	for (uint32_t i = 0; i < LIVE_DEVICES; i++)
 		p->gpu_numbers[i] = i;
 	p->definitions.tables = DEFINITIONS;
-	if (atomic_load(options->rows) & (PERFETTO_CALLS | PERFETTO_SAMPLES))
+	if (!p->export && atomic_load(options->rows) & (PERFETTO_CALLS | PERFETTO_SAMPLES))
 		p->definitions.tables |= DEFINITIONS_OF_STACKS;
-	p->works.context_base = (uint32_t)hash_u64(options->seed ^ 1) & 0x7fffff00u;
+	p->works.context_base = p->export ? options->context_base
+					  : (uint32_t)hash_u64(options->seed ^ 1) & 0x7fffff00u;
+	p->works.shared = p->export ? &p->export->shared : &p->works.own;
 	p->readings.specify = live_specify_counters;
 	p->metrics.specify = live_specify_metrics;
 	p->readings.user = p->metrics.user = p;

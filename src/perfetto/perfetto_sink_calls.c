@@ -9,6 +9,7 @@
 #define KEY_FUNCTION (UINT64_C(1) << 32)
 #define KEY_STRING (UINT64_C(2) << 32)
 #define KEY_FIXED (UINT64_C(3) << 32)
+#define KEY_SCOPE (UINT64_C(4) << 32)
 
 #define LANE_IN_USE UINT64_MAX
 
@@ -46,7 +47,7 @@ static struct live_track *new_track(struct perfetto_live *p, enum live_track_kin
 		.thread = thread,
 		.domain = domain,
 		.slices.uuid = live_uuid(p, kind, (uint64_t)domain << 32 | thread),
-		.slices.sequence.id = LIVE_SEQUENCE_TRACKS + (uint32_t)p->tracks.count,
+		.slices.sequence.id = ++*p->sequences,
 	};
 	if (vec_push(&p->tracks, track) == 0)
 		return track;
@@ -77,17 +78,27 @@ static const char *thread_name(const struct perfetto_live *p, uint32_t thread)
 	return row ? live_text(p, row->name) : "";
 }
 
-static const char *track_title(const struct perfetto_live *p, const struct live_track *track)
+static const char *track_title(struct perfetto_live *p, const struct live_track *track)
 {
-	const char *domain = domain_name(p, track->domain);
+	static const char *const titles[] = {
+		[LIVE_THREAD] = "overlapping",
+		[LIVE_RANGES] = "NVTX ranges",
+		[LIVE_LOSS] = "Loss",
+		[LIVE_COUNTERS] = "Hardware counters",
+		[LIVE_MEMORY] = "GPU memory",
+		[LIVE_SYNC] = "Synchronization",
+		[LIVE_OVERHEAD] = "CUPTI overhead",
+	};
 
-	if (track->kind == LIVE_LOSS)
-		return "Loss";
-	if (track->kind == LIVE_COUNTERS)
-		return "Hardware counters";
-	if (track->kind == LIVE_RANGES)
-		return "NVTX ranges";
-	return is_scope(p, track->domain) ? "scopes" : domain;
+	if (track->kind == LIVE_DOMAIN)
+		return is_scope(p, track->domain) ? "scopes" : domain_name(p, track->domain);
+	if (track->kind != LIVE_GPU_RANGES)
+		return titles[track->kind];
+	strbuf_clear(&p->text);
+	strbuf_adds(&p->text, "NVTX on ");
+	p->export->text(p->export->user, PERFETTO_TEXT_QUEUE, track->domain, track->thread,
+			&p->text);
+	return strbuf_text(&p->text);
 }
 
 void live_describe_thread(struct perfetto_live *p, struct live_track *track, uint32_t thread)
@@ -98,7 +109,7 @@ void live_describe_thread(struct perfetto_live *p, struct live_track *track, uin
 		live_describe_process(p);
 		live_process_descriptor(p, track->slices.sequence.id);
 	}
-	perfetto_track_descriptor(&p->out, track->slices.sequence.id,
+	perfetto_track_descriptor(p->out, track->slices.sequence.id,
 				  &(struct perfetto_track_descriptor){
 					  .uuid = live_uuid(p, LIVE_THREAD, thread),
 					  .parent_uuid = live_uuid(p, LIVE_UUID_PROCESS, 0),
@@ -111,18 +122,18 @@ void live_describe_thread(struct perfetto_live *p, struct live_track *track, uin
 static void describe_lane(struct perfetto_live *p, const struct live_track *track, uint32_t lane)
 {
 	const char *title = track_title(p, track);
+	uint64_t parent = live_uuid(p, LIVE_UUID_PROCESS, 0);
 
+	if (track->kind == LIVE_THREAD || track->kind == LIVE_DOMAIN)
+		parent = live_uuid(p, LIVE_THREAD, track->thread);
 	perfetto_track_descriptor(
-		&p->out, track->slices.sequence.id,
-		&(struct perfetto_track_descriptor){
-			.uuid = track->slices.uuid + lane,
-			.parent_uuid = track->kind == LIVE_DOMAIN
-					       ? live_uuid(p, LIVE_THREAD, track->thread)
-					       : live_uuid(p, LIVE_UUID_PROCESS, 0),
-			.pid = -1,
-			.tid = -1,
-			.name = title,
-			.name_length = strlen(title) });
+		p->out, track->slices.sequence.id,
+		&(struct perfetto_track_descriptor){ .uuid = track->slices.uuid + lane,
+						     .parent_uuid = parent,
+						     .pid = -1,
+						     .tid = -1,
+						     .name = title,
+						     .name_length = strlen(title) });
 }
 
 /* Describes a lane and, before it, its parents. */
@@ -135,7 +146,7 @@ static void describe(struct perfetto_live *p, struct live_track *track, uint32_t
 		live_process_descriptor(p, track->slices.sequence.id);
 	}
 	for (; track->described <= lane; track->described++)
-		if (track->kind != LIVE_THREAD)
+		if (track->kind != LIVE_THREAD || track->described)
 			describe_lane(p, track, track->described);
 }
 
@@ -143,7 +154,33 @@ int live_begin_slice(struct perfetto_live *p, struct live_track *track,
 		     struct perfetto_slice *slice, struct open_slice *open)
 {
 	describe(p, track, (uint32_t)slice->lane);
-	return perfetto_slice_begin(&track->slices, &p->out, slice, open);
+	return perfetto_slice_begin(&track->slices, p->out, slice, open);
+}
+
+int live_slice(struct perfetto_live *p, struct live_track *track, struct perfetto_slice *begin,
+	       uint64_t end_ns, struct open_slice *open)
+{
+	int lane = 0;
+
+	if (!track)
+		return -ENOMEM;
+	if (p->export && !begin->instant)
+		lane = lanes_add(&track->lanes, begin->time_ns, end_ns);
+	if (lane < 0)
+		return lane;
+	begin->lane = (size_t)lane;
+	p->time_ns = p->export ? begin->time_ns : end_ns;
+	return live_begin_slice(p, track, begin, open);
+}
+
+void live_slice_end(struct perfetto_live *p, const struct live_track *track,
+		    const struct perfetto_slice *begin, uint64_t end_ns, struct open_slice *open)
+{
+	if (p->export && p->export->annotate)
+		p->export->annotate(p->export->user, open);
+	perfetto_slice_close(open);
+	if (!begin->instant && live_emit(p))
+		live_end_slice(p, track, begin->lane, end_ns);
 }
 
 /* --- calls --- */
@@ -183,14 +220,14 @@ static uint32_t stack_of(const struct row_api_call *row)
 static void write_arrows(struct perfetto_live *p, const struct row_api_call *row,
 			 const struct live_launch *launch)
 {
-	size_t token = proto_open(&p->out, 3000), count = launch ? launch->nodes.count : 0;
+	size_t token = proto_open(p->out, 3000), count = launch ? launch->nodes.count : 0;
 
-	if (!raw_reserve(&p->out, count * PROTO_FIELD_MAX))
+	if (!raw_reserve(p->out, count * PROTO_FIELD_MAX))
 		return;
-	proto_uint(&p->out, 1, live_event_id(p, row->correlation));
+	proto_uint(p->out, 1, live_event_id(p, row->correlation));
 	for (size_t i = 0; i < count; i++)
-		proto_uint(&p->out, 1, launch->nodes.data[i]);
-	proto_close(&p->out, token);
+		proto_uint(p->out, 1, launch->nodes.data[i]);
+	proto_close(p->out, token);
 }
 
 /* launch: of a graph; NULL: not a graph launch. */
@@ -207,31 +244,33 @@ static int write_call(struct perfetto_live *p, const struct row_api_call *row,
 					.user = &user };
 	struct open_slice open;
 	bool new_stack;
+	int rc;
 
 	if (!track || live_call_stack(p, track, stack_of(row), &slice.stack_iid, &new_stack) < 0)
 		return -ENOMEM;
 	if (new_stack)
 		slice.define_stack = define_stack;
-	p->time_ns = row->end_ns;
+	if (p->export)
+		slice.scope = p->export->scope;
+	slice.scope.key |= KEY_SCOPE;
 	if (f) {
 		slice.name = named(KEY_FUNCTION | row->function, live_text(p, f->name));
 		slice.name.length = api_name_length(slice.name.text, slice.name.length);
-		if (f->id >> 16 == 1)
+		if (p->export ? p->export->is_driver_call : f->id >> 16 == 1)
 			slice.category = CATEGORY_DRIVER;
 	}
-	if (live_begin_slice(p, track, &slice, &open) < 0)
-		return -ENOMEM;
-	if (f && has_one_work(f->kind) && !has_failed(row))
+	rc = live_slice(p, track, &slice, row->end_ns, &open);
+	if (rc < 0)
+		return rc;
+	if (!p->export && f && has_one_work(f->kind) && !has_failed(row))
 		write_arrows(p, row, launch);
-	proto_uint(&p->out, 3001, PERFETTO_API_CUDA);
-	perfetto_annotate_unsigned(&p->out, ANNOTATION_CORRELATION, row->correlation);
+	proto_uint(p->out, 3001, PERFETTO_API_CUDA);
+	perfetto_annotate_unsigned(p->out, ANNOTATION_CORRELATION, row->correlation);
 	if (has_failed(row))
-		perfetto_annotate(&p->out, ANNOTATION_RESULT, row->result);
+		perfetto_annotate(p->out, ANNOTATION_RESULT, row->result);
 	if (f && f->kind == api_kind_graph_launch)
 		live_annotate_graph(p, row->correlation);
-	perfetto_slice_close(&open);
-	if (live_emit(p))
-		live_end_slice(p, track, 0, row->end_ns);
+	live_slice_end(p, track, &slice, row->end_ns, &open);
 	return 0;
 }
 
@@ -283,7 +322,7 @@ int live_call(struct perfetto_live *p, const struct row_api_call *row)
 	bool is_graph = f && f->kind == api_kind_graph_launch && !has_failed(row);
 	struct live_launch *launch = NULL;
 
-	if (is_graph || is_new_stack(p, row))
+	if (!p->export && (is_graph || is_new_stack(p, row)))
 		launch = find_launch(p, row->correlation);
 	if (!launch || launch->has_call)
 		return write_call(p, row, NULL);
@@ -317,7 +356,7 @@ void live_launches_flush(struct perfetto_live *p, bool all)
 			p->launches.data[kept++] = *launch;
 			continue;
 		}
-		raw_reserve(&p->out, 0);
+		raw_reserve(p->out, 0);
 		if (launch->has_call && write_call(p, &launch->call, launch) < 0)
 			live_discard(p);
 		p->launch_nodes -= launch->nodes.count;
@@ -345,24 +384,57 @@ static struct track_name message(const struct perfetto_live *p, const struct row
 		     : named(KEY_FIXED | 1, "(no message)");
 }
 
-static int begin_range(struct perfetto_live *p, struct live_track *track,
-		       const struct row_nvtx *row, uint32_t lane)
+static struct perfetto_slice range_slice(const struct perfetto_live *p, const struct row_nvtx *row)
 {
-	struct perfetto_slice slice = {
+	return (struct perfetto_slice){
 		.time_ns = row->time_ns,
-		.lane = lane,
 		.instant = row->kind == nvtx_kind_mark,
 		.category = is_scope(p, row->domain) ? CATEGORY_SCOPE : CATEGORY_NVTX,
 		.name = message(p, row),
 	};
+}
+
+static void annotate_domain(const struct perfetto_live *p, const struct row_nvtx *row)
+{
 	const char *domain = domain_name(p, row->domain);
+
+	if (*domain)
+		perfetto_annotate_text(p->out, ANNOTATION_DOMAIN, domain, strlen(domain));
+}
+
+static int begin_range(struct perfetto_live *p, struct live_track *track,
+		       const struct row_nvtx *row, uint32_t lane)
+{
+	struct perfetto_slice slice = range_slice(p, row);
 	struct open_slice open;
 
+	slice.lane = lane;
 	if (live_begin_slice(p, track, &slice, &open) < 0)
 		return -ENOMEM;
-	if (*domain && slice.category == CATEGORY_NVTX)
-		perfetto_annotate_text(&p->out, ANNOTATION_DOMAIN, domain, strlen(domain));
+	annotate_domain(p, row);
 	perfetto_slice_close(&open);
+	return 0;
+}
+
+/* Writes a range or a mark whose end the exporter knows. */
+static int write_range(struct perfetto_live *p, const struct row_nvtx *row)
+{
+	const struct perfetto_export *x = p->export;
+	struct live_track *track =
+		x->stream ? live_track(p, LIVE_GPU_RANGES, x->stream->stream, x->stream->context)
+		: row->kind == nvtx_kind_start ? live_track(p, LIVE_RANGES, 0, row->domain)
+					       : live_track(p, LIVE_THREAD, row->thread, 0);
+	struct perfetto_slice slice = range_slice(p, row);
+	struct open_slice open;
+	int rc;
+
+	slice.time_ns = x->start_ns;
+	rc = live_slice(p, track, &slice, x->end_ns, &open);
+	if (rc < 0)
+		return rc;
+	if (!x->stream)
+		annotate_domain(p, row);
+	live_slice_end(p, track, &slice, x->end_ns, &open);
 	return 0;
 }
 
@@ -374,7 +446,7 @@ static uint32_t free_lane(const struct live_track *track, uint64_t time_ns)
 {
 	uint32_t lane = 0;
 
-	while (lane < LIVE_LANES && track->lanes[lane] > time_ns)
+	while (lane < LIVE_LANES && track->lane_ends[lane] > time_ns)
 		lane++;
 	return lane;
 }
@@ -387,7 +459,7 @@ static int begin_crossing(struct perfetto_live *p, struct live_track *track,
 
 	if (lane == LIVE_LANES || r < 0 || !live_emit(p))
 		return r;
-	track->lanes[lane] = LANE_IN_USE;
+	track->lane_ends[lane] = LANE_IN_USE;
 	track->ranges[lane] = row->range;
 	return 0;
 }
@@ -398,11 +470,11 @@ static void end_crossing(struct perfetto_live *p, struct live_track *track,
 	uint32_t lane = 0;
 
 	while (lane < LIVE_LANES &&
-	       (track->lanes[lane] != LANE_IN_USE || track->ranges[lane] != row->range))
+	       (track->lane_ends[lane] != LANE_IN_USE || track->ranges[lane] != row->range))
 		lane++;
 	if (lane == LIVE_LANES)
 		return; /* it began before the trace */
-	track->lanes[lane] = row->time_ns;
+	track->lane_ends[lane] = row->time_ns;
 	live_end_slice(p, track, lane, row->time_ns);
 }
 
@@ -430,8 +502,11 @@ int live_nvtx(struct perfetto_live *p, const struct row_nvtx *row)
 {
 	bool crosses = row->kind == nvtx_kind_start || row->kind == nvtx_kind_end;
 	enum live_track_kind kind = crosses ? LIVE_RANGES : row->domain ? LIVE_DOMAIN : LIVE_THREAD;
-	struct live_track *track = live_track(p, kind, crosses ? 0 : row->thread, row->domain);
+	struct live_track *track;
 
+	if (p->export)
+		return write_range(p, row);
+	track = live_track(p, kind, crosses ? 0 : row->thread, row->domain);
 	if (!track)
 		return -ENOMEM;
 	p->time_ns = row->time_ns;
@@ -455,39 +530,113 @@ int live_nvtx(struct perfetto_live *p, const struct row_nvtx *row)
 
 /* --- losses --- */
 
-/* Losses are unordered, but a track's events must be in order. */
-static int write_loss(struct perfetto_live *p, uint64_t time_ns, struct track_name name,
-		      uint64_t count)
+/* In a live trace losses are unordered, and instants, but a track's events must be in order. */
+static int write_loss(struct perfetto_live *p, const struct row_loss *row, struct track_name name)
 {
 	struct live_track *track = live_track(p, LIVE_LOSS, 0, 0);
-	struct perfetto_slice slice = {
-		.time_ns = time_ns, .instant = true, .category = CATEGORY_LOSS, .name = name
-	};
+	struct perfetto_slice slice = { .time_ns = row->start_ns,
+					.instant = !p->export || row->start_ns == row->end_ns,
+					.category = CATEGORY_LOSS,
+					.name = name };
+	const char *detail =
+		row->missing >> COLUMN_loss_detail & 1 ? "" : live_text(p, row->detail);
 	struct open_slice open;
+	int rc;
 
-	if (!track)
-		return -ENOMEM;
-	slice.time_ns = p->loss_ns = MAX(p->loss_ns, time_ns);
-	if (live_begin_slice(p, track, &slice, &open) < 0)
-		return -ENOMEM;
-	perfetto_annotate(&p->out, ANNOTATION_COUNT, (int64_t)count);
-	perfetto_slice_close(&open);
+	if (!p->export)
+		slice.time_ns = p->loss_ns = MAX(p->loss_ns, row->end_ns);
+	rc = live_slice(p, track, &slice, row->end_ns, &open);
+	if (rc < 0)
+		return rc;
+	if (row->count)
+		perfetto_annotate(p->out, ANNOTATION_COUNT, (int64_t)row->count);
+	if (*detail)
+		perfetto_annotate_text(p->out, ANNOTATION_DETAIL, detail, strlen(detail));
+	live_slice_end(p, track, &slice, row->end_ns, &open);
 	return 0;
 }
 
 int live_loss(struct perfetto_live *p, const struct row_loss *row)
 {
-	return write_loss(p, row->end_ns, named(KEY_FIXED | row->reason, loss_name(row->reason)),
-			  row->count);
+	return write_loss(p, row, named(KEY_FIXED | row->reason, loss_name(row->reason)));
 }
 
 int live_dropped(struct perfetto_live *p)
 {
-	uint64_t count = p->dropped;
-	int r = write_loss(p, p->time_ns, named(KEY_FIXED, "packets dropped (queue full)"), count);
+	struct row_loss row = { .missing = UINT64_C(1) << COLUMN_loss_detail,
+				.count = p->dropped,
+				.start_ns = p->time_ns,
+				.end_ns = p->time_ns };
+	int r = write_loss(p, &row, named(KEY_FIXED, "packets dropped (queue full)"));
 
-	p->dropped = r == 0 && live_emit(p) ? 0 : count;
+	p->dropped = r == 0 && live_emit(p) ? 0 : row.count;
 	return r;
+}
+
+/* --- other events --- */
+
+int live_allocation(struct perfetto_live *p, const struct row_allocation *row)
+{
+	struct live_track *track = live_track(p, LIVE_MEMORY, 0, 0);
+	struct perfetto_slice slice = {
+		.time_ns = row->time_ns,
+		.instant = true,
+		.category = CATEGORY_MEMORY,
+		.name = named(KEY_FIXED | row->operation, allocation_name(row->operation)),
+	};
+	struct open_slice open;
+	int rc;
+
+	if (row->missing >> COLUMN_allocation_time_ns & 1)
+		return 0; /* a row of table loss counts it */
+	rc = live_slice(p, track, &slice, row->time_ns, &open);
+	if (rc < 0)
+		return rc;
+	perfetto_annotate(p->out, ANNOTATION_DEVICE, row->device);
+	if (!(row->missing >> COLUMN_allocation_bytes & 1))
+		perfetto_annotate_unsigned(p->out, ANNOTATION_BYTES, row->bytes);
+	perfetto_annotate_unsigned(p->out, ANNOTATION_ADDRESS, row->address);
+	perfetto_annotate_unsigned(p->out, ANNOTATION_CORRELATION, row->correlation);
+	live_slice_end(p, track, &slice, row->time_ns, &open);
+	return 0;
+}
+
+int live_sync(struct perfetto_live *p, const struct row_synchronization *row)
+{
+	struct live_track *track = live_track(p, LIVE_SYNC, 0, 0);
+	struct perfetto_slice slice = {
+		.time_ns = row->start_ns,
+		.category = CATEGORY_SYNC,
+		.name = named(KEY_FIXED | row->kind, synchronization_name(row->kind)),
+	};
+	struct open_slice open;
+	int rc = live_slice(p, track, &slice, row->end_ns, &open);
+
+	if (rc < 0)
+		return rc;
+	perfetto_annotate_wait(p->out, row);
+	perfetto_annotate(p->out, ANNOTATION_CORRELATION, (int64_t)row->correlation);
+	live_slice_end(p, track, &slice, row->end_ns, &open);
+	return 0;
+}
+
+int live_overhead(struct perfetto_live *p, const struct row_overhead *row)
+{
+	struct live_track *track = live_track(p, LIVE_OVERHEAD, 0, 0);
+	struct perfetto_slice slice = {
+		.time_ns = row->start_ns,
+		.category = CATEGORY_OVERHEAD,
+		.name = named(KEY_FIXED | row->kind, overhead_name(row->kind)),
+	};
+	struct open_slice open;
+	int rc = live_slice(p, track, &slice, row->end_ns, &open);
+
+	if (rc < 0)
+		return rc;
+	if (!(row->missing >> COLUMN_overhead_thread & 1))
+		perfetto_annotate(p->out, ANNOTATION_THREAD, row->thread);
+	live_slice_end(p, track, &slice, row->end_ns, &open);
+	return 0;
 }
 
 /* --- unavailable capabilities --- */
@@ -521,7 +670,7 @@ int live_capability(struct perfetto_live *p, const struct row_capability *row, u
 	const char *reason;
 	const struct row_process *process = live_process(p);
 	struct perfetto_packet head = { MAX(row->time_ns, p->begun_ns), PERFETTO_MONOTONIC,
-					LIVE_SEQUENCE_GLOBAL, 0 };
+					p->sequence + LIVE_SEQUENCE_GLOBAL, 0 };
 	int is_new;
 
 	if ((row->state != capability_state_degraded &&
@@ -538,6 +687,6 @@ int live_capability(struct perfetto_live *p, const struct row_capability *row, u
 		    process->pid, feature_name((enum feature)row->name), reason);
 	if (p->text.failed)
 		return -ENOMEM;
-	perfetto_log(&p->out, &head, "pitot", strbuf_text(&p->text));
+	perfetto_log(p->out, &head, "pitot", strbuf_text(&p->text));
 	return 0;
 }

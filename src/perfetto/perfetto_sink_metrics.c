@@ -29,11 +29,7 @@ void live_specify_metrics(void *user, struct strbuf *s)
 	}
 }
 
-/*
- * Returns a metric's number; 0 if out of memory. A new metric changes the iids of the descriptors,
- * which are written again.
- */
-static uint32_t number_of(struct perfetto_live *p, uint32_t id)
+uint32_t live_metric_number(struct perfetto_live *p, uint32_t id)
 {
 	uint64_t *number = map_at(&p->metric_numbers, id, 0);
 
@@ -58,7 +54,7 @@ void live_metrics_clear(struct perfetto_live *p)
 
 int live_metric_value(struct perfetto_live *p, const struct row_metric_value *row)
 {
-	struct perfetto_metric value = { .number = number_of(p, row->metric) };
+	struct perfetto_metric value = { .number = live_metric_number(p, row->metric) };
 	uint64_t *index;
 
 	if (row->missing >> COLUMN_metric_value_value & 1)

@@ -21,20 +21,12 @@ static size_t values_end(const struct perfetto_live *p, size_t first)
 	return i;
 }
 
-int live_range_value(struct perfetto_live *p, const struct row_range_value *row)
-{
-	if (p->range_values.count < LIVE_VALUES)
-		return vec_push(&p->range_values, *row);
-	p->lost++;
-	return 0;
-}
-
 /* Annotates the open slice with the values from row `first` on, which are written then. */
 static void annotate(struct perfetto_live *p, size_t first)
 {
 	size_t end = values_end(p, first);
 
-	perfetto_annotate_passes(&p->out, p->range_values.data[first].passes);
+	perfetto_annotate_passes(p->out, p->range_values.data[first].passes);
 	for (; first < end; first++) {
 		struct row_range_value *row = &p->range_values.data[first];
 		const struct row_metric *metric =
@@ -43,9 +35,41 @@ static void annotate(struct perfetto_live *p, size_t first)
 
 		memcpy(&value, &row->value, sizeof(value));
 		if (metric && !(row->missing >> COLUMN_range_value_value & 1))
-			perfetto_annotate_metric(&p->out, live_text(p, metric->name), value);
+			perfetto_annotate_metric(p->out, live_text(p, metric->name), value);
 		row->kind = WRITTEN;
 	}
+}
+
+/* Writes values whose slice is not in the trace as a slice of their own, from row `first` on. */
+static int write_alone(struct perfetto_live *p, const struct row_range_value row, size_t first)
+{
+	struct live_track *track = live_track(p, LIVE_COUNTERS, 0, 0);
+	const char *name = live_text(p, row.name);
+	const char *title = *name ? name : "(no message)";
+	struct perfetto_slice slice = { .time_ns = row.start_ns,
+					.category = CATEGORY_COUNTERS,
+					.name = { row.name, title, strlen(title) } };
+	struct open_slice open;
+	int rc;
+
+	raw_reserve(p->out, 0);
+	rc = live_slice(p, track, &slice, row.end_ns, &open);
+	if (rc < 0)
+		return rc;
+	if (!p->export)
+		annotate(p, first);
+	live_slice_end(p, track, &slice, row.end_ns, &open);
+	return 0;
+}
+
+int live_range_value(struct perfetto_live *p, const struct row_range_value *row)
+{
+	if (p->export)
+		return write_alone(p, *row, 0);
+	if (p->range_values.count < LIVE_VALUES)
+		return vec_push(&p->range_values, *row);
+	p->lost++;
+	return 0;
 }
 
 void live_annotate_graph(struct perfetto_live *p, uint64_t correlation)
@@ -90,38 +114,15 @@ static void end_range(struct perfetto_live *p, const struct live_end *end, size_
 	const struct perfetto_slices *slices = &end->track->slices;
 	struct open_slice open;
 
-	raw_reserve(&p->out, 0);
+	raw_reserve(p->out, 0);
 	if (first != SIZE_MAX) {
-		perfetto_slice_end_open(slices, &p->out, 0, end->time_ns, &open);
+		perfetto_slice_end_open(slices, p->out, 0, end->time_ns, &open);
 		annotate(p, first);
 		perfetto_slice_close(&open);
 		if (live_emit(p))
 			return;
 	}
 	live_end_slice(p, end->track, 0, end->time_ns);
-}
-
-/* Writes values whose slice is not in the trace, as a slice of their own. */
-static int write_alone(struct perfetto_live *p, size_t first)
-{
-	struct live_track *track = live_track(p, LIVE_COUNTERS, 0, 0);
-	const struct row_range_value row = p->range_values.data[first];
-	const char *name = live_text(p, row.name);
-	const char *title = *name ? name : "(no message)";
-	struct perfetto_slice slice = { .time_ns = row.start_ns,
-					.category = CATEGORY_COUNTERS,
-					.name = { row.name, title, strlen(title) } };
-	struct open_slice open;
-
-	p->time_ns = row.end_ns;
-	raw_reserve(&p->out, 0);
-	if (!track || live_begin_slice(p, track, &slice, &open) < 0)
-		return -ENOMEM;
-	annotate(p, first);
-	perfetto_slice_close(&open);
-	if (live_emit(p))
-		live_end_slice(p, track, 0, row.end_ns);
-	return 0;
 }
 
 static void flush_ends(struct perfetto_live *p, bool all)
@@ -163,7 +164,7 @@ void live_ranges_flush(struct perfetto_live *p, bool all)
 		if (rows[i].kind != WRITTEN && may_wait(p, i) && !all) {
 			memmove(&rows[kept], &rows[i], (end - i) * sizeof(*rows));
 			kept += end - i;
-		} else if (rows[i].kind != WRITTEN && write_alone(p, i) < 0) {
+		} else if (rows[i].kind != WRITTEN && write_alone(p, rows[i], i) < 0) {
 			live_discard(p);
 		}
 	}

@@ -4,6 +4,7 @@
 
 #include <sys/types.h>
 
+#include "base/lanes.h"
 #include "format/definitions.h"
 #include "perfetto/perfetto_counter.h"
 #include "perfetto/perfetto_frames.h"
@@ -11,11 +12,11 @@
 #include "perfetto/perfetto_slices.h"
 #include "perfetto/perfetto_work.h"
 
+/* Added to the sink's base; tracks follow, each with its own. */
 enum {
 	LIVE_SEQUENCE_GLOBAL = 1,
 	LIVE_SEQUENCE_GPU,
 	LIVE_SEQUENCE_COUNTERS,
-	LIVE_SEQUENCE_TRACKS,
 };
 
 enum live_track_kind {
@@ -24,7 +25,12 @@ enum live_track_kind {
 	LIVE_RANGES, /* ranges of a domain that cross threads */
 	LIVE_LOSS,
 	LIVE_COUNTERS, /* measured ranges whose slice is not in the trace */
-	LIVE_SAMPLES, /* a sequence only */
+	LIVE_MEMORY,
+	LIVE_SYNC, /* synchronizations whose call is not in the trace */
+	LIVE_OVERHEAD,
+	LIVE_GPU_RANGES, /* ranges around the work of a stream, which is `thread` */
+	LIVE_SAMPLES, /* sequences only; `domain` is the session */
+	LIVE_OFF_CPU,
 };
 
 #define LIVE_MEASURED (PERFETTO_METRICS | PERFETTO_ARGUMENTS)
@@ -42,12 +48,13 @@ enum live_track_kind {
 struct live_track {
 	struct perfetto_slices slices;
 	struct perfetto_defined defined; /* stacks, and sampled threads */
+	struct lanes lanes; /* export: slices that do not nest go to further lanes */
 	enum live_track_kind kind;
 	uint32_t thread, domain;
 	uint32_t described; /* number of lanes described */
 	uint32_t depth; /* number of open ranges */
 	uint64_t lost; /* bit n: the beginning of the n-th innermost open range was lost; n < 64 */
-	uint64_t lanes[LIVE_LANES]; /* end of each lane's last range, or LANE_IN_USE */
+	uint64_t lane_ends[LIVE_LANES]; /* end of each lane's last range, or LANE_IN_USE */
 	uint64_t ranges[LIVE_LANES]; /* open range of each lane in use */
 };
 
@@ -76,7 +83,10 @@ struct perfetto_live {
 	struct sink sink;
 	struct perfetto_sink_options options;
 	struct definitions definitions;
-	struct strbuf out; /* packets of the current row */
+	struct perfetto_export *export; /* of the options */
+	struct strbuf own_out, *out; /* packets of the current row; export: of the file */
+	uint32_t sequence; /* base of enum LIVE_SEQUENCE_… */
+	uint32_t own_sequences, *sequences; /* in use */
 	struct strbuf text, demangled;
 	uint64_t time_ns; /* of the last row */
 	pid_t owner;
@@ -98,7 +108,7 @@ struct perfetto_live {
 	struct perfetto_works works;
 	struct perfetto_readings readings;
 	VEC(uint32_t) counters; /* ids of GPU counters, by number - 1 */
-	struct map counter_numbers; /* id -> number, 0 for a host counter */
+	struct map counter_numbers; /* string id of the name -> number */
 	struct map host_counters; /* ids of host counters whose track is described */
 
 	/* Hardware metrics: values arrive before their kernel's row and wait for it. */
@@ -127,18 +137,17 @@ struct perfetto_live {
 	/* Call stacks. */
 	VEC(struct row_cpu_sample) samples; /* since the last seal */
 	VEC(struct row_module) modules;
-	VEC(const struct row_stack_node *) frames; /* of the current stack, innermost first */
-	const char *note; /* precedes the outermost frame of the current stack; "": none */
+	struct perfetto_frames frames; /* of the current stack */
 };
 
 /* Kinds of uuids after the kinds of tracks. */
-enum { LIVE_UUID_PROCESS = LIVE_SAMPLES + 1, LIVE_UUID_COUNTER };
+enum { LIVE_UUID_PROCESS = LIVE_OFF_CPU + 1, LIVE_UUID_COUNTER };
 
 /* Returns an id on which all sinks of the process agree. */
 static inline uint64_t live_uuid(const struct perfetto_live *p, unsigned kind, uint64_t id)
 {
 	return (hash_u64(hash_u64(p->options.seed + kind) ^ id) >> 8 | 1) &
-	       ~(uint64_t)(2 * LIVE_LANES - 2);
+	       ~(uint64_t)(2 * LANES_MAX - 2);
 }
 
 /*
@@ -163,9 +172,12 @@ static inline uint64_t live_node_id(const struct perfetto_live *p, uint64_t corr
 
 static inline uint32_t live_gpu(const struct perfetto_live *p, uint64_t ordinal)
 {
+	if (p->export)
+		return p->export->gpu;
 	return ordinal < LIVE_DEVICES ? p->gpu_numbers[ordinal] : (uint32_t)ordinal;
 }
 
+const char *live_process_name(const struct perfetto_live *p);
 const struct row_process *live_process(const struct perfetto_live *p);
 const char *live_text(const struct perfetto_live *p, uint32_t id);
 /* Discards the packets in p->out for lack of memory, and describes everything anew. */
@@ -212,6 +224,15 @@ void live_specify_metrics(void *user, struct strbuf *s);
  */
 void live_pending_kernels_flush(struct perfetto_live *p, bool all);
 
+/*
+ * Writes a slice from begin->time_ns to end_ns. Between the two the caller adds annotations. Only
+ * in exports, slices of a track may overlap. live_slice returns 0, -E2BIG, or -ENOMEM.
+ */
+int live_slice(struct perfetto_live *p, struct live_track *track, struct perfetto_slice *begin,
+	       uint64_t end_ns, struct open_slice *open) MUST_USE;
+void live_slice_end(struct perfetto_live *p, const struct live_track *track,
+		    const struct perfetto_slice *begin, uint64_t end_ns, struct open_slice *open);
+
 /* Describes a slice's lane, and begins the slice. Returns 0 or -ENOMEM. */
 int live_begin_slice(struct perfetto_live *p, struct live_track *track,
 		     struct perfetto_slice *slice, struct open_slice *open) MUST_USE;
@@ -237,6 +258,12 @@ int live_work(struct perfetto_live *p, const struct table_schema *table, const v
 	      unsigned rows) MUST_USE;
 int live_call(struct perfetto_live *p, const struct row_api_call *row) MUST_USE;
 int live_sample(struct perfetto_live *p, const struct row_cpu_sample *row) MUST_USE;
+int live_off_cpu(struct perfetto_live *p, const struct row_off_cpu *row) MUST_USE;
+int live_cuda_event(struct perfetto_live *p, const struct row_cuda_event *row) MUST_USE;
+int live_allocation(struct perfetto_live *p, const struct row_allocation *row) MUST_USE;
+/* Only of exports. */
+int live_sync(struct perfetto_live *p, const struct row_synchronization *row) MUST_USE;
+int live_overhead(struct perfetto_live *p, const struct row_overhead *row) MUST_USE;
 int live_nvtx(struct perfetto_live *p, const struct row_nvtx *row) MUST_USE;
 int live_loss(struct perfetto_live *p, const struct row_loss *row) MUST_USE;
 int live_dropped(struct perfetto_live *p) MUST_USE;
@@ -250,7 +277,12 @@ int live_range_value(struct perfetto_live *p, const struct row_range_value *row)
  * Removes and returns the *count values that wait for a kernel (0: none), valid until the next row.
  */
 const struct perfetto_metric *live_metrics_remove(struct perfetto_live *p, uint64_t correlation,
-						size_t *count);
+						  size_t *count);
+/*
+ * Returns a metric's number; 0 if out of memory. A new metric changes the iids of the descriptors,
+ * which are written again.
+ */
+uint32_t live_metric_number(struct perfetto_live *p, uint32_t id);
 const char *live_metric_name(const struct perfetto_live *p, uint32_t number);
 /* Discards all waiting values. */
 void live_metrics_clear(struct perfetto_live *p);

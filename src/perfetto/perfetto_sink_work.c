@@ -41,7 +41,7 @@ static void describe_gpu(struct perfetto_live *p, uint32_t number)
 	struct perfetto_gpu gpu;
 
 	if (!d) {
-		perfetto_gpu_info_add(&p->out, NULL);
+		perfetto_gpu_info_add(p->out, NULL);
 		return;
 	}
 	gpu = (struct perfetto_gpu){ .name = live_text(p, d->name),
@@ -53,22 +53,23 @@ static void describe_gpu(struct perfetto_live *p, uint32_t number)
 	if (p->gpus > 1)
 		strbuf_addf(&p->text, " #%u", number);
 	gpu.display_name = strbuf_text(&p->text);
-	perfetto_gpu_info_add(&p->out, &gpu);
+	perfetto_gpu_info_add(p->out, &gpu);
 }
 
 static void describe_gpus(struct perfetto_live *p)
 {
-	struct perfetto_packet head = { p->time_ns, PERFETTO_MONOTONIC, LIVE_SEQUENCE_GLOBAL, 0 };
+	struct perfetto_packet head = { p->time_ns, PERFETTO_MONOTONIC,
+					p->sequence + LIVE_SEQUENCE_GLOBAL, 0 };
 	size_t packet, info;
 
-	if (p->gpus_described || !p->devices)
+	if (p->export || p->gpus_described || !p->devices)
 		return;
 	p->gpus_described = true;
-	packet = perfetto_gpu_info_open(&p->out, &head, &info);
+	packet = perfetto_gpu_info_open(p->out, &head, &info);
 	for (uint32_t i = 0; i < p->gpus; i++)
 		describe_gpu(p, i);
-	proto_close(&p->out, info);
-	proto_close(&p->out, packet);
+	proto_close(p->out, info);
+	proto_close(p->out, packet);
 }
 
 /* --- classes of work --- */
@@ -88,6 +89,8 @@ static uint64_t other_stage(const struct table_schema *table, const void *row)
 		return STAGE_MEMSETS + set->memory_kind;
 	case TABLE_graph_launch:
 		return STAGE_GRAPH;
+	case TABLE_cuda_event:
+		return STAGE_EVENT;
 	default:
 		read_role(table, row, ROLE_LABEL, &label);
 		return STAGE_LABELS + ((uint64_t)table->id << 32 | label);
@@ -112,6 +115,9 @@ static void stage_name(struct perfetto_live *p, const struct table_schema *table
 	uint64_t label;
 
 	switch (table->id) {
+	case TABLE_cuda_event:
+		strbuf_adds(&p->text, "Event record");
+		return;
 	case TABLE_kernel:
 		strbuf_adds(&p->text, "(unknown kernel)");
 		return;
@@ -125,6 +131,10 @@ static void stage_name(struct perfetto_live *p, const struct table_schema *table
 		strbuf_adds(&p->text, "CUDA graph");
 		return;
 	default:
+		if (p->export) {
+			p->export->text(p->export->user, PERFETTO_TEXT_LABEL, 0, 0, &p->text);
+			return;
+		}
 		if (read_role(table, row, ROLE_LABEL, &label))
 			name = table->columns[column].type == COLUMN_TYPE_STRING
 				       ? live_text(p, (uint32_t)label)
@@ -150,7 +160,7 @@ static void kernel_name(struct perfetto_live *p, const char *name, uint64_t clas
 
 /* Opens the first packet of a queue or class, which defines it. */
 static void open_described(struct perfetto_live *p, const struct table_schema *table,
-			   const void *row, const struct perfetto_work *work,
+			   const void *row, uint32_t device, const struct perfetto_work *work,
 			   struct open_work *open)
 {
 	const struct gpu_queue *queue = &p->works.queues.data[work->queue];
@@ -160,8 +170,12 @@ static void open_described(struct perfetto_live *p, const struct table_schema *t
 	size_t stage;
 
 	strbuf_clear(&p->text);
-	strbuf_addf(&p->text, "%s %u Stream %u",
-		    base_name(live_text(p, live_process(p)->executable)), p->pid, queue->stream);
+	if (p->export)
+		p->export->text(p->export->user, PERFETTO_TEXT_QUEUE, queue->context, queue->stream,
+				&p->text);
+	else
+		strbuf_addf(&p->text, "%s %u Stream %u", live_process_name(p), p->pid,
+			    queue->stream);
 	strbuf_addc(&p->text, '\0');
 	stage = p->text.length;
 	if (config) {
@@ -179,11 +193,11 @@ static void open_described(struct perfetto_live *p, const struct table_schema *t
 		.demangled = strbuf_text(&p->demangled),
 		.demangled_length = p->demangled.length,
 		.config = config,
-		.device = device_by_number(p, queue->gpu),
+		.device = definitions_row(&p->definitions, TABLE_device, device),
 		.pid = p->pid,
-		.process = base_name(live_text(p, live_process(p)->executable)),
+		.process = live_process_name(p),
 	};
-	perfetto_work_open(&p->works, &p->out, work, &texts, open);
+	perfetto_work_open(&p->works, p->out, work, &texts, open);
 }
 
 static void work_arguments(struct perfetto_live *p, const struct table_schema *table,
@@ -191,20 +205,23 @@ static void work_arguments(struct perfetto_live *p, const struct table_schema *t
 {
 	const struct row_memcpy *copy = row;
 	const struct row_memset *set = row;
+	const struct row_cuda_event *event = row;
 	uint64_t value;
 
 	if (read_role(table, row, ROLE_CORRELATION, &value))
-		perfetto_argument_unsigned(&p->out, IN_LAUNCH, ARG_CORRELATION, value);
+		perfetto_argument_unsigned(p->out, IN_LAUNCH, ARG_CORRELATION, value);
 	if (read_role(table, row, ROLE_GRAPH, &value))
-		perfetto_argument_unsigned(&p->out, IN_LAUNCH, ARG_GRAPH, value);
+		perfetto_argument_unsigned(p->out, IN_LAUNCH, ARG_GRAPH, value);
 	if (read_role(table, row, ROLE_GRAPH_NODE, &value))
-		perfetto_argument_unsigned(&p->out, IN_LAUNCH, ARG_GRAPH_NODE, value);
-	if (table->id == TABLE_memcpy)
-		perfetto_argument_unsigned(&p->out, IN_LAUNCH, ARG_BYTES, copy->bytes);
-	if (table->id == TABLE_memset) {
-		perfetto_argument_unsigned(&p->out, IN_LAUNCH, ARG_BYTES, set->bytes);
-		perfetto_argument(&p->out, IN_LAUNCH, ARG_VALUE, set->value);
-	}
+		perfetto_argument_unsigned(p->out, IN_LAUNCH, ARG_GRAPH_NODE, value);
+	if (table->id == TABLE_memcpy && !(copy->missing >> COLUMN_memcpy_bytes & 1))
+		perfetto_argument_unsigned(p->out, IN_LAUNCH, ARG_BYTES, copy->bytes);
+	if (table->id == TABLE_memset && !(set->missing >> COLUMN_memset_bytes & 1))
+		perfetto_argument_unsigned(p->out, IN_LAUNCH, ARG_BYTES, set->bytes);
+	if (table->id == TABLE_memset && !(set->missing >> COLUMN_memset_value & 1))
+		perfetto_argument(p->out, IN_LAUNCH, ARG_VALUE, set->value);
+	if (table->id == TABLE_cuda_event)
+		perfetto_argument(p->out, IN_LAUNCH, ARG_EVENT, event->event);
 }
 
 static uint64_t event_id(const struct perfetto_live *p, const struct table_schema *table,
@@ -213,8 +230,13 @@ static uint64_t event_id(const struct perfetto_live *p, const struct table_schem
 	uint64_t correlation, node, start_ns;
 	bool has_call = read_role(table, row, ROLE_CORRELATION, &correlation);
 
-	if (!read_role(table, row, ROLE_GRAPH_NODE, &node) && has_call)
+	if (p->export)
+		return p->export->event_id;
+	if (!read_role(table, row, ROLE_GRAPH_NODE, &node) && has_call &&
+	    table->id != TABLE_cuda_event)
 		return live_event_id(p, correlation);
+	if (table->id == TABLE_cuda_event)
+		node = ((const struct row_cuda_event *)row)->event;
 	read_role(table, row, ROLE_START, &start_ns);
 	return live_node_id(p, correlation, node, start_ns);
 }
@@ -231,6 +253,30 @@ static int add_launch_node(struct perfetto_live *p, const struct table_schema *t
 	return live_node(p, correlation, event_id(p, table, row));
 }
 
+/* Fills in where work was, and returns the device's ordinal. */
+static uint32_t read_place(const struct perfetto_live *p, const struct table_schema *table,
+			   const void *row, struct gpu_queue *queue)
+{
+	const struct row_cuda_event *event = row;
+	const struct row_context *of;
+	uint64_t device = 0, context, stream;
+
+	if (table->id == TABLE_cuda_event) {
+		of = definitions_row(&p->definitions, TABLE_context, event->context);
+		device = of ? of->device : 0;
+		context = event->context;
+		stream = event->stream;
+	} else {
+		read_role(table, row, ROLE_DEVICE, &device);
+		read_role(table, row, ROLE_CONTEXT, &context);
+		read_role(table, row, ROLE_STREAM, &stream);
+	}
+	queue->gpu = live_gpu(p, device);
+	queue->context = (uint32_t)context;
+	queue->stream = (uint32_t)stream;
+	return (uint32_t)device;
+}
+
 /* Writes the packet of some work, with its metrics as arguments. */
 static int write_work(struct perfetto_live *p, const struct table_schema *table, const void *row,
 		      struct perfetto_work *work, const struct perfetto_metric *metrics,
@@ -239,29 +285,24 @@ static int write_work(struct perfetto_live *p, const struct table_schema *table,
 	const struct row_kernel_config *config = config_of(p, table, row);
 	struct gpu_queue queue = { 0 };
 	struct open_work open;
-	uint64_t device, context, stream;
+	uint32_t device = read_place(p, table, row, &queue);
 
-	read_role(table, row, ROLE_DEVICE, &device);
-	read_role(table, row, ROLE_CONTEXT, &context);
-	read_role(table, row, ROLE_STREAM, &stream);
-	queue.gpu = live_gpu(p, device);
-	queue.context = (uint32_t)context;
-	queue.stream = (uint32_t)stream;
 	work->event_id = event_id(p, table, row);
-	work->queue = perfetto_works_queue(&p->works, context, &queue, (uint32_t)device);
-	work->class = config ? perfetto_works_kernel(&p->works, device << 32 | config->id, config)
+	work->queue = perfetto_works_queue(&p->works, queue.context, &queue, device);
+	work->class = config ? perfetto_works_kernel(&p->works, (uint64_t)device << 32 | config->id,
+						     config)
 			     : perfetto_works_class(&p->works, other_stage(table, row));
 	if (work->queue == UINT64_MAX || work->class == UINT64_MAX)
 		return -ENOMEM;
 	if (likely(perfetto_works_defined(&p->works, work->queue, work->class)))
-		perfetto_work_open(&p->works, &p->out, work, NULL, &open);
+		perfetto_work_open(&p->works, p->out, work, NULL, &open);
 	else
-		open_described(p, table, row, work, &open);
+		open_described(p, table, row, device, work, &open);
 	work_arguments(p, table, row);
 	for (size_t i = 0; i < count; i++)
-		perfetto_argument_named(&p->out, IN_LAUNCH, live_metric_name(p, metrics[i].number),
+		perfetto_argument_named(p->out, IN_LAUNCH, live_metric_name(p, metrics[i].number),
 					metrics[i].value);
-	perfetto_work_close(&p->out, &open);
+	perfetto_work_close(p->out, &open);
 	return 0;
 }
 
@@ -289,20 +330,32 @@ static int write_with_metrics(struct perfetto_live *p, const struct table_schema
 	read_role(table, row, ROLE_DEVICE, &device);
 	if (!(rows & PERFETTO_METRICS))
 		return 0;
-	return count ? perfetto_metrics_add(&p->metrics, &p->readings.sequence, &p->out,
+	return count ? perfetto_metrics_add(&p->metrics, &p->readings.sequence, p->out,
 					    live_gpu(p, device), times_ns, metrics, count)
 		     : 0;
+}
+
+int live_cuda_event(struct perfetto_live *p, const struct row_cuda_event *row)
+{
+	struct perfetto_work work = { .start_ns = row->time_ns, .duration_ns = PERFETTO_NO_TIME };
+
+	if (row->missing >> COLUMN_cuda_event_time_ns & 1)
+		return 0;
+	p->time_ns = row->time_ns;
+	live_describe_process(p);
+	describe_gpus(p);
+	return write_work(p, schema_table(TABLE_cuda_event), row, &work, NULL, 0);
 }
 
 /* If metrics are enabled, a kernel waits for its values, which may arrive after it. */
 int live_work(struct perfetto_live *p, const struct table_schema *table, const void *row,
 	      unsigned rows)
 {
-	if (rows & PERFETTO_CALLS && add_launch_node(p, table, row) < 0)
+	if (!p->export && rows & PERFETTO_CALLS && add_launch_node(p, table, row) < 0)
 		return -ENOMEM;
 	if (!(rows & (PERFETTO_WORK | PERFETTO_METRICS)))
 		return 0;
-	if (!(rows & LIVE_MEASURED) || table->id != TABLE_kernel ||
+	if (p->export || !(rows & LIVE_MEASURED) || table->id != TABLE_kernel ||
 	    p->pending_kernels.count == LIVE_PENDING_KERNELS)
 		return write_with_metrics(p, table, row, rows);
 	return vec_push(&p->pending_kernels, *(const struct row_kernel *)row);
@@ -328,7 +381,7 @@ void live_pending_kernels_flush(struct perfetto_live *p, bool all)
 			p->pending_kernels.data[kept++] = *row;
 			continue;
 		}
-		raw_reserve(&p->out, 0);
+		raw_reserve(p->out, 0);
 		if (write_with_metrics(p, table, row, rows) < 0)
 			live_discard(p);
 		else
@@ -375,9 +428,9 @@ static struct perfetto_value value_of(const struct row_counter *c, int64_t readi
 }
 
 /* A new counter changes the iids of the descriptors, which are written again. */
-static int counter_number(struct perfetto_live *p, uint32_t id, uint32_t *number)
+static int counter_number(struct perfetto_live *p, uint32_t id, uint32_t name, uint32_t *number)
 {
-	uint64_t *known = map_at(&p->counter_numbers, id, 0);
+	uint64_t *known = map_at(&p->counter_numbers, name, 0);
 
 	if (!known)
 		return -ENOMEM;
@@ -394,7 +447,8 @@ static int counter_number(struct perfetto_live *p, uint32_t id, uint32_t *number
 static int host_sample(struct perfetto_live *p, const struct row_counter_sample *row,
 		       const struct perfetto_value *value)
 {
-	struct perfetto_packet head = { row->time_ns, PERFETTO_MONOTONIC, LIVE_SEQUENCE_GLOBAL, 0 };
+	struct perfetto_packet head = { row->time_ns, PERFETTO_MONOTONIC,
+					p->sequence + LIVE_SEQUENCE_GLOBAL, 0 };
 	struct perfetto_counter counter = describe_counter(p, row->counter);
 	struct perfetto_track_descriptor d = {
 		.uuid = live_uuid(p, LIVE_UUID_COUNTER, row->counter),
@@ -410,8 +464,8 @@ static int host_sample(struct perfetto_live *p, const struct row_counter_sample 
 	if (is_new < 0)
 		return is_new;
 	if (is_new)
-		perfetto_track_descriptor(&p->out, LIVE_SEQUENCE_GLOBAL, &d);
-	perfetto_counter_event(&p->out, &head, d.uuid, value);
+		perfetto_track_descriptor(p->out, p->sequence + LIVE_SEQUENCE_GLOBAL, &d);
+	perfetto_counter_event(p->out, &head, d.uuid, value);
 	return 0;
 }
 
@@ -428,8 +482,8 @@ int live_counter_sample(struct perfetto_live *p, const struct row_counter_sample
 	now.value = value_of(c, row->value);
 	if (row->missing >> COLUMN_counter_sample_device & 1)
 		return host_sample(p, row, &now.value);
-	if (counter_number(p, row->counter, &now.counter) < 0)
+	if (counter_number(p, row->counter, c->name, &now.counter) < 0)
 		return -ENOMEM;
-	perfetto_gpu_reading(&p->readings, &p->out, live_text(p, c->name), &now, row->time_ns);
-	return perfetto_readings_add(&p->readings, &p->out, &now, row->time_ns);
+	perfetto_gpu_reading(&p->readings, p->out, live_text(p, c->name), &now, row->time_ns);
+	return perfetto_readings_add(&p->readings, p->out, &now, row->time_ns);
 }

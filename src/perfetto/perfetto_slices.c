@@ -169,6 +169,15 @@ void perfetto_annotate_text(struct strbuf *s, uint32_t name_iid, const char *tex
 	proto_close(s, token);
 }
 
+void perfetto_annotate_wait(struct strbuf *s, const struct row_synchronization *row)
+{
+	perfetto_annotate(s, ANNOTATION_CONTEXT, row->context);
+	if (!(row->missing >> COLUMN_synchronization_stream & 1))
+		perfetto_annotate(s, ANNOTATION_STREAM, row->stream);
+	if (!(row->missing >> COLUMN_synchronization_event & 1))
+		perfetto_annotate(s, ANNOTATION_EVENT, row->event);
+}
+
 void perfetto_annotate_passes(struct strbuf *s, uint32_t passes)
 {
 	size_t token = proto_open(s, 4);

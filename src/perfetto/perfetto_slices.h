@@ -9,6 +9,7 @@
 
 #include "base/map.h"
 #include "perfetto/perfetto_packets.h"
+#include "schema/schema.h"
 
 /* Categories of slices and names of annotations, interned in each track's sequence. */
 #define SLICE_CATEGORIES(C)                                                                        \
@@ -118,6 +119,8 @@ static inline void perfetto_annotate(struct strbuf *s, uint32_t name_iid, int64_
 void perfetto_annotate_unsigned(struct strbuf *s, uint32_t name_iid, uint64_t value);
 void perfetto_annotate_double(struct strbuf *s, uint32_t name_iid, double value);
 void perfetto_annotate_text(struct strbuf *s, uint32_t name_iid, const char *text, size_t length);
+/* Annotations of a synchronization: what was waited for. */
+void perfetto_annotate_wait(struct strbuf *s, const struct row_synchronization *row);
 /* Annotations of a measured range: number of its passes, and each metric. Need no state. */
 void perfetto_annotate_passes(struct strbuf *s, uint32_t passes);
 void perfetto_annotate_metric(struct strbuf *s, const char *name, double value);

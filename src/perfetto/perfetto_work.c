@@ -10,7 +10,7 @@ void perfetto_works_restart(struct perfetto_works *g, uint32_t sequence)
 {
 	g->sequence = (struct perfetto_sequence){ .id = sequence };
 	map_clear(&g->stages);
-	map_clear(&g->kernel_names);
+	map_clear(&g->shared->kernel_names);
 	map_clear(&g->context_iids);
 	for (size_t i = 0; i < g->queues.count; i++)
 		g->queues.data[i].defined = false;
@@ -24,7 +24,7 @@ void perfetto_works_release(struct perfetto_works *g)
 	map_release(&g->queue_index);
 	map_release(&g->class_index);
 	map_release(&g->stages);
-	map_release(&g->kernel_names);
+	map_release(&g->own.kernel_names);
 	map_release(&g->context_iids);
 	vec_release(&g->queues);
 	vec_release(&g->classes);
@@ -61,10 +61,11 @@ uint64_t perfetto_works_queue(struct perfetto_works *g, uint64_t context_key,
 	position = map_at(&g->queue_index, context << 32 | queue->stream, UINT64_MAX);
 	if (!position || *position != UINT64_MAX)
 		return position ? *position : UINT64_MAX;
-	added.iid = 2 * (g->queues.count + 1);
+	added.iid = 2 * (g->shared->queues + 1);
 	encode_queue(&added, device);
 	if (vec_push(&g->queues, added) < 0)
 		return UINT64_MAX;
+	g->shared->queues++;
 	*position = g->queues.count - 1;
 	return *position;
 }
@@ -114,7 +115,7 @@ bool perfetto_works_claim_name(struct perfetto_works *g, uint64_t class, const c
 			       size_t length)
 {
 	uint64_t iid = g->classes.data[class].stage_iid;
-	uint64_t *first = map_at(&g->kernel_names, hash_bytes(name, length), iid);
+	uint64_t *first = map_at(&g->shared->kernel_names, hash_bytes(name, length), iid);
 
 	return !first || *first == iid;
 }

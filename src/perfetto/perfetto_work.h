@@ -89,6 +89,13 @@ struct gpu_class {
 	uint8_t launch_length;
 };
 
+/* What the processes of a file share, so that readers can tell their queues and kernels apart. */
+struct perfetto_shared {
+	/* hash of a short name -> stage iid of the first kernel with it, in this file */
+	struct map kernel_names;
+	uint64_t queues; /* number of queues so far */
+};
+
 struct perfetto_works {
 	struct perfetto_sequence sequence;
 	/*
@@ -102,8 +109,7 @@ struct perfetto_works {
 	struct map class_index;
 	VEC(struct gpu_class) classes;
 	struct map stages; /* stage iids defined in this file */
-	/* hash of a short name -> stage iid of the first kernel with it, in this file */
-	struct map kernel_names;
+	struct perfetto_shared *shared, own; /* the owner may share it between processes */
 	struct map context_iids; /* of contexts defined in this file */
 	/*
 	 * Interns the names of further arguments, from ARG_END on, in the first packet. NULL: none.
@@ -161,7 +167,7 @@ struct open_work {
 
 /* Whether the queue and the class are defined, so that a packet needs no texts. */
 static inline bool perfetto_works_defined(const struct perfetto_works *g, uint64_t queue,
-				       uint64_t class)
+					  uint64_t class)
 {
 	return g->sequence.started && g->queues.data[queue].defined &&
 	       g->classes.data[class].defined;

@@ -128,3 +128,16 @@ bool counter_is_hardware(const char *name)
 {
 	return strstr(name, "__");
 }
+
+const char *off_cpu_note(unsigned state)
+{
+	static const char *const notes[OFF_CPU_STATES] = {
+		[off_cpu_state_unknown] = "[not running]",
+		[off_cpu_state_sleeping] = "[sleeping]",
+		[off_cpu_state_uninterruptible] = "[uninterruptible]",
+		[off_cpu_state_runnable] = "[waiting for a processor]",
+		[off_cpu_state_stopped] = "[stopped]",
+	};
+
+	return notes[state];
+}

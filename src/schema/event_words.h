@@ -27,6 +27,10 @@ void memset_name(struct strbuf *out, uint8_t memory_kind);
 const char *stack_end_note(uint8_t end);
 #define NO_STACK "[no stack]"
 
+#define OFF_CPU_STATES 5
+/* "[sleeping]": a frame in place of the code that the thread did not run. */
+const char *off_cpu_note(unsigned state);
+
 /* Texts of the marks at the ends of a window of system metrics, before the window's name. */
 #define SYSTEM_MARK_START "system start: "
 #define SYSTEM_MARK_STOP "system stop: "

@@ -329,4 +329,4 @@ def packets_of(connection, buffer=None):
 
 
 def live_trace(connection, buffer=None):
-    return Trace(packets_of(connection, buffer), live=True)
+    return Trace(packets_of(connection, buffer))

@@ -47,11 +47,6 @@ def kernel(stage):
     return stage.name, stage.start, stage.duration, stage.pid, stage.gpu, tuple(sorted(stage.args.items())), name
 
 
-def work(trace):
-    """Not the points of recorded events."""
-    return [stage for stage in trace.stages if stage.name != "Event record"]
-
-
 def of_the_cpu(trace):
     """Without what an export knows in the end: ranges as the GPU saw them."""
     return [made for made in trace.slices if not made.track.startswith("NVTX on") and made.category != "overhead"]
@@ -68,7 +63,7 @@ def test_as_an_export(live, pitot, tmp_path, tape, arguments):
     trace = live_trace(connection)
     pitot("export", play.recording, "-o", tmp_path / "x.pftrace", "-q")
     export = Trace((tmp_path / "x.pftrace").read_bytes())
-    assert len(trace.stages) > 10 and sorted(map(kernel, trace.stages), key=str) == sorted(map(kernel, work(export)), key=str)
+    assert len(trace.stages) > 10 and sorted(map(kernel, trace.stages), key=str) == sorted(map(kernel, export.stages), key=str)
     assert sorted(map(call, trace.slices), key=str) == sorted(map(call, of_the_cpu(export)), key=str)
     stacks = [made.stack for made in trace.slices if made.stack]
     assert len(stacks) > 10 and all(any("tape-play" in frame.mapping and frame.build_id for frame in stack) for stack in stacks)
@@ -567,7 +562,7 @@ def test_beside_a_recording(service, player, program, build, environment, source
     assert process.wait(PATIENCE) == 0
     pitot("export", recording, "-o", tmp_path / "x.pftrace", "-q")
     export = Trace((tmp_path / "x.pftrace").read_bytes())
-    assert sorted(map(kernel, live_trace(connection).stages), key=str) == sorted(map(kernel, work(export)), key=str)
+    assert sorted(map(kernel, live_trace(connection).stages), key=str) == sorted(map(kernel, export.stages), key=str)
     assert "--perfetto takes the path of a socket" in pitot("record", "--perfetto=here", "--", "true", status=2).stderr
     assert "GPU work" in pitot("record", "--perfetto", "--cpu-only", "--", "true", status=2).stderr
 

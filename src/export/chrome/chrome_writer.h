@@ -13,7 +13,7 @@
 #include "export/event_records.h"
 #include "export/export_merge.h"
 #include "export/export_stacks.h"
-#include "export/lanes.h"
+#include "base/lanes.h"
 
 enum chrome_track_kind {
 	CHROME_THREAD,

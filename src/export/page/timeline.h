@@ -35,7 +35,7 @@
 #include "base/json.h"
 #include "export/export_merge.h"
 #include "export/export_stacks.h"
-#include "export/lanes.h"
+#include "base/lanes.h"
 
 /* Embedded from src/export/page/ by cmake/PitotEmbed.cmake. */
 extern const char timeline_css[], timeline_data_js[], timeline_draw_js[], timeline_panels_js[],

@@ -6,7 +6,8 @@
 #include <errno.h>
 
 #include "base/output.h"
-#include "export/perfetto/perfetto_writer.h"
+#include "export/perfetto/perfetto_rows.h"
+#include "format/writer.h"
 
 /*
  * Readers store lengths in 31 bits. The data that may follow after the limit (ends of slices, one
@@ -137,24 +138,23 @@ static void write_clocks(struct perfetto *p)
 		if (last != INT64_MIN && (int64_t)((uint64_t)asleep - (uint64_t)last) < 10000000)
 			continue;
 		last = asleep;
-		perfetto_clock_snapshot(&p->out, SEQUENCE_GLOBAL, &clocks);
+		perfetto_clock_snapshot(&p->out, PERFETTO_SEQUENCE, &clocks);
 	}
 	if (last == INT64_MIN) {
 		struct perfetto_clocks clocks = { .monotonic_ns = p->time_ns };
 
 		clocks.realtime_ns = (uint64_t)trace_unix_ns(t, p->time_ns);
-		perfetto_clock_snapshot(&p->out, SEQUENCE_GLOBAL, &clocks);
+		perfetto_clock_snapshot(&p->out, PERFETTO_SEQUENCE, &clocks);
 	}
 }
 
 static void begin_part(struct perfetto *p)
 {
 	write_clocks(p);
-	perfetto_tracks_restart(p);
-	perfetto_counters_restart(p);
-	perfetto_gpus_restart(p);
-	for (uint32_t i = 0; i < p->view.process_count; i++)
-		perfetto_describe_process(p, i);
+	perfetto_describe_gpus(p);
+	for (size_t i = 0; i < p->view.process_count; i++)
+		if (p->feeds[i].sink)
+			perfetto_sink_begin(p->feeds[i].sink, p->time_ns);
 }
 
 /* Passes packets to the file. Returns 0 or a negative code. */
@@ -170,8 +170,15 @@ static int flush(struct perfetto *p, struct parts *parts, struct error *e)
 
 static int end_part(struct perfetto *p, struct parts *parts, struct error *e)
 {
-	perfetto_tracks_finish(p);
-	if (perfetto_counters_finish(p, p->time_ns) < 0)
+	struct writer_stats stats = { 0 };
+
+	for (size_t i = 0; i < p->view.process_count; i++) {
+		if (!p->feeds[i].sink)
+			continue;
+		perfetto_sink_end(p->feeds[i].sink, p->time_ns);
+		p->feeds[i].sink->ops->stats(p->feeds[i].sink, &stats);
+	}
+	if (stats.lost_rows)
 		return error_set(e, -ENOMEM, "out of memory");
 	return flush(p, parts, e);
 }
@@ -221,7 +228,7 @@ static int write_all(struct perfetto *p, struct parts *parts, struct error *e)
 	uint64_t end_ns;
 	int r;
 
-	if (!raw_init(&p->out) || perfetto_tracks_init(p) < 0 || perfetto_counters_init(p) < 0)
+	if (!raw_init(&p->out) || perfetto_feeds_init(p) < 0)
 		return error_set(e, -ENOMEM, "out of memory");
 	trace_span(p->view.trace, &p->time_ns, &end_ns);
 	begin_part(p);
@@ -233,7 +240,7 @@ static int write_all(struct perfetto *p, struct parts *parts, struct error *e)
 int perfetto_write(struct trace *t, const struct export_options *options, const char *path,
 		   struct export_result *result, struct error *e)
 {
-	struct perfetto p = { 0 };
+	struct perfetto p = { .source.trace = t };
 	struct parts parts = { .path = path,
 			       .overwrite = options->overwrite,
 			       .limit = SPLIT_BYTES };
@@ -246,9 +253,13 @@ int perfetto_write(struct trace *t, const struct export_options *options, const 
 		parts.limit = UINT64_MAX;
 	r = open_part(&parts, e);
 	if (r >= 0)
+		r = trace_load(t, TABLE_device, 0, e);
+	if (r >= 0)
 		r = export_view_init(&p.view, t, options, result, false, e);
 	if (r >= 0)
-		r = perfetto_stacks_init(&p, e);
+		r = export_view_load_samples(&p.view, e);
+	if (r >= 0 && !options->no_stacks)
+		r = export_stacks_init(&p.stacks, t, e);
 	if (r >= 0)
 		r = export_merge_init(&p.merge, &p.view, e);
 	if (r >= 0)
@@ -258,11 +269,8 @@ int perfetto_write(struct trace *t, const struct export_options *options, const 
 		r = commit_parts(&parts, result, e);
 	release_parts(&parts);
 	export_merge_release(&p.merge);
-	perfetto_gpus_release(&p);
-	perfetto_tracks_release(&p);
-	perfetto_counters_release(&p);
+	perfetto_feeds_release(&p);
 	export_stacks_release(&p.stacks);
-	map_release(&p.python_names);
 	strbuf_release(&p.out);
 	export_view_release(&p.view);
 	return r;

@@ -1,42 +1,20 @@
-#include "export/lanes.h"
+#include "base/lanes.h"
 
 #include <errno.h>
 
 #include "support/cmocka_tests.h"
 
-struct ended {
-	size_t lane[8];
-	uint64_t end_ns[8];
-	size_t count;
-};
-
-static void note_end(void *user, size_t lane, uint64_t end_ns)
-{
-	struct ended *e = user;
-
-	assert_true(e->count < 8);
-	e->lane[e->count] = lane;
-	e->end_ns[e->count++] = end_ns;
-}
-
 static void test_nesting_stays_in_a_lane(void **state)
 {
-	struct ended ended = { .count = 0 };
-	struct lanes l = { .ended = note_end, .user = &ended };
+	struct lanes l = { .exclusive = false };
 
 	(void)state;
 	assert_int_equal(lanes_add(&l, 0, 100), 0);
 	assert_int_equal(lanes_add(&l, 10, 50), 0);
 	assert_int_equal(lanes_add(&l, 20, 50), 0); /* ends together with what it is in */
 	assert_int_equal(lanes_add(&l, 50, 100), 0);
-	assert_int_equal(ended.count, 2);
 	assert_int_equal(lanes_add(&l, 90, 101), 1); /* sticks out */
 	assert_int_equal(lanes_add(&l, 100, 100), 0);
-	lanes_finish(&l);
-	assert_int_equal(ended.count, 6);
-	assert_int_equal(ended.end_ns[2], 100);
-	assert_int_equal(ended.lane[5], 1);
-	assert_int_equal(ended.end_ns[5], 101);
 	lanes_release(&l);
 }
 
@@ -51,21 +29,6 @@ static void test_exclusive_lanes_hold_one_at_a_time(void **state)
 	assert_int_equal(lanes_add(&l, 20, 25), 1);
 	assert_int_equal(lanes_add(&l, 100, 110), 0);
 	assert_int_equal(l.items.count, 3);
-	lanes_release(&l);
-}
-
-static void test_advance_ends_what_is_over(void **state)
-{
-	struct ended ended = { .count = 0 };
-	struct lanes l = { .ended = note_end, .user = &ended };
-
-	(void)state;
-	assert_int_equal(lanes_add(&l, 0, 100), 0);
-	assert_int_equal(lanes_add(&l, 1, 10), 0);
-	lanes_advance(&l, 9);
-	assert_int_equal(ended.count, 0);
-	lanes_advance(&l, 10);
-	assert_int_equal(ended.count, 1);
 	lanes_release(&l);
 }
 
@@ -86,7 +49,6 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_nesting_stays_in_a_lane),
 		cmocka_unit_test(test_exclusive_lanes_hold_one_at_a_time),
-		cmocka_unit_test(test_advance_ends_what_is_over),
 		cmocka_unit_test(test_there_is_a_limit),
 	};
 

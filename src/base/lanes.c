@@ -1,17 +1,12 @@
-#include "export/lanes.h"
+#include "base/lanes.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
-static void end_until(struct lanes *l, size_t index, uint64_t now_ns)
+static void end_until(struct lane *lane, uint64_t now_ns)
 {
-	struct lane *lane = &l->items.data[index];
-
-	while (lane->ends.count && lane->ends.data[lane->ends.count - 1] <= now_ns) {
+	while (lane->ends.count && lane->ends.data[lane->ends.count - 1] <= now_ns)
 		lane->ends.count--;
-		if (l->ended)
-			l->ended(l->user, index, lane->ends.data[lane->ends.count]);
-	}
 }
 
 static bool fits(const struct lanes *l, const struct lane *lane, uint64_t end_ns)
@@ -26,7 +21,7 @@ int lanes_add(struct lanes *l, uint64_t start_ns, uint64_t end_ns)
 	size_t i;
 
 	for (i = 0; i < l->items.count; i++) {
-		end_until(l, i, start_ns);
+		end_until(&l->items.data[i], start_ns);
 		if (fits(l, &l->items.data[i], end_ns))
 			break;
 	}
@@ -41,17 +36,6 @@ int lanes_add(struct lanes *l, uint64_t start_ns, uint64_t end_ns)
 	if (vec_push(&l->items.data[i].ends, end_ns) < 0)
 		return -ENOMEM;
 	return (int)i;
-}
-
-void lanes_advance(struct lanes *l, uint64_t now_ns)
-{
-	for (size_t i = 0; i < l->items.count; i++)
-		end_until(l, i, now_ns);
-}
-
-void lanes_finish(struct lanes *l)
-{
-	lanes_advance(l, UINT64_MAX);
 }
 
 void lanes_release(struct lanes *l)

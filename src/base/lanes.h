@@ -3,8 +3,8 @@
  * intervals nest, or (exclusive) do not overlap. Lane 0 is preferred. A track is what a viewer
  * draws as a line or, if events of the line overlap, as several.
  */
-#ifndef PITOT_EXPORT_LANES_H
-#define PITOT_EXPORT_LANES_H
+#ifndef PITOT_BASE_LANES_H
+#define PITOT_BASE_LANES_H
 
 #include <stdbool.h>
 
@@ -21,17 +21,10 @@ struct lane {
 struct lanes {
 	VEC(struct lane) items;
 	bool exclusive;
-	/* Called for each interval that ends, innermost first; may be NULL. */
-	void (*ended)(void *user, size_t lane, uint64_t end_ns);
-	void *user;
 };
 
 /* Returns the interval's lane, -E2BIG if LANES_MAX lanes are in use, or -ENOMEM. */
 int lanes_add(struct lanes *l, uint64_t start_ns, uint64_t end_ns) MUST_USE;
-/* Ends the intervals whose end is at or before now_ns. */
-void lanes_advance(struct lanes *l, uint64_t now_ns);
-/* Ends all open intervals. */
-void lanes_finish(struct lanes *l);
 void lanes_release(struct lanes *l);
 
 /* The tracks of an exporter, which begin with their struct lanes. */
