@@ -49,7 +49,7 @@ void gpufl_pc_sample(struct gpufl_sink *s, const struct row_pc_sample *p)
 
 	if (s->reading.id != p->reading)
 		return;
-	GPUFL_ROW(&s->log, BATCH_profile_sample, gpufl_time(s, s->reading.end_ns), 0,
+	GPUFL_ROW(&s->log, profile_sample, gpufl_time(s, s->reading.end_ns), NULL, 0,
 		  s->reading.device, function_name(s, p->function), p->offset, metric, p->samples,
 		  STALL_FIRST + metric, KIND_PC, 0, 0, 0, 0);
 }
@@ -62,7 +62,7 @@ void gpufl_sass_value(struct gpufl_sink *s, const struct row_sass_value *v)
 	if (!metric)
 		return;
 	s->last_ns = MAX(s->last_ns, v->time_ns);
-	GPUFL_ROW(&s->log, BATCH_profile_sample, gpufl_time(s, v->time_ns), 0, v->device,
+	GPUFL_ROW(&s->log, profile_sample, gpufl_time(s, v->time_ns), NULL, 0, v->device,
 		  function_name(s, v->function), v->offset, metric_name(s, metric->name), v->value,
 		  0, KIND_SASS, 0, 0, 0, v->correlation);
 }

@@ -5,14 +5,32 @@
 #define TIME_STEP_NS UINT64_C(256)
 #define DICTIONARY_BYTES_MAX ((size_t)8 << 20) /* of names; beyond it a dictionary starts anew */
 
+/* column: of the batch's table, or how the field gets its value */
+enum { FIELD_COMPUTED = -1, FIELD_TIME = -2 };
+struct field {
+	const char *key;
+	int8_t column;
+};
+
+#define TIME_FIELD(table) { "dt_ns", FIELD_TIME },
+#define COLUMN_FIELD(table, key, column) { #key, COLUMN_##table##_##column },
+#define COMPUTED_FIELD(table, key, ...) { #key, FIELD_COMPUTED },
+#define FIELDS(name, channel, version, type, table)                                                \
+	static const struct field name##_fields[] = { GPUFL_##name(                                \
+		TIME_FIELD, COLUMN_FIELD, COMPUTED_FIELD, COMPUTED_FIELD, table) };
+GPUFL_BATCHES(FIELDS)
+
 static const struct batch_kind {
 	enum gpufl_channel channel;
-	const char *head, *columns; /* head: up to the session's id; columns: up to the rows */
+	const char *head; /* up to the session's id */
+	enum table_id table;
+	const struct field *fields;
+	size_t field_count;
 } kinds[BATCHES] = {
-#define KIND(name, channel, version, type, columns)                                                \
+#define KIND(name, channel, version, type, table)                                                  \
 	[BATCH_##name] = { GPUFL_##channel,                                                        \
 			   "{\"version\":" #version ",\"type\":\"" type "\",\"session_id\":\"",    \
-			   ",\"columns\":[" columns "],\"rows\":[" },
+			   TABLE_##table, name##_fields, ARRAY_SIZE(name##_fields) },
 	GPUFL_BATCHES(KIND)
 #undef KIND
 };
@@ -180,7 +198,15 @@ static void begin_batch(struct gpufl_log *l, enum gpufl_batch_id id, uint64_t ti
 		raw_add(s, strbuf_text(&l->host), l->host.length);
 	TEXT_U64(s, "batch_id", ++l->batch_number);
 	TEXT_U64(s, "base_time_ns", b->base_ns);
-	raw_add(s, kind->columns, strlen(kind->columns));
+	TEXT(s, ",\"columns\":[");
+	for (size_t i = 0; i < kind->field_count; i++) {
+		if (i)
+			TEXT(s, ",");
+		TEXT(s, "\"");
+		raw_add(s, kind->fields[i].key, strlen(kind->fields[i].key));
+		TEXT(s, "\"");
+	}
+	TEXT(s, "],\"rows\":[");
 }
 
 static void seal_batch(struct gpufl_log *l, enum gpufl_batch_id id)
@@ -227,15 +253,33 @@ static void end_row(struct gpufl_log *l, enum gpufl_batch_id id)
 	flush_channel(l, kinds[id].channel);
 }
 
-void gpufl_row(struct gpufl_log *l, enum gpufl_batch_id id, uint64_t time_ns, const uint64_t *cells,
-	       size_t count)
+/* Returns the value of a column; 0 if it is missing. */
+static uint64_t column_value(const void *row, const struct table_schema *table, int column)
 {
+	const struct column_schema *c = &table->columns[column];
+	uint64_t missing, value = 0;
+
+	memcpy(&missing, row, sizeof(missing));
+	if (!(missing >> column & 1))
+		memcpy(&value, (const char *)row + c->row_offset, c->width);
+	return value;
+}
+
+void gpufl_row(struct gpufl_log *l, enum gpufl_batch_id id, uint64_t time_ns, const void *row,
+	       const uint64_t *computed)
+{
+	const struct table_schema *table = schema_table(kinds[id].table);
 	struct strbuf *rows = begin_row(l, id, time_ns);
 
-	text_i64(rows, (int64_t)(time_ns - l->batches[id].base_ns));
-	for (size_t i = 0; i < count; i++) {
-		TEXT(rows, ",");
-		text_u64(rows, cells[i]);
+	for (size_t i = 0; i < kinds[id].field_count; i++) {
+		int column = kinds[id].fields[i].column;
+
+		if (i)
+			TEXT(rows, ",");
+		if (column == FIELD_TIME)
+			text_i64(rows, (int64_t)(time_ns - l->batches[id].base_ns));
+		else
+			text_u64(rows, column < 0 ? *computed++ : column_value(row, table, column));
 	}
 	end_row(l, id);
 }

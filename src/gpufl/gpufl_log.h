@@ -15,40 +15,63 @@
 #include "base/json_text.h"
 #include "base/map.h"
 #include "gpufl/gpufl_files.h"
+#include "schema/schema.h"
 
-/* B(name, channel, version, type, columns): columns that the format lacks are at the end. */
+/* B(name, channel, version, type, table): batches; their fields are GPUFL_<name> below. */
 /* clang-format off */
-#define GPUFL_KERNEL_COLUMNS                                                                                           \
-	"\"dt_ns\",\"kernel_id\",\"stream_id\",\"duration_ns\",\"corr_id\",\"dyn_shared\",\"num_regs\","               \
-	"\"has_details\",\"external_kind\",\"external_id\",\"device_id\",\"context_id\",\"graph_id\","                 \
-	"\"graph_node_id\",\"true_corr_id\""
 #define GPUFL_BATCHES(B)                                                                                               \
-	B(kernel, DEVICE, 1, "kernel_event_batch", GPUFL_KERNEL_COLUMNS)                                               \
-	B(queued_kernel, DEVICE, 1, "kernel_event_batch", GPUFL_KERNEL_COLUMNS ",\"queued_ns\"")                       \
-	B(memcpy, DEVICE, 1, "memcpy_event_batch",                                                                     \
-	  "\"dt_ns\",\"stream_id\",\"duration_ns\",\"bytes\",\"copy_kind\",\"corr_id\",\"device_id\","                 \
-	  "\"context_id\",\"graph_id\",\"graph_node_id\",\"src_kind\",\"dst_kind\"")                                   \
-	B(scope, SCOPE, 3, "scope_event_batch",                                                                        \
-	  "\"dt_ns\",\"scope_instance_id\",\"name_id\",\"event_type\",\"depth\",\"repeat\",\"warmup\","                \
-	  "\"original_start_ns\",\"thread_id\"")                                                                       \
-	B(synchronization, SCOPE, 1, "synchronization_event_batch",                                                    \
-	  "\"dt_ns\",\"duration_ns\",\"sync_type\",\"stream_id\",\"event_id\",\"context_id\",\"corr_id\","             \
-	  "\"function_id\"")                                                                                           \
-	B(allocation, SCOPE, 1, "memory_alloc_event_batch",                                                            \
-	  "\"dt_ns\",\"duration_ns\",\"memory_op\",\"memory_kind\",\"address\",\"bytes\",\"device_id\","               \
-	  "\"stream_id\",\"corr_id\"")                                                                                 \
-	B(profile_sample, SCOPE, 1, "profile_sample_batch",                                                            \
-	  "\"dt_ns\",\"corr_id\",\"device_id\",\"function_id\",\"pc_offset\",\"metric_id\",\"metric_value\","          \
-	  "\"stall_reason\",\"sample_kind\",\"scope_name_id\",\"source_file_id\",\"source_line\","                       \
-	  "\"true_corr_id\"")                                                                            \
-	B(pm_sample, SCOPE, 1, "pm_sample_batch",                                                                      \
-	  "\"sample_index\",\"dt_ns\",\"device_id\",\"metric_id\",\"value\",\"scope_name_id\"")                          \
-	B(device_metric, SYSTEM, 1, "device_metric_batch",                                                             \
-	  "\"dt_ns\",\"device_id\",\"gpu_util\",\"mem_util\",\"temp_c\",\"power_mw\",\"used_mib\","                    \
-	  "\"total_mib\",\"clock_sm\",\"fan_speed_pct\",\"temp_mem_c\",\"temp_junction_c\",\"voltage_mv\","            \
-	  "\"energy_uj\",\"clock_mem\",\"pcie_bw_bps\",\"ecc_corrected\",\"ecc_uncorrected\"")                         \
-	B(host_metric, SYSTEM, 1, "host_metric_batch",                                                                 \
-	  "\"dt_ns\",\"cpu_pct_x100\",\"ram_used_mib\",\"ram_total_mib\"")
+	B(kernel, DEVICE, 1, "kernel_event_batch", kernel)                                                             \
+	B(queued_kernel, DEVICE, 1, "kernel_event_batch", kernel)                                                      \
+	B(memcpy, DEVICE, 1, "memcpy_event_batch", memcpy)                                                             \
+	B(scope, SCOPE, 3, "scope_event_batch", nvtx)                                                                  \
+	B(synchronization, SCOPE, 1, "synchronization_event_batch", synchronization)                                   \
+	B(allocation, SCOPE, 1, "memory_alloc_event_batch", allocation)                                                \
+	B(profile_sample, SCOPE, 1, "profile_sample_batch", sass_value)                                                \
+	B(pm_sample, SCOPE, 1, "pm_sample_batch", counter_sample)                                                      \
+	B(device_metric, SYSTEM, 1, "device_metric_batch", counter_sample)                                             \
+	B(host_metric, SYSTEM, 1, "host_metric_batch", counter_sample)
+
+/*
+ * The fields of each batch in the format's order, for the writer and the importer; those that the
+ * format lacks are at the end.
+ *	D(T)			dt_ns, the row's time
+ *	F(T, key, column)	a column of table T, 0 if it is missing
+ *	R(T, key, column)	the writer computes it, the importer reads it into this column
+ *	O(T, key)		the writer computes it, and a handler of the importer reads it
+ */
+#define GPUFL_CALL(O, T) O(T, thread_id) O(T, api_start_ns) O(T, api_exit_ns)
+#define GPUFL_kernel(D, F, R, O, T)                                                                                 \
+	D(T) O(T, kernel_id) F(T, stream_id, stream) O(T, duration_ns) R(T, corr_id, correlation)                      \
+	R(T, dyn_shared, dynamic_shared_bytes) R(T, num_regs, registers) O(T, has_details) O(T, external_kind)         \
+	O(T, external_id) F(T, device_id, device) F(T, context_id, context) F(T, graph_id, graph)                      \
+	F(T, graph_node_id, graph_node) F(T, true_corr_id, correlation) GPUFL_CALL(O, T)
+#define GPUFL_queued_kernel(D, F, R, O, T) GPUFL_kernel(D, F, R, O, T) R(T, queued_ns, queued_ns)
+#define GPUFL_memcpy(D, F, R, O, T)                                                                                 \
+	D(T) F(T, stream_id, stream) O(T, duration_ns) F(T, bytes, bytes) F(T, copy_kind, kind)                        \
+	F(T, corr_id, correlation) F(T, device_id, device) F(T, context_id, context) F(T, graph_id, graph)             \
+	F(T, graph_node_id, graph_node) F(T, src_kind, source_kind) F(T, dst_kind, destination_kind)                   \
+	GPUFL_CALL(O, T)
+#define GPUFL_scope(D, F, R, O, T)                                                                                  \
+	D(T) O(T, scope_instance_id) O(T, name_id) O(T, event_type) O(T, depth) O(T, repeat) O(T, warmup)              \
+	O(T, original_start_ns) O(T, thread_id)
+#define GPUFL_synchronization(D, F, R, O, T)                                                                        \
+	D(T) O(T, duration_ns) F(T, sync_type, kind) F(T, stream_id, stream) F(T, event_id, event)                     \
+	F(T, context_id, context) F(T, corr_id, correlation) O(T, function_id) O(T, thread_id)
+#define GPUFL_allocation(D, F, R, O, T)                                                                             \
+	D(T) O(T, duration_ns) F(T, memory_op, operation) F(T, memory_kind, kind) F(T, address, address)               \
+	F(T, bytes, bytes) F(T, device_id, device) F(T, stream_id, stream) F(T, corr_id, correlation)                  \
+	GPUFL_CALL(O, T)
+#define GPUFL_profile_sample(D, F, R, O, T)                                                                         \
+	D(T) O(T, corr_id) R(T, device_id, device) O(T, function_id) R(T, pc_offset, offset) O(T, metric_id)           \
+	R(T, metric_value, samples) O(T, stall_reason) O(T, sample_kind) O(T, scope_name_id)                           \
+	O(T, source_file_id) O(T, source_line) R(T, true_corr_id, correlation)
+#define GPUFL_pm_sample(D, F, R, O, T)                                                                              \
+	O(T, sample_index) D(T) O(T, device_id) O(T, metric_id) O(T, value) O(T, scope_name_id)
+#define GPUFL_device_metric(D, F, R, O, T)                                                                          \
+	D(T) O(T, device_id) O(T, gpu_util) O(T, mem_util) O(T, temp_c) O(T, power_mw) O(T, used_mib) O(T, total_mib)  \
+	O(T, clock_sm) O(T, fan_speed_pct) O(T, temp_mem_c) O(T, temp_junction_c) O(T, voltage_mv) O(T, energy_uj)     \
+	O(T, clock_mem) O(T, pcie_bw_bps) O(T, ecc_corrected) O(T, ecc_uncorrected)
+#define GPUFL_host_metric(D, F, R, O, T) D(T) O(T, cpu_pct_x100) O(T, ram_used_mib) O(T, ram_total_mib)
 
 /*
  * M(column, counter, decimals, divisor): columns of device_metric that are Pitot's counters, the
@@ -93,6 +116,13 @@
 #define GPUFL_BATCH_ID(name, ...) BATCH_##name,
 enum gpufl_batch_id { GPUFL_BATCHES(GPUFL_BATCH_ID) BATCHES };
 
+/* GPUFL_COMPUTED_kernel …: the number of fields that the writer computes. */
+#define GPUFL_NONE(...)
+#define GPUFL_ONE(...) +1
+#define GPUFL_COMPUTED(name, ...)                                                                  \
+	GPUFL_COMPUTED_##name = 0 GPUFL_##name(GPUFL_NONE, GPUFL_NONE, GPUFL_ONE, GPUFL_ONE, ),
+enum { GPUFL_BATCHES(GPUFL_COMPUTED) };
+
 #define GPUFL_BATCH_ROWS 2048u
 
 enum gpufl_dictionary_id {
@@ -133,12 +163,18 @@ struct gpufl_log {
 int gpufl_log_init(struct gpufl_log *l, struct gpufl_files *files, const char *session) MUST_USE;
 void gpufl_log_release(struct gpufl_log *l);
 
-/* Appends a row: "dt_ns" from a time since the epoch, and the values of the other columns. */
-void gpufl_row(struct gpufl_log *l, enum gpufl_batch_id id, uint64_t time_ns, const uint64_t *cells,
-	       size_t count);
-#define GPUFL_ROW(log, id, time_ns, ...)                                                           \
-	gpufl_row(log, id, time_ns, (const uint64_t[]){ __VA_ARGS__ },                             \
-		  sizeof((const uint64_t[]){ __VA_ARGS__ }) / sizeof(uint64_t))
+/*
+ * Appends a row with a time since the epoch: columns of `row`, which is of the batch's table, and
+ * the fields that the writer computes, in order.
+ */
+void gpufl_row(struct gpufl_log *l, enum gpufl_batch_id id, uint64_t time_ns, const void *row,
+	       const uint64_t *computed);
+#define GPUFL_ROW(log, name, time_ns, row, ...)                                                    \
+	do {                                                                                       \
+		const uint64_t computed_[] = { __VA_ARGS__ };                                      \
+		_Static_assert(ARRAY_SIZE(computed_) == GPUFL_COMPUTED_##name, "all fields");      \
+		gpufl_row(log, BATCH_##name, time_ns, row, computed_);                             \
+	} while (0)
 
 /* Appends a row of pm_sample; `value` is a JSON number. */
 void gpufl_pm_row(struct gpufl_log *l, uint64_t index, uint64_t time_ns, uint32_t device,

@@ -60,7 +60,7 @@ static void write_device(struct gpufl_sink *s, uint32_t device)
 	 * 0: fan, voltage, PCIe. Like the reference, writes the GPU temperature as junction
 	 * temperature, too.
 	 */
-	GPUFL_ROW(&s->log, BATCH_device_metric, gpufl_time(s, r->time_ns), device,
+	GPUFL_ROW(&s->log, device_metric, gpufl_time(s, r->time_ns), NULL, device,
 		  v[METRIC_gpu_util], v[METRIC_mem_util], v[METRIC_temp_c], v[METRIC_power_mw],
 		  v[METRIC_used_mib], total, v[METRIC_clock_sm], 0, v[METRIC_temp_mem_c],
 		  v[METRIC_temp_c], 0, v[METRIC_energy_uj], v[METRIC_clock_mem], 0,
@@ -90,7 +90,7 @@ static void write_host(struct gpufl_sink *s)
 	uint64_t total = used + s->host.values[METRIC_ram_available];
 
 	if (total && s->has_cpu)
-		GPUFL_ROW(&s->log, BATCH_host_metric, gpufl_time(s, s->host.time_ns), s->cpu_x100,
+		GPUFL_ROW(&s->log, host_metric, gpufl_time(s, s->host.time_ns), NULL, s->cpu_x100,
 			  used, total);
 	if (s->has_cpu)
 		gpufl_marks_write(s);

@@ -10,7 +10,7 @@
 #define MISSING(row, column) ((row)->missing >> COLUMN_nvtx_##column & 1)
 #define PROBES 8 /* slots probed for a thread */
 
-static bool is_at(const struct gpufl_thread *t, uint32_t thread, uint32_t domain)
+static bool is_at(const struct gpufl_thread_ranges *t, uint32_t thread, uint32_t domain)
 {
 	return t->depth && t->thread == thread && t->domain == domain;
 }
@@ -21,11 +21,11 @@ static size_t slot_of(uint32_t thread, uint32_t domain, size_t probe)
 }
 
 /* Returns NULL if the thread has no open range. */
-static struct gpufl_thread *find_thread(const struct gpufl_sink *s, uint32_t thread,
-					uint32_t domain)
+static struct gpufl_thread_ranges *find_thread(const struct gpufl_sink *s, uint32_t thread,
+					       uint32_t domain)
 {
 	for (size_t i = 0; i < PROBES; i++) {
-		struct gpufl_thread *t = &s->threads[slot_of(thread, domain, i)];
+		struct gpufl_thread_ranges *t = &s->threads[slot_of(thread, domain, i)];
 
 		if (is_at(t, thread, domain))
 			return t;
@@ -34,12 +34,13 @@ static struct gpufl_thread *find_thread(const struct gpufl_sink *s, uint32_t thr
 }
 
 /* Finds or claims the slot of a thread; NULL if too many threads have open ranges. */
-static struct gpufl_thread *claim_thread(struct gpufl_sink *s, uint32_t thread, uint32_t domain)
+static struct gpufl_thread_ranges *claim_thread(struct gpufl_sink *s, uint32_t thread,
+						uint32_t domain)
 {
-	struct gpufl_thread *found = find_thread(s, thread, domain);
+	struct gpufl_thread_ranges *found = find_thread(s, thread, domain);
 
 	for (size_t i = 0; i < PROBES && !found; i++) {
-		struct gpufl_thread *t = &s->threads[slot_of(thread, domain, i)];
+		struct gpufl_thread_ranges *t = &s->threads[slot_of(thread, domain, i)];
 
 		if (t->depth)
 			continue;
@@ -57,7 +58,7 @@ static bool is_scope(const struct gpufl_sink *s, uint32_t domain)
 
 uint32_t gpufl_scope_path(const struct gpufl_sink *s, uint32_t thread)
 {
-	const struct gpufl_thread *t =
+	const struct gpufl_thread_ranges *t =
 		s->scope_domain ? find_thread(s, thread, s->scope_domain) : NULL;
 
 	return t ? t->ranges[t->depth - 1].label : LABEL_GLOBAL;
@@ -65,22 +66,21 @@ uint32_t gpufl_scope_path(const struct gpufl_sink *s, uint32_t thread)
 
 /* ---- output ---- */
 
-static void write_scope(struct gpufl_sink *s, const struct gpufl_thread *t, unsigned depth,
+static void write_scope(struct gpufl_sink *s, const struct gpufl_thread_ranges *t, unsigned depth,
 			uint64_t time_ns, bool ends, uint64_t runs)
 {
 	const struct gpufl_range *r = &t->ranges[depth];
 
-	GPUFL_ROW(&s->log, BATCH_scope, gpufl_time(s, time_ns), r->instance, r->name, ends, depth,
+	GPUFL_ROW(&s->log, scope, gpufl_time(s, time_ns), NULL, r->instance, r->name, ends, depth,
 		  runs & UINT32_MAX, runs >> 32, gpufl_time(s, time_ns), t->thread);
 }
 
-static void write_range(struct gpufl_sink *s, uint32_t domain, uint32_t label, uint64_t start_ns,
-			uint64_t end_ns)
+/* Writes the record of an NVTX range. Push-pop ranges are those of a thread, at its depth. */
+static void write_range(struct gpufl_sink *s, const struct gpufl_thread_ranges *on, uint32_t domain,
+			uint32_t label, uint64_t start_ns, uint64_t end_ns)
 {
-	struct strbuf *out = gpufl_line(&s->log, GPUFL_SCOPE, "nvtx_marker_event");
+	struct strbuf *out = gpufl_identified_line(s, GPUFL_SCOPE, "nvtx_marker_event");
 
-	raw_reserve(out, s->identity.length);
-	raw_add(out, s->identity.data, s->identity.length);
 	TEXT(out, ",\"name\":\"");
 	gpufl_add_label(s, out, label);
 	TEXT(out, "\",\"domain\":\"");
@@ -90,11 +90,15 @@ static void write_range(struct gpufl_sink *s, uint32_t domain, uint32_t label, u
 	TEXT_U64(out, "end_ns", gpufl_time(s, end_ns));
 	TEXT_U64(out, "duration_ns", end_ns - start_ns);
 	TEXT_U64(out, "marker_id", ++s->next_id);
+	if (on) {
+		TEXT_U64(out, "thread_id", on->thread);
+		TEXT_U64(out, "depth", on->depth - 1);
+	}
 	TEXT(out, "}\n");
 }
 
 /* Ends the innermost range of a thread. */
-static void end_range(struct gpufl_sink *s, struct gpufl_thread *t, uint64_t time_ns)
+static void end_range(struct gpufl_sink *s, struct gpufl_thread_ranges *t, uint64_t time_ns)
 {
 	const struct gpufl_range *r = &t->ranges[t->depth - 1];
 
@@ -102,7 +106,7 @@ static void end_range(struct gpufl_sink *s, struct gpufl_thread *t, uint64_t tim
 	if (r->instance)
 		write_scope(s, t, t->depth - 1, time_ns, true, 0);
 	else if (!is_scope(s, t->domain))
-		write_range(s, t->domain, r->label, r->start_ns, time_ns);
+		write_range(s, t, t->domain, r->label, r->start_ns, time_ns);
 	t->depth--;
 }
 
@@ -124,7 +128,7 @@ static uint32_t continued_path(const struct gpufl_sink *s, const struct row_nvtx
 	return !MISSING(n, range) && token->used && token->range == n->range ? token->label : 0;
 }
 
-static void push(struct gpufl_sink *s, const struct row_nvtx *n, struct gpufl_thread *t)
+static void push(struct gpufl_sink *s, const struct row_nvtx *n, struct gpufl_thread_ranges *t)
 {
 	struct bytes_value name = gpufl_text(s, MISSING(n, message) ? 0 : n->message);
 	struct gpufl_range *r = &t->ranges[t->depth];
@@ -153,8 +157,8 @@ static void push(struct gpufl_sink *s, const struct row_nvtx *n, struct gpufl_th
 static void push_or_pop(struct gpufl_sink *s, const struct row_nvtx *n)
 {
 	bool pushes = n->kind == nvtx_kind_push;
-	struct gpufl_thread *t = pushes ? claim_thread(s, n->thread, n->domain)
-					: find_thread(s, n->thread, n->domain);
+	struct gpufl_thread_ranges *t = pushes ? claim_thread(s, n->thread, n->domain)
+					       : find_thread(s, n->thread, n->domain);
 
 	if (!t)
 		return;
@@ -182,7 +186,7 @@ static void end(struct gpufl_sink *s, const struct row_nvtx *n)
 	struct gpufl_open *o = open_at(s, n->range);
 
 	if (o->used && o->range == n->range && n->time_ns >= o->start_ns) {
-		write_range(s, o->domain, o->label, o->start_ns, n->time_ns);
+		write_range(s, NULL, o->domain, o->label, o->start_ns, n->time_ns);
 		o->used = false;
 	}
 }

@@ -271,6 +271,17 @@ const char *gpufl_mark_type(const char *text, const char **name)
 	return NULL;
 }
 
+/* PyTorch's autograd threads, whose work belongs to ranges of others, are known by their names. */
+void gpufl_thread(struct gpufl_sink *s, const struct row_thread *t)
+{
+	struct strbuf *out = gpufl_identified_line(s, GPUFL_SCOPE, "pitot_thread");
+
+	TEXT_U64(out, "thread_id", t->tid);
+	TEXT_U64(out, "ts_ns", gpufl_time(s, t->time_ns));
+	gpufl_key_text(out, "name", gpufl_text(s, t->name));
+	strbuf_adds(out, "}\n");
+}
+
 void gpufl_system_mark(struct gpufl_sink *s, const struct row_nvtx *n)
 {
 	struct bytes_value text = gpufl_text(s, n->message);

@@ -113,6 +113,7 @@ static void append(struct sink *sink, enum table_id table, const void *row)
 		break;
 		FORWARD(process)
 		FORWARD(device)
+		FORWARD(thread)
 		FORWARD(capability)
 		FORWARD(loss)
 		FORWARD(kernel)

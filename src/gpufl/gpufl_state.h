@@ -28,7 +28,8 @@
 /* Properties of a call, by its correlation id. */
 struct gpufl_call {
 	uint32_t path, stack;
-	uint32_t external_kind;
+	uint32_t thread, external_kind;
+	uint64_t start_ns, end_ns; /* since the epoch; 0: unknown */
 	uint64_t external_id;
 };
 
@@ -53,7 +54,7 @@ struct gpufl_range {
 };
 
 /* Open push-pop ranges of a thread in a domain; the slot is free when there are none. */
-struct gpufl_thread {
+struct gpufl_thread_ranges {
 	uint32_t thread, domain, depth;
 	struct gpufl_range ranges[GPUFL_DEPTH_MAX];
 };
@@ -131,7 +132,7 @@ struct gpufl_sink {
 	VEC(struct row_kernel) pending;
 	size_t pending_before_seal; /* how many of them arrived before the last seal */
 	struct interner labels;
-	struct gpufl_thread *threads; /* GPUFL_THREADS items */
+	struct gpufl_thread_ranges *threads; /* GPUFL_THREADS items */
 	struct gpufl_open *open; /* GPUFL_OPEN_MAX items */
 
 	struct row_device devices[GPUFL_DEVICES_MAX];
@@ -227,6 +228,7 @@ bool gpufl_pm_counter(struct gpufl_sink *s, const struct row_counter *row, bool 
 bool gpufl_pm_sample(struct gpufl_sink *s, const struct row_counter_sample *row);
 void gpufl_process(struct gpufl_sink *s, const struct row_process *row);
 void gpufl_device(struct gpufl_sink *s, const struct row_device *row);
+void gpufl_thread(struct gpufl_sink *s, const struct row_thread *row);
 void gpufl_capability(struct gpufl_sink *s, const struct row_capability *row);
 void gpufl_loss(struct gpufl_sink *s, const struct row_loss *row);
 

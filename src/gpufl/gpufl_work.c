@@ -15,6 +15,17 @@
 
 #define DETAILS_MAX (1u << 20) /* of stored compact details */
 
+/* What is known of the call of work whose call has not arrived. */
+static const struct gpufl_call no_call = { .path = LABEL_UNKNOWN };
+
+static const struct gpufl_call *call_of(const struct gpufl_sink *s, uint64_t correlation)
+{
+	return gpufl_call_find(s, correlation) ?: &no_call;
+}
+
+/* The fields of GPUFL_CALL. */
+#define CALL(call) (call)->thread, (call)->start_ns, (call)->end_ns
+
 static void extend_span(struct gpufl_sink *s, uint64_t end_ns)
 {
 	s->last_ns = MAX(s->last_ns, end_ns);
@@ -179,23 +190,23 @@ static void write_kernel(struct gpufl_sink *s, const struct row_kernel *k,
 {
 	const struct gpufl_shape *shape = IS_TIMED(k, kernel) ? shape_of(s, k) : NULL;
 	bool queued = !MISSING(k, kernel, queued_ns);
-	enum gpufl_batch_id batch = queued ? BATCH_queued_kernel : BATCH_kernel;
 	uint64_t id;
 
 	s->log.lost += !shape && IS_TIMED(k, kernel);
 	if (!shape)
 		return;
 	extend_span(s, k->end_ns);
-	id = kernel_detail(s, shape, call ? call->path : LABEL_UNKNOWN,
-			   call ? stack_label(s, call->stack) : 0, &s->log.batches[batch].after);
-	gpufl_row(&s->log, batch, gpufl_time(s, k->start_ns),
-		  (const uint64_t[]){ shape->kernel, k->stream, k->end_ns - k->start_ns, id,
-				      shape->dynamic_shared, shape->registers, 1,
-				      call ? call->external_kind : 0, call ? call->external_id : 0,
-				      k->device, k->context, VALUE(k, kernel, graph),
-				      VALUE(k, kernel, graph_node), k->correlation,
-				      queued ? gpufl_time(s, k->queued_ns) : 0 },
-		  14 + queued);
+	id = kernel_detail(s, shape, call->path, stack_label(s, call->stack),
+			   &s->log.batches[queued ? BATCH_queued_kernel : BATCH_kernel].after);
+#define KERNEL                                                                                     \
+	shape->kernel, k->end_ns - k->start_ns, id, shape->dynamic_shared, shape->registers, 1,    \
+		call->external_kind, call->external_id, CALL(call)
+	if (queued)
+		GPUFL_ROW(&s->log, queued_kernel, gpufl_time(s, k->start_ns), k, KERNEL,
+			  gpufl_time(s, k->queued_ns));
+	else
+		GPUFL_ROW(&s->log, kernel, gpufl_time(s, k->start_ns), k, KERNEL);
+#undef KERNEL
 	gpufl_kernel_counters(s, k);
 }
 
@@ -205,7 +216,7 @@ void gpufl_kernel(struct gpufl_sink *s, const struct row_kernel *k)
 	const struct gpufl_call *call = gpufl_call_find(s, k->correlation);
 
 	if (call || s->pending.count >= GPUFL_PENDING_MAX || vec_push(&s->pending, *k) < 0)
-		write_kernel(s, k, call);
+		write_kernel(s, k, call ? call : &no_call);
 }
 
 void gpufl_kernels_flush(struct gpufl_sink *s, bool all)
@@ -217,7 +228,7 @@ void gpufl_kernels_flush(struct gpufl_sink *s, bool all)
 		const struct gpufl_call *call = gpufl_call_find(s, k.correlation);
 
 		if (all || call || i < s->pending_before_seal)
-			write_kernel(s, &k, call);
+			write_kernel(s, &k, call ? call : &no_call);
 		else
 			s->pending.data[kept++] = k;
 	}
@@ -228,13 +239,13 @@ void gpufl_kernels_flush(struct gpufl_sink *s, bool all)
 
 void gpufl_memcpy(struct gpufl_sink *s, const struct row_memcpy *m)
 {
+	const struct gpufl_call *call = call_of(s, m->correlation);
+
 	if (!IS_TIMED(m, memcpy))
 		return;
 	extend_span(s, m->end_ns);
-	GPUFL_ROW(&s->log, BATCH_memcpy, gpufl_time(s, m->start_ns), m->stream,
-		  m->end_ns - m->start_ns, m->bytes, m->kind, m->correlation, m->device, m->context,
-		  VALUE(m, memcpy, graph), VALUE(m, memcpy, graph_node), m->source_kind,
-		  m->destination_kind);
+	GPUFL_ROW(&s->log, memcpy, gpufl_time(s, m->start_ns), m, m->end_ns - m->start_ns,
+		  CALL(call));
 }
 
 struct strbuf *gpufl_identified_line(struct gpufl_sink *s, enum gpufl_channel channel,
@@ -249,7 +260,7 @@ struct strbuf *gpufl_identified_line(struct gpufl_sink *s, enum gpufl_channel ch
 
 void gpufl_memset(struct gpufl_sink *s, const struct row_memset *m)
 {
-	const struct gpufl_call *call = gpufl_call_find(s, m->correlation);
+	const struct gpufl_call *call = call_of(s, m->correlation);
 	struct strbuf *out;
 
 	if (!IS_TIMED(m, memset))
@@ -261,20 +272,26 @@ void gpufl_memset(struct gpufl_sink *s, const struct row_memset *m)
 	TEXT(out, "\",\"stream_id\":\"");
 	text_u64(out, m->stream);
 	TEXT(out, "\",\"stack_trace\":\"");
-	gpufl_add_label(s, out, call ? stack_label(s, call->stack) : 0);
+	gpufl_add_label(s, out, stack_label(s, call->stack));
 	TEXT(out, "\",\"user_scope\":\"");
-	gpufl_add_label(s, out, call ? call->path : LABEL_UNKNOWN);
+	gpufl_add_label(s, out, call->path);
 	TEXT(out, "\",\"scope_depth\":0");
 	TEXT_U64(out, "start_ns", gpufl_time(s, m->start_ns));
 	TEXT_U64(out, "end_ns", gpufl_time(s, m->end_ns));
-	TEXT(out, ",\"api_start_ns\":0,\"api_exit_ns\":0");
+	TEXT_U64(out, "api_start_ns", call->start_ns);
+	TEXT_U64(out, "api_exit_ns", call->end_ns);
 	TEXT_U64(out, "corr_id", m->correlation);
 	TEXT_U64(out, "bytes", m->bytes);
+	TEXT_U64(out, "context_id", m->context);
+	TEXT_U64(out, "graph_id", VALUE(m, memset, graph));
+	TEXT_U64(out, "graph_node_id", VALUE(m, memset, graph_node));
+	TEXT_U64(out, "thread_id", call->thread);
 	TEXT(out, "}\n");
 }
 
 void gpufl_graph_launch(struct gpufl_sink *s, const struct row_graph_launch *g)
 {
+	const struct gpufl_call *call = call_of(s, g->correlation);
 	struct strbuf *out;
 
 	if (!IS_TIMED(g, graph_launch))
@@ -288,6 +305,9 @@ void gpufl_graph_launch(struct gpufl_sink *s, const struct row_graph_launch *g)
 	TEXT_U64(out, "device_id", g->device);
 	TEXT_U64(out, "stream_id", g->stream);
 	TEXT_U64(out, "corr_id", g->correlation);
+	TEXT_U64(out, "thread_id", call->thread);
+	TEXT_U64(out, "api_start_ns", call->start_ns);
+	TEXT_U64(out, "api_exit_ns", call->end_ns);
 	TEXT(out, "}\n");
 }
 
@@ -296,16 +316,15 @@ void gpufl_graph_launch(struct gpufl_sink *s, const struct row_graph_launch *g)
 /* Kinds of synchronizations have the format's numbers. */
 static void add_wait(struct gpufl_sink *s, const struct row_synchronization *y)
 {
-	const struct gpufl_call *call = gpufl_call_find(s, y->correlation);
-	uint32_t stack = call ? stack_label(s, call->stack) : 0;
+	const struct gpufl_call *call = call_of(s, y->correlation);
+	uint32_t stack = stack_label(s, call->stack);
 	const struct interned *frames = &s->labels.items[stack];
 
 	extend_span(s, y->end_ns);
-	GPUFL_ROW(&s->log, BATCH_synchronization, gpufl_time(s, y->start_ns),
-		  y->end_ns - y->start_ns, y->kind, VALUE(y, synchronization, stream),
-		  VALUE(y, synchronization, event), y->context, y->correlation,
+	GPUFL_ROW(&s->log, synchronization, gpufl_time(s, y->start_ns), y, y->end_ns - y->start_ns,
 		  stack ? gpufl_name(&s->log, DICTIONARY_function, frames->text, frames->length)
-			: 0);
+			: 0,
+		  call->thread);
 }
 
 void gpufl_synchronization(struct gpufl_sink *s, const struct row_synchronization *y)
@@ -316,11 +335,12 @@ void gpufl_synchronization(struct gpufl_sink *s, const struct row_synchronizatio
 
 void gpufl_allocation(struct gpufl_sink *s, const struct row_allocation *a)
 {
+	const struct gpufl_call *call = call_of(s, a->correlation);
+
 	if (MISSING(a, allocation, time_ns) || a->operation == memory_operation_unknown)
 		return;
 	extend_span(s, a->time_ns);
-	GPUFL_ROW(&s->log, BATCH_allocation, gpufl_time(s, a->time_ns), 0, a->operation, a->kind,
-		  a->address, a->bytes, a->device, VALUE(a, allocation, stream), a->correlation);
+	GPUFL_ROW(&s->log, allocation, gpufl_time(s, a->time_ns), a, 0, CALL(call));
 }
 
 /* ---- calls ---- */
@@ -407,6 +427,9 @@ void gpufl_api_call(struct gpufl_sink *s, const struct row_api_call *c)
 	if (call) {
 		call->path = gpufl_scope_path(s, c->thread);
 		call->stack = VALUE(c, api_call, stack);
+		call->thread = c->thread;
+		call->start_ns = gpufl_time(s, c->start_ns);
+		call->end_ns = gpufl_time(s, c->end_ns);
 	}
 	if (c->end_ns < c->start_ns || !map_get(&s->functions, c->function, &kind))
 		return;

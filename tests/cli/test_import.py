@@ -60,6 +60,19 @@ def bring(pitot, tmp_path):
     return run
 
 
+def forget_calls(logs):
+    """Leaves out what gpufl's own logs lack: threads and times of calls."""
+    for file in logs.glob("*/*.log.gz"):
+        lines = [json.loads(line) for line in gzip.open(file, "rt")]
+        for line in lines:
+            for key in "thread_id", "api_start_ns", "api_exit_ns":
+                if line.pop(key, None) is None and key in line.get("columns", ()) and line["type"] != "scope_event_batch":
+                    column = line["columns"].index(key)
+                    line["columns"].pop(column)
+                    line["rows"] = [row[:column] + row[column + 1:] for row in line["rows"]]
+        write(file, *lines)
+
+
 def losses(rows):
     return Counter({(row["reason"], row["detail"]): row["count"] for row in rows("loss")})
 
@@ -154,6 +167,10 @@ def test_scopes_come_back(make_recording, pitot, bring, tmp_path):
         for key in "calls", "wall_ns", "repeats", "warmups":
             assert ours[path].get(key) == theirs[path].get(key), (path, key)
     assert theirs["epoch/step/forward"]["gpu_ns"] == ours["epoch/step/forward"]["gpu_ns"]
+    [before], [after] = (pitot("report", path, "--json", json_output=True)["gpus"] for path in (recording, "back.pitot"))
+    assert after["idle"]["cause_ns"]["host"] >= before["idle"]["cause_ns"]["host"] > 0, "calls without GPU work are not in the logs"
+    forget_calls(tmp_path / "logs.gpufl")
+    bring("logs.gpufl")
     [gpu] = pitot("report", "back.pitot", "--json", json_output=True)["gpus"]
     assert gpu["idle"]["cause_ns"]["host"] == 0 < gpu["idle"]["cause_ns"]["unknown"], "no gap is blamed on times that are unknown"
     assert theirs["bucket"]["gpu_ns"] == ours["epoch/step/backward/bucket"]["gpu_ns"] > 0
@@ -188,6 +205,7 @@ def test_occupancy_of_devices(bring, tmp_path, pitot, vendor, compute, warps):
 def test_stacks_come_back(make_recording, pitot, bring, tmp_path):
     recording = make_recording(tmp_path / "r.pitot", kernels=3000, stacks=30)
     pitot("export", recording, "-o", "logs.gpufl")
+    forget_calls(tmp_path / "logs.gpufl")
     _, rows = bring("logs.gpufl")
     kernels = [line for file in (tmp_path / "logs.gpufl").glob("*/device.*.gz") for line in gzip.open(file, "rt") if '"kernel_detail"' in line]
     wanted = {json.loads(line)["stack_trace"].replace("|", ";") for line in kernels}
@@ -197,6 +215,43 @@ def test_stacks_come_back(make_recording, pitot, bring, tmp_path):
     assert {row["name"]: row["state"] for row in rows("capability")}["api_call"] == "unavailable"
     report = pitot("report", "back.pitot", "--json", json_output=True)
     assert not report["calls"] and report["verdict"]["kind"] != "host"
+
+
+def test_nvtx_ranges_come_back(make_recording, pitot, bring, tmp_path):
+    """Push-pop ranges with their threads and nesting, and the launches inside."""
+    recording = make_recording(tmp_path / "r.pitot", "names")
+    pitot("export", recording, "-o", "logs.gpufl", "-q")
+    _, rows = bring("logs.gpufl")
+    text = pitot("view", recording, "nvtx", "--json", "--quiet").stdout
+    ours, theirs = (sorted((row["thread"], row["kind"], row["message"] or "") for row in lines if row["kind"] in ("push", "pop"))
+                    for lines in (map(json.loads, text.splitlines()), rows("nvtx")))
+    assert ours == theirs
+    ours, theirs = (pitot("report", path, "--json", json_output=True)["nvtx"] for path in (recording, "back.pitot"))
+    assert ours == theirs and ours["gpu_ns"]
+
+
+def test_nvtx_ranges_of_threads(bring, pitot, tmp_path):
+    """They are logged when they end, the inner first; PyTorch's threads for the backward pass work for others."""
+    ranges = [{"type": "nvtx_marker_event", "session_id": S, "name": name, "domain": "", "start_ns": T0 + start, "end_ns": T0 + end,
+               "thread_id": 42, "depth": depth} for name, start, end, depth in
+              [("inner", 10, 90, 1), ("outer", 10, 90, 0), ("empty", 90, 90, 1), ("next", 90, 200, 0)]]
+    columns = "dt_ns kernel_id stream_id duration_ns corr_id thread_id api_start_ns api_exit_ns"
+    work = batch("kernel_event_batch", columns, [300, 7, 1, 10, 1, 42, T0 + 20, T0 + 30], [400, 7, 1, 20, 2, 43, T0 + 100, T0 + 110],
+                 [500, 7, 1, 40, 3, 0, 0, 0])
+    thread = {"type": "pitot_thread", "session_id": S, "thread_id": 43, "ts_ns": T0, "name": "pt_autograd_0"}
+    write(tmp_path / "logs/device.log", START, NAMES, work, END)
+    write(tmp_path / "logs/scope.log", START, thread, {**thread, "thread_id": None}, {**thread, "ts_ns": 0}, *ranges, END)
+    _, rows = bring("logs")
+    assert [(row["tid"], row["name"]) for row in rows("thread")] == [(43, "pt_autograd_0")]
+    assert [(row["time_ns"], row["kind"], row["message"], row["thread"], row["level"]) for row in rows("nvtx")] == [
+        (10, "push", "outer", 42, 0), (10, "push", "inner", 42, 1), (90, "pop", None, 42, 1), (90, "pop", None, 42, 0),
+        (90, "push", "next", 42, 0), (90, "push", "empty", 42, 1), (90, "pop", None, 42, 1), (200, "pop", None, 42, 0)]
+    assert [(row["start_ns"], row["end_ns"], row["function"], row["thread"], row["correlation"]) for row in rows("api_call")] == [
+        (20, 30, "launch", 42, 1), (100, 110, "launch", 43, 2)]
+    assert {row["name"]: row["state"] for row in rows("capability")}["api_call"] == "degraded"
+    assert losses(rows) == {("damaged_file", "records without thread_id"): 1, ("no_time", "pitot_thread"): 1}
+    items = {item["name"]: item["gpu_ns"] for item in pitot("report", "back.pitot", "--json", json_output=True)["nvtx"]["items"]}
+    assert items == {"inner": 10, "outer": 10, "next": 20, "empty": 0}
 
 
 # --- what gpufl writes ---
@@ -477,6 +532,30 @@ def test_every_time(bring, tmp_path, value):
     assert not rows("nvtx") and rows("process")[-1]["end_ns"] == 9000
     lost = ("memset", "graph_launch", "nvtx_marker_event", *(() if usable else ("kernel", "memcpy", "synchronization")))
     assert losses(rows) == {("no_time", table): 1 for table in lost}
+
+
+@pytest.mark.parametrize("ended", [True, False])
+@pytest.mark.parametrize("duration", [2**62, 2**52])
+def test_no_work_outlasts_the_session(bring, tmp_path, ended, duration):
+    """What ends long after the shutdown, or after today, has no end; nothing else is judged by it."""
+    lines = [START, NAMES, kernels([0, 7, 2, 1500, 99, 0, 1, 0, 0, 0], [9, 7, 2, duration, 98, 0, 1, 0, 0, 0]),
+             {"type": "memset_event", "session_id": S, "start_ns": T0, "end_ns": T0 + duration, "corr_id": 102, "bytes": 64}]
+    write(tmp_path / "logs/device.log", *lines, *[END] * ended)
+    _, rows = bring("logs")
+    known = not ended and duration < 2**60
+    assert [row["duration_ns"] for row in rows("kernel")] == ([1500, duration] if known else [None, 1500])
+    assert [row["duration_ns"] for row in rows("memset")] == [duration if known else None]
+    assert losses(rows) == ({} if known else {("no_time", "kernel"): 1, ("no_time", "memset"): 1})
+
+
+def test_types_with_escapes(bring, tmp_path):
+    """A dictionary and a start that are read ahead, whatever way their type is written."""
+    escaped = [json.dumps(line).replace("_", "\\u005f") + "\n" for line in (NAMES, START, END)]
+    write(tmp_path / "logs/device.log", kernels([0, 7, 2, 1500, 99, 0, 1, 0, 0, 0]), *escaped)
+    _, rows = bring("logs")
+    [kernel] = rows("kernel", "-c", "config")
+    assert kernel["config"] == "gemm" and rows("process")[-1]["executable"] == "app"
+    assert not losses(rows)
 
 
 @pytest.mark.parametrize("key", ["dt_ns", "base_time_ns"])

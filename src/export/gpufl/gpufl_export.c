@@ -22,7 +22,7 @@
 static const enum table_id definitions[] = { TABLE_process,     TABLE_device,
 					     TABLE_nvtx_domain, TABLE_api_function,
 					     TABLE_counter,     TABLE_external_correlation,
-					     TABLE_metric };
+					     TABLE_metric,      TABLE_thread };
 /* Tables that are not events of export_merge; their rows are merged in by time. */
 static const enum table_id timed[] = { TABLE_clock,      TABLE_capability, TABLE_nvtx,
 				       TABLE_pc_reading, TABLE_sass_value, TABLE_range_value };

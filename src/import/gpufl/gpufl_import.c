@@ -165,10 +165,14 @@ static int read_marker(struct import *x, const struct gpufl_window *f)
 	return MIN(rc, 0);
 }
 
-/* Reads what a line that begins a session or names something is needed for early. */
+/*
+ * Reads what a line that begins or ends a session or names something is needed for early. Types
+ * consist of letters and '_', which only \u can escape.
+ */
 static int read_names(struct import *x, const struct log_lines *l)
 {
-	static const char *const types[] = { "\"dictionary_update\"", "\"job_start\"", "\"init\"" };
+	static const char *const types[] = { "\"dictionary_update\"", "\"job_start\"", "\"init\"",
+					     "\"shutdown\"", "\\u" };
 	struct import_session *s;
 	const char *type = NULL;
 
@@ -180,6 +184,8 @@ static int read_names(struct import *x, const struct log_lines *l)
 	type = record_text(&x->record, "type");
 	if (s && type && !strcmp(type, "dictionary_update"))
 		import_names(s, &x->record);
+	if (s && type && !strcmp(type, "shutdown"))
+		import_end(s, &x->record);
 	return s ? 0 : x->error->code;
 }
 

@@ -5,57 +5,47 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "gpufl/gpufl_log.h"
+
 /*
- * Keys of columns in the logs, for all tables; of several keys the last one present counts. The
- * logs have 0 for most numbers that they do not know.
+ * Keys of columns in the logs. Of several that a record has, that of the table's own batch counts,
+ * and the last one in this order.
  */
 static const struct {
+	enum table_id table; /* 0: any */
 	const char *column, *key;
-	bool zero; /* 0 is a value; else it stands for an unknown one */
 } names[] = {
-	{ "start_ns", "start_ns", false },
-	{ "end_ns", "end_ns", false },
-	{ "time_ns", "start_ns", false },
-	{ "queued_ns", "queued_ns", false },
-	{ "correlation", "corr_id", false },
-	{ "correlation", "true_corr_id", false },
-	{ "device", "device_id", false },
-	{ "context", "context_id", false },
-	{ "stream", "stream_id", false },
-	{ "graph", "graph_id", false },
-	{ "graph_node", "graph_node_id", false },
-	{ "bytes", "bytes", true },
-	{ "address", "address", false },
-	{ "event", "event_id", false },
-	{ "operation", "memory_op", false },
-	{ "kind", "copy_kind", false },
-	{ "kind", "sync_type", false },
-	{ "kind", "memory_kind", false },
-	{ "source_kind", "src_kind", false },
-	{ "destination_kind", "dst_kind", false },
-	/* kernel_config */
-	{ "registers", "num_regs", false },
-	{ "dynamic_shared_bytes", "dyn_shared", true },
-	{ "dynamic_shared_bytes", "dyn_shared_bytes", true },
-	{ "static_shared_bytes", "static_shared", true },
-	{ "static_shared_bytes", "static_shared_bytes", true },
-	{ "local_bytes_per_thread", "local_bytes", true },
-	{ "local_bytes_total", "local_mem_total_bytes", true },
-	{ "executed_shared_bytes", "shared_mem_executed_bytes", false },
-	/* device */
-	{ "compute_major", "compute_major", false },
-	{ "compute_minor", "compute_minor", false },
-	{ "multiprocessors", "multi_processor_count", false },
-	{ "l2_bytes", "l2_cache_size_bytes", false },
-	{ "warp_size", "warp_size", false },
-	{ "registers_per_block", "regs_per_block", false },
-	{ "shared_per_block_bytes", "shared_mem_per_block_bytes", false },
-	/* loss, pc_sample */
-	{ "reason", "reason", false },
-	{ "count", "count", false },
-	{ "offset", "pc_offset", false },
-	{ "samples", "metric_value", false },
+#define NONE(...)
+#define FIELD(table, key, column) { TABLE_##table, #column, #key },
+#define FIELDS(name, channel, version, type, table) GPUFL_##name(NONE, FIELD, FIELD, NONE, table)
+	GPUFL_BATCHES(FIELDS)
+	/* Batches have the first two by dt_ns and duration_ns. */
+	{ 0, "start_ns", "start_ns" },
+	{ 0, "end_ns", "end_ns" },
+	{ 0, "time_ns", "start_ns" },
+	/* kernel_detail */
+	{ 0, "dynamic_shared_bytes", "dyn_shared_bytes" },
+	{ 0, "static_shared_bytes", "static_shared" },
+	{ 0, "static_shared_bytes", "static_shared_bytes" },
+	{ 0, "local_bytes_per_thread", "local_bytes" },
+	{ 0, "local_bytes_total", "local_mem_total_bytes" },
+	{ 0, "executed_shared_bytes", "shared_mem_executed_bytes" },
+	/* job_start's devices */
+	{ 0, "compute_major", "compute_major" },
+	{ 0, "compute_minor", "compute_minor" },
+	{ 0, "multiprocessors", "multi_processor_count" },
+	{ 0, "l2_bytes", "l2_cache_size_bytes" },
+	{ 0, "warp_size", "warp_size" },
+	{ 0, "registers_per_block", "regs_per_block" },
+	{ 0, "shared_per_block_bytes", "shared_mem_per_block_bytes" },
+	/* pitot_loss */
+	{ 0, "reason", "reason" },
+	{ 0, "count", "count" },
 };
+
+/* Columns in which 0 is a value; in others it stands for an unknown one. */
+static const char *const zeros[] = { "bytes", "dynamic_shared_bytes", "static_shared_bytes",
+				     "local_bytes_per_thread", "local_bytes_total" };
 
 /* ---- members ---- */
 
@@ -233,14 +223,19 @@ static void make_plan(struct record *r, const struct table_schema *table)
 	r->planned = table->id;
 	r->zeros = 0;
 	memset(r->plan, -1, sizeof(r->plan));
-	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
-		int column = schema_column_by_name(table, names[i].column);
+	for (size_t i = 0; i < ARRAY_SIZE(zeros); i++) {
+		int column = schema_column_by_name(table, zeros[i]);
+
+		r->zeros |= column < 0 ? 0 : UINT64_C(1) << column;
+	}
+	for (size_t n = 0; n < 2 * ARRAY_SIZE(names); n++) {
+		size_t i = n % ARRAY_SIZE(names);
+		bool own = names[i].table == table->id, is_turn = own == (n >= ARRAY_SIZE(names));
+		int column = is_turn ? schema_column_by_name(table, names[i].column) : -1;
 		const struct record_field *f = column < 0 ? NULL : record_find(r, names[i].key);
 
-		if (f) {
+		if (f)
 			r->plan[column] = (int8_t)(f - r->fields);
-			r->zeros |= (uint64_t)names[i].zero << column;
-		}
 	}
 }
 

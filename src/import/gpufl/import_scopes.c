@@ -1,6 +1,6 @@
 /*
- * import_scopes.c: converts scopes to pushes and pops of Pitot's domain, and ranges to NVTX starts
- * and ends.
+ * import_scopes.c: converts scopes to pushes and pops of Pitot's domain, and NVTX ranges to pushes
+ * and pops of their thread if it is known, else to starts and ends.
  *
  * gpufl's own logs contain the depth of a scope but not its thread. A scope is assigned to a thread
  * with that many open scopes, preferably the thread of the previous event. Such threads are
@@ -16,6 +16,7 @@
 #define SCOPE_DOMAIN_ID 1u
 #define SCOPES_MAX (1u << 20) /* in which kernels are searched */
 #define OPEN_MAX (1u << 16)
+#define RANGES_MAX (1u << 20) /* that wait to be written in order */
 #define THREADS_MAX 64u /* of logs without threads */
 #define DOMAINS_MAX 1000u
 #define LEVEL_MAX 30u /* as in tables.h */
@@ -215,23 +216,66 @@ const struct import_scope *import_scope_find(struct import_session *s, uint64_t 
 	return found;
 }
 
-/* ---- others ---- */
+/* ---- NVTX ranges ---- */
 
+ORDER(compare_ranges, struct import_range, UP(thread) ?: UP(domain) ?: UP(start_ns) ?: UP(level))
+
+/* Ranges of a thread and domain nest by their levels. */
+void import_ranges_write(struct import_session *s)
+{
+	const struct import_range *open[LEVEL_MAX + 2];
+	size_t depth = 0;
+
+	vec_sort(&s->ranges, compare_ranges);
+	for (size_t i = 0; i <= s->ranges.count; i++) {
+		const struct import_range *r = i < s->ranges.count ? &s->ranges.data[i] : NULL;
+
+		for (; depth; depth--) {
+			const struct import_range *o = open[depth - 1];
+
+			if (r && o->thread == r->thread && o->domain == r->domain &&
+			    o->level < r->level && o->end_ns >= r->start_ns)
+				break;
+			append(s, o->end_ns, nvtx_kind_pop, o->thread, o->domain, 0, 0, o->level,
+			       0);
+		}
+		if (!r)
+			break;
+		append(s, r->start_ns, nvtx_kind_push, r->thread, r->domain, 0, r->message,
+		       r->level, 0);
+		open[depth++] = r;
+	}
+	s->ranges.count = 0;
+}
+
+/* gpufl's own logs do not name the thread: such a range is one of start and end. */
 void import_nvtx_range(struct import_session *s, struct record *r)
 {
-	uint64_t start_ns = record_time(r, "start_ns");
-	uint64_t end_ns = record_time(r, "end_ns");
 	const char *domain = record_text(r, "domain");
-	uint32_t id = domain ? domain_id(s, domain) : 0;
+	struct import_range range = { .start_ns = record_time(r, "start_ns"),
+				      .end_ns = record_time(r, "end_ns"),
+				      .message = import_text(s, record_text(r, "name")),
+				      .domain = domain ? domain_id(s, domain) : 0 };
+	uint64_t thread, level;
 
-	if (!import_span(s, start_ns, end_ns)) {
+	if (!import_span(s, range.start_ns, range.end_ns)) {
 		import_add_loss(s, loss_reason_no_time, 1, "nvtx_marker_event");
 		return;
 	}
+	if (s->ranges.count >= RANGES_MAX)
+		import_ranges_write(s);
+	if (record_integer(r, "thread_id", UINT32_MAX, &thread) &&
+	    record_integer(r, "depth", LEVEL_MAX, &level)) {
+		range.thread = (uint32_t)thread;
+		range.level = (uint32_t)level;
+		if (vec_push(&s->ranges, range) < 0)
+			import_add_loss(s, loss_reason_no_memory, 1, NULL);
+		return;
+	}
 	s->next_id++;
-	append(s, start_ns, nvtx_kind_start, 0, id, s->next_id,
-	       import_text(s, record_text(r, "name")), 0, 0);
-	append(s, end_ns, nvtx_kind_end, 0, id, s->next_id, 0, 0, 0);
+	append(s, range.start_ns, nvtx_kind_start, 0, range.domain, s->next_id, range.message, 0,
+	       0);
+	append(s, range.end_ns, nvtx_kind_end, 0, range.domain, s->next_id, 0, 0, 0);
 }
 
 /* The spans between such marks need not nest, so they are start-end ranges. */

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/options.h"
 #include "format/rows.h"
 #include "schema/theoretical_occupancy.h"
@@ -12,7 +13,10 @@
 /* of lines; they contain fewer texts than the writer has room for */
 #define FLUSH_BYTES ((size_t)16 << 20)
 #define NODES_MAX (1u << 20)
-#define MISSING_CALLS feature_api_call /* missing in all logs, whatever their capabilities claim */
+#define LATENESS_NS (60 * NS_PER_S) /* of work after the session's end, by different clocks */
+#define CLOCK_ERROR_NS                                                                             \
+	(24 * 3600 * NS_PER_S) /* of this machine's clock, for sessions without end */
+#define MISSING_CALLS feature_api_call /* incomplete in all logs, whatever their capabilities claim */
 
 /* ---- texts ---- */
 
@@ -62,7 +66,7 @@ uint64_t import_name(struct import_session *s, enum import_dictionary kind, stru
 
 	if (!record_integer(r, key, UINT64_MAX, &id) || !id)
 		return 0;
-	if (map_get(&s->names[kind], id, &text) && text)
+	if (map_get(&s->names[kind], id, &text))
 		return text;
 	snprintf(name, sizeof(name), "unknown %s %llu", dictionaries[kind].unknown,
 		 (unsigned long long)id);
@@ -130,6 +134,16 @@ void import_names(struct import_session *s, struct record *r)
 	read_names(s, r, true);
 }
 
+void import_end(struct import_session *s, const struct record *r)
+{
+	uint64_t end_ns = record_time(r, "ts_ns") + LATENESS_NS;
+
+	if (end_ns > LATENESS_NS && end_ns <= INT64_MAX) {
+		s->latest_ns = s->has_end ? MAX(s->latest_ns, end_ns) : end_ns;
+		s->has_end = true;
+	}
+}
+
 static void read_dictionary_update(struct import_session *s, struct record *r)
 {
 	read_names(s, r, false);
@@ -174,7 +188,7 @@ void import_add_loss(struct import_session *s, enum loss_reason reason, uint64_t
 
 bool import_span(struct import_session *s, uint64_t start_ns, uint64_t end_ns)
 {
-	if (!start_ns || end_ns < start_ns || end_ns > INT64_MAX)
+	if (!start_ns || end_ns < start_ns || end_ns > s->latest_ns)
 		return false;
 	s->first_ns = s->first_ns ? MIN(s->first_ns, start_ns) : start_ns;
 	s->last_ns = MAX(s->last_ns, end_ns);
@@ -357,8 +371,6 @@ static void read_shutdown(struct import_session *s, struct record *r)
 	const struct record_field *signaled = record_find(r, "signaled");
 	uint64_t time_ns = import_time(s, r, "ts_ns", "shutdown"), status, signal;
 
-	if (time_ns)
-		s->has_end = true;
 	s->process.end_ns = MAX(s->process.end_ns, time_ns);
 	if (!record_integer(r, "exit_code", 255, &status))
 		return;
@@ -436,6 +448,19 @@ static void read_loss(struct import_session *s, struct record *r)
 		import_add_loss(s, row.reason, row.count, record_text(r, "detail"));
 }
 
+/* Another one. */
+static void read_thread(struct import_session *s, struct record *r)
+{
+	struct row_thread row = { .name = rows_text(s->writer, record_text(r, "name")),
+				  .time_ns = import_time(s, r, "ts_ns", "pitot_thread") };
+	uint64_t tid;
+
+	if (!row.time_ns || !import_required(s, r, "thread_id", UINT32_MAX, &tid))
+		return;
+	row.tid = (uint32_t)tid;
+	import_append(s, TABLE_thread, &row);
+}
+
 /* ---- all records ---- */
 
 static const struct {
@@ -464,6 +489,7 @@ static const struct {
 	{ "shutdown", read_shutdown },
 	{ "capture_capabilities", read_capabilities },
 	{ "pitot_loss", read_loss },
+	{ "pitot_thread", read_thread },
 	{ "segment_start", NULL },
 	{ "segment_end", NULL },
 	{ "run_end", NULL },
@@ -535,7 +561,8 @@ int import_session_init(struct import_session *s, const char *id, const char *di
 					  .prefix = prefix,
 					  .now_ns = &s->last_ns };
 
-	*s = (struct import_session){ .result = result };
+	*s = (struct import_session){ .result = result,
+				      .latest_ns = clock_read_ns(CLOCK_REALTIME) + CLOCK_ERROR_NS };
 	snprintf(s->id, sizeof(s->id), "%s", id);
 	snprintf(prefix, sizeof(prefix), "%u", pid);
 	interner_init(&s->texts);
@@ -557,8 +584,11 @@ static void append_gaps(struct import_session *s)
 	uint64_t time_ns = s->process.start_ns;
 
 	append_capability(s, time_ns, feature_import, capability_state_on, "gpufl's logs", NULL);
-	append_capability(s, time_ns, MISSING_CALLS, capability_state_unavailable, NULL,
-			  "gpufl's logs do not contain the times of calls");
+	append_capability(s, time_ns, MISSING_CALLS,
+			  s->has_calls ? capability_state_degraded : capability_state_unavailable,
+			  NULL,
+			  s->has_calls ? "the logs contain calls that cause GPU work or wait for it"
+				       : "gpufl's logs do not contain the times of calls");
 	if (s->lacks_device && s->devices & (s->devices - 1))
 		append_capability(
 			s, time_ns, feature_device, capability_state_unavailable, NULL,
@@ -578,11 +608,12 @@ int import_session_end(struct import_session *s, struct error *e)
 	int rc;
 
 	import_kernels_resolve(s, true);
+	import_ranges_write(s);
 	if (!s->has_start) {
 		s->process.start_ns = s->first_ns;
 		append_clock(s, s->first_ns);
 	}
-	if (s->has_end)
+	if (s->process.end_ns)
 		s->process.missing &= ~(UINT64_C(1) << COLUMN_process_end_ns);
 	append_process(s);
 	append_gaps(s);
@@ -598,7 +629,7 @@ int import_session_end(struct import_session *s, struct error *e)
 void import_session_release(struct import_session *s)
 {
 	struct map *maps[] = { &s->counters, &s->metrics,   &s->domains,  &s->parents, &s->open,
-			       &s->inner,    &s->detail_of, &s->stack_of, &s->symbols };
+			       &s->inner,    &s->detail_of, &s->stack_of, &s->symbols, &s->called };
 
 	writer_abandon(&s->writer);
 	interner_release(&s->texts);
@@ -609,5 +640,6 @@ void import_session_release(struct import_session *s)
 	for (size_t i = 0; i < ARRAY_SIZE(maps); i++)
 		map_release(maps[i]);
 	vec_release(&s->scopes);
+	vec_release(&s->ranges);
 	vec_release(&s->pending);
 }

@@ -27,6 +27,7 @@ enum import_dictionary { NAMES_KERNEL, NAMES_SCOPE, NAMES_FUNCTION, NAMES_METRIC
 struct import_origin {
 	uint64_t path, stack;
 	uint64_t start_ns, end_ns; /* of the call; 0: unknown */
+	uint64_t thread; /* of the call; 0: unknown */
 };
 
 /* Contents of kernel_detail; equal ones are stored once. */
@@ -38,6 +39,7 @@ struct import_detail {
 /* A kernel that waits for its detail. */
 struct import_kernel {
 	uint64_t detail, name; /* detail: id; name: text number */
+	struct import_origin call; /* what its batch has of it */
 	struct row_kernel_config config; /* what its batch has */
 	struct row_kernel row;
 };
@@ -45,6 +47,12 @@ struct import_kernel {
 struct import_scope {
 	uint64_t path, begin_ns;
 	uint32_t thread;
+};
+
+/* An NVTX range of a thread. */
+struct import_range {
+	uint64_t start_ns, end_ns, message;
+	uint32_t thread, domain, level;
 };
 
 struct import_losses {
@@ -68,6 +76,7 @@ struct import_session {
 	uint64_t capabilities_ns; /* time of the record that was read; 0: none */
 	bool lacks_device; /* some GPU work does not name its device */
 	uint64_t first_ns, last_ns; /* of the rows */
+	uint64_t latest_ns; /* time after which nothing can have been */
 	uint64_t devices; /* bits of known devices */
 	struct interner texts; /* of dictionaries, paths, stacks, frames */
 	struct map names[NAMES]; /* id in the logs -> text */
@@ -82,13 +91,15 @@ struct import_session {
 	struct map inner; /* thread -> innermost path, or 0 */
 	uint32_t last_thread; /* of logs without threads */
 	VEC(struct import_scope) scopes; /* scopes that have begun */
+	VEC(struct import_range) ranges; /* not yet written */
 	bool is_sorted;
 
 	/* import_work.c: */
 	struct interner details; /* of struct import_detail */
 	struct map detail_of; /* corr_id -> item of details */
 	VEC(struct import_kernel) pending;
-	uint64_t last_origin; /* correlation id */
+	struct map called; /* correlation ids of the calls that were written last */
+	bool has_calls; /* that have their times and threads */
 	struct stack_tree stacks;
 	struct map stack_of; /* text -> id of a stack */
 	struct map symbols; /* texts in table symbol */
@@ -115,6 +126,8 @@ int import_record(struct import_session *s, struct record *r, size_t bytes,
 
 /* Reads the names of a dictionary_update ahead of the records that refer to them. */
 void import_names(struct import_session *s, struct record *r);
+/* Reads a shutdown ahead, because no work is later. */
+void import_end(struct import_session *s, const struct record *r);
 
 /* ---- for the parts of the session ---- */
 
@@ -136,7 +149,7 @@ uint64_t import_name(struct import_session *s, enum import_dictionary kind, stru
 /* As record_integer, but also counts a missing member as damage. */
 bool import_required(struct import_session *s, struct record *r, const char *key, uint64_t most,
 		     uint64_t *value);
-/* Whether these are valid times; if so, extends the session's span. */
+/* Whether these are times of the session; if so, extends its span. */
 bool import_span(struct import_session *s, uint64_t start_ns, uint64_t end_ns);
 /* Same for one time, which it returns. Returns 0 and counts loss no_time if it is missing. */
 uint64_t import_time(struct import_session *s, const struct record *r, const char *key,
@@ -154,13 +167,15 @@ import_handler import_device_metrics, import_host_metrics, import_pm_sample, imp
 
 /* Writes the waiting kernels; `all`: also those whose details have not arrived. */
 void import_kernels_resolve(struct import_session *s, bool all);
+/* Writes the NVTX ranges that wait for it: records come at the ends of ranges. */
+void import_ranges_write(struct import_session *s);
 /* Returns the scope of a path that began last before a time, or NULL. */
 const struct import_scope *import_scope_find(struct import_session *s, uint64_t path,
 					     uint64_t time_ns);
 /* The stack_describe function of the session's tree. */
 void import_python_frame(void *session, struct writer *w, uint64_t frame,
 			 struct row_stack_node *row);
-/* Writes two API functions: the origin of launches without known times, and a launch. */
+/* Writes the API functions that stand for calls of each kind. */
 void import_functions(struct import_session *s);
 
 #endif

@@ -2,9 +2,9 @@
  * import_work.c: GPU work.
  *
  * A kernel's grid, scope and call stack are in its kernel_detail, which follows the batch. Scope
- * and stack belong to the launching call, but the logs have no calls. A row of api_call of kind
- * `untimed` represents the call, at the beginning of its scope or, outside of scopes, of the
- * kernel. Only the first releases have the times of calls.
+ * and stack belong to the launching call, whose time only Pitot's logs and those of the first
+ * releases have. In others a row of api_call of kind `untimed` represents the call, at the
+ * beginning of its scope or, outside of scopes, of the kernel.
  */
 #include <stdio.h>
 #include <string.h>
@@ -15,10 +15,9 @@
 #define PENDING_MAX (1u << 16) /* kernels that wait for their details */
 #define DETAILS_MAX (1u << 20) /* to which later kernels may refer */
 #define DETAIL_BYTES_MAX ((size_t)64 << 20)
+#define CALLS_MAX (1u << 16) /* work of a call, such as a graph's nodes, is closer together */
 #define FRAMES_MAX 256u
 #define ROW_BYTES_MAX 256
-
-enum { FUNCTION_ORIGIN = 1, FUNCTION_LAUNCH };
 
 /* ---- call stacks ---- */
 
@@ -100,45 +99,61 @@ static uint32_t stack_of(struct import_session *s, uint64_t text)
 
 void import_functions(struct import_session *s)
 {
-	struct row_api_function row = { .id = FUNCTION_ORIGIN, .kind = api_kind_untimed };
+	const struct column_schema *kinds =
+		&schema_table(TABLE_api_function)->columns[COLUMN_api_function_kind];
 
-	row.name = rows_text(s->writer, "launch (time unknown)");
-	writer_api_function(s->writer, row.id, &row);
-	row.id = FUNCTION_LAUNCH;
-	row.kind = api_kind_launch;
-	row.name = rows_text(s->writer, "launch");
-	writer_api_function(s->writer, row.id, &row);
+	for (uint32_t kind = api_kind_launch; kind <= api_kind_untimed; kind++) {
+		struct row_api_function row = { .id = kind, .kind = (uint8_t)kind };
+
+		row.name = rows_text(s->writer, kind == api_kind_untimed
+							? "launch (time unknown)"
+							: schema_value_name(kinds, kind));
+		writer_api_function(s->writer, row.id, &row);
+	}
+}
+
+/* Reads the members of GPUFL_CALL. */
+static void read_call(struct record *r, struct import_origin *o)
+{
+	o->start_ns = record_number(r, "api_start_ns", INT64_MAX);
+	o->end_ns = record_number(r, "api_exit_ns", INT64_MAX);
+	o->thread = record_number(r, "thread_id", UINT32_MAX);
 }
 
 static struct import_origin origin_of(struct import_session *s, struct record *r)
 {
 	const char *path = record_text(r, "user_scope");
+	struct import_origin o = { 0 };
 
-	if (path && !strcmp(path, "global"))
-		path = NULL;
-	return (struct import_origin){ .path = import_text(s, path),
-				       .stack = import_text(s, record_text(r, "stack_trace")),
-				       .start_ns = record_number(r, "api_start_ns", INT64_MAX),
-				       .end_ns = record_number(r, "api_exit_ns", INT64_MAX) };
+	if (path && strcmp(path, "global") != 0)
+		o.path = import_text(s, path);
+	o.stack = import_text(s, record_text(r, "stack_trace"));
+	read_call(r, &o);
+	return o;
 }
 
 /* work_ns: start of the launched work. */
-static void add_launch(struct import_session *s, const struct import_origin *o,
+static void add_launch(struct import_session *s, const struct import_origin *o, enum api_kind kind,
 		       uint64_t correlation, uint64_t work_ns)
 {
 	bool timed = import_span(s, o->start_ns, o->end_ns);
 	uint64_t time_ns = timed ? o->start_ns : work_ns;
 	const struct import_scope *scope = import_scope_find(s, o->path, time_ns);
 	struct row_api_call row = { .start_ns = timed || !scope ? time_ns : scope->begin_ns,
-				    .function = timed ? FUNCTION_LAUNCH : FUNCTION_ORIGIN,
-				    .thread = scope ? scope->thread : 0,
+				    .function = timed ? kind : api_kind_untimed,
+				    .thread = (uint32_t)o->thread,
 				    .correlation = correlation,
 				    .stack = stack_of(s, o->stack) };
 
-	if (!correlation || correlation == s->last_origin || !time_ns ||
-	    (!timed && !scope && !row.stack))
+	if (!correlation || !time_ns || (!timed && !scope && !row.stack))
 		return;
-	s->last_origin = correlation;
+	if (s->called.count >= CALLS_MAX)
+		map_clear(&s->called);
+	if (map_add(&s->called, correlation) <= 0)
+		return;
+	s->has_calls |= timed && o->thread;
+	if (!row.thread && scope)
+		row.thread = scope->thread;
 	row.end_ns = timed ? o->end_ns : row.start_ns;
 	ROW_MISSING(&row, api_call, result);
 	ROW_MISSING_IF(&row, api_call, stack, !row.stack);
@@ -184,6 +199,7 @@ static void append_kernel(struct import_session *s, struct import_kernel *k,
 			  const struct import_detail *d)
 {
 	static struct record none;
+	struct import_origin origin = d ? d->origin : (struct import_origin){ 0 };
 	struct row_kernel_config config;
 
 	if (d)
@@ -197,8 +213,15 @@ static void append_kernel(struct import_session *s, struct import_kernel *k,
 	config.missing |= k->config.missing & IN_BATCH;
 	k->row.config = writer_kernel_config(s->writer, &config);
 	import_append(s, TABLE_kernel, &k->row);
-	if (d)
-		add_launch(s, &d->origin, k->row.correlation, k->row.start_ns);
+	if (k->call.end_ns) {
+		origin.start_ns = k->call.start_ns;
+		origin.end_ns = k->call.end_ns;
+		origin.thread = k->call.thread;
+	}
+	add_launch(s, &origin,
+		   k->row.missing >> COLUMN_kernel_graph & 1 ? api_kind_launch
+							     : api_kind_graph_launch,
+		   k->row.correlation, k->row.start_ns);
 }
 
 /* Returns NULL if the detail has not arrived. */
@@ -279,6 +302,8 @@ void import_kernel(struct import_session *s, struct record *r)
 
 	record_fill(r, TABLE_kernel_config, &k.config);
 	import_fill(s, r, TABLE_kernel, &k.row);
+	k.call = (struct import_origin){ 0 };
+	read_call(r, &k.call);
 	k.name = name ? import_text(s, name) : import_name(s, NAMES_KERNEL, r, "kernel_id");
 	if (!k.name) {
 		k.name = import_text(s, "unknown kernel");
@@ -297,8 +322,12 @@ void import_kernel(struct import_session *s, struct record *r)
 
 /* ---- other work ---- */
 
-/* Appends a row of a table whose columns are named in the logs as in import_record.c. */
-static void import_work(struct import_session *s, struct record *r, enum table_id table)
+/*
+ * Appends a row of a table whose columns are named in the logs as in import_record.c. The call is
+ * of this kind, except that of a graph's node.
+ */
+static void import_work(struct import_session *s, struct record *r, enum table_id table,
+			enum api_kind kind)
 {
 	_Alignas(8) uint8_t row[ROW_BYTES_MAX];
 	struct import_origin origin = origin_of(s, r);
@@ -309,17 +338,26 @@ static void import_work(struct import_session *s, struct record *r, enum table_i
 	record_integer(r, "corr_id", UINT64_MAX, &correlation);
 	if (!origin.stack)
 		origin.stack = import_name(s, NAMES_FUNCTION, r, "function_id");
-	add_launch(s, &origin, correlation, start_ns);
+	if (record_number(r, "graph_id", UINT64_MAX))
+		kind = api_kind_graph_launch;
+	else if (kind == api_kind_allocate &&
+		 record_number(r, "memory_op", UINT8_MAX) == memory_operation_release)
+		kind = api_kind_release;
+	if (kind == api_kind_synchronize && origin.thread) { /* the wait is the call */
+		origin.start_ns = start_ns;
+		origin.end_ns = record_time(r, "end_ns");
+	}
+	add_launch(s, &origin, kind, correlation, start_ns);
 }
 
-#define WORK(name, table)                                                                          \
+#define WORK(name, table, kind)                                                                    \
 	void name(struct import_session *s, struct record *r)                                      \
 	{                                                                                          \
 		_Static_assert(sizeof(struct row_##table) <= ROW_BYTES_MAX, "there is room");      \
-		import_work(s, r, TABLE_##table);                                                  \
+		import_work(s, r, TABLE_##table, api_kind_##kind);                                 \
 	}
-WORK(import_copy, memcpy)
-WORK(import_memset, memset)
-WORK(import_graph_launch, graph_launch)
-WORK(import_wait, synchronization)
-WORK(import_allocation, allocation)
+WORK(import_copy, memcpy, memcpy)
+WORK(import_memset, memset, memset)
+WORK(import_graph_launch, graph_launch, graph_launch)
+WORK(import_wait, synchronization, synchronize)
+WORK(import_allocation, allocation, allocate)

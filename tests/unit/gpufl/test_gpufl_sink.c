@@ -76,7 +76,11 @@ static void test_a_session_begins_and_ends_in_every_channel(void **state)
 	"\",\"batch_id\":" #number ",\"base_time_ns\":" #base ",\"columns\":[\"dt_ns\","           \
 	"\"kernel_id\",\"stream_id\",\"duration_ns\",\"corr_id\",\"dyn_shared\",\"num_regs\","     \
 	"\"has_details\",\"external_kind\",\"external_id\",\"device_id\",\"context_id\","          \
-	"\"graph_id\",\"graph_node_id\",\"true_corr_id\""
+	"\"graph_id\",\"graph_node_id\",\"true_corr_id\"," CALL_COLUMNS
+/* The call of each kernel: its thread and times since the epoch. */
+#define CALL_COLUMNS "\"thread_id\",\"api_start_ns\",\"api_exit_ns\""
+#define CALL(start, end) ",5,100000" #start ",100000" #end
+#define NO_CALL ",0,0,0"
 #define DETAIL(id, scope, stack)                                                                   \
 	"{\"version\":1,\"type\":\"kernel_detail\",\"session_id\":\"" SESSION                      \
 	"\",\"pid\":42,\"app\":\"app\",\"corr_id\":" #id                                           \
@@ -123,15 +127,32 @@ static void test_kernels_have_ids_of_their_own(void **state)
 		   "\"2\":\"in\\\"ner\\n\\u0001\xef\xbf\xbd|\"}}");
 	CHECK_LINE(
 		text, "kernel_event_batch", 0,
-		KERNEL_HEAD(2, 1000001792) "],\"rows\":["
-					   "[208,1,13,1500,3,1000,64,1,4,1099511627776,0,1,0,0,90],"
-					   "[207,1,13,1,4,1000,64,1,4,1099511627776,0,1,0,0,90],"
-					   "[2208,1,13,1,5,1000,64,1,0,0,0,1,0,0,91],"
-					   "[3208,1,13,0,7,1000,64,1,0,0,0,1,0,0,92],"
-					   "[4208,1,13,0,8,1000,64,1,0,0,0,1,0,0,93]]}");
+		KERNEL_HEAD(
+			2,
+			1000001792) "],\"rows\":["
+				    "[208,1,13,1500,3,1000,64,1,4,1099511627776,0,1,0,0,90" CALL(
+					    1700,
+					    1800) "],"
+						  "[207,1,13,1,4,1000,64,1,4,1099511627776,0,1,0,0,"
+						  "90" CALL(
+							  1700,
+							  1800) "],"
+								"[2208,1,13,1,5,1000,64,1,0,0,0,1,"
+								"0,0,91" CALL(
+									1950,
+									1960) "],"
+									      "[3208,1,13,0,7,1000,"
+									      "64,1,0,0,0,1,0,0,"
+									      "92" NO_CALL "],"
+									      "[4208,1,13,0,8,1000,"
+									      "64,1,0,0,0,1,0,0,"
+									      "93" CALL(
+										      1970,
+										      1980) "]]}");
 	CHECK_LINE(text, "kernel_event_batch", 1,
 		   KERNEL_HEAD(3, 1000006912) ",\"queued_ns\"],\"rows\":[[88,1,3,100,6,1000,64,1,0,"
-					      "0,1,2,5,17179869184,91,1000006900]]}");
+					      "0,1,2,5,17179869184,91" CALL(1950,
+									    1960) ",1000006900]]}");
 	CHECK_LINE(text, "kernel_detail", 0,
 		   DETAIL(3, "step|in\\\"ner\\n\\u0001\xef\xbf\xbd|", "main|f\\\"8"));
 	CHECK_LINE(text, "kernel_detail", 1,
@@ -160,10 +181,18 @@ static void test_the_compact_form(void **state)
 		kernel(s, 2000 + i, 2001 + i, 90 + i % 3);
 	close_sink(s);
 	text = window_text(*state, "device.1.log.gz");
-	assert_non_null(strstr(text, "[208,1,13,1,2,1000,64,1,0,0,0,1,0,0,90],"
-				     "[209,1,13,1,2,1000,64,1,0,0,0,1,0,0,91],"
-				     "[210,1,13,1,3,1000,64,1,0,0,0,1,0,0,92],"
-				     "[211,1,13,1,2,1000,64,1,0,0,0,1,0,0,90],"));
+	assert_non_null(strstr(
+		text,
+		"[208,1,13,1,2,1000,64,1,0,0,0,1,0,0,90" CALL(
+			1700, 1800) "],"
+				    "[209,1,13,1,2,1000,64,1,0,0,0,1,0,0,91" CALL(
+					    1801,
+					    1802) "],"
+						  "[210,1,13,1,3,1000,64,1,0,0,0,1,0,0,92" CALL(
+							  1950,
+							  1960) "],"
+								"[211,1,13,1,2,1000,64,1,0,0,0,1,0,"
+								"0,90" CALL(1700, 1800) "],"));
 	CHECK_LINE(text, "kernel_detail", 0, DETAIL(2, "step", ""));
 	CHECK_LINE(text, "kernel_detail", 1, DETAIL(3, "global", ""));
 	assert_null(find_line(text, "kernel_detail", 2));
@@ -181,7 +210,8 @@ static void test_other_work(void **state)
 	    .source_kind = 1, .destination_kind = 3, .correlation = 100, .context = 1, .stream = 7,
 	    .graph = 9, .graph_node = 10);
 	ROW(s, memset, .start_ns = 2500, .end_ns = 2600, .bytes = 64, .correlation = 100,
-	    .device = 1, .stream = 7);
+	    .device = 1, .stream = 7, .graph = 6,
+	    .missing = UINT64_C(1) << COLUMN_memset_graph_node);
 	ROW(s, graph_launch, .start_ns = 2700, .end_ns = 2800, .graph = 3, .correlation = 100,
 	    .device = 1, .stream = 7);
 	ROW(s, synchronization, .start_ns = 2900, .end_ns = 2905, .kind = 3, .correlation = 100,
@@ -197,22 +227,26 @@ static void test_other_work(void **state)
 		   "\",\"batch_id\":1,\"base_time_ns\":1000002048,\"columns\":[\"dt_ns\","
 		   "\"stream_id\",\"duration_ns\",\"bytes\",\"copy_kind\",\"corr_id\","
 		   "\"device_id\",\"context_id\",\"graph_id\",\"graph_node_id\",\"src_kind\","
-		   "\"dst_kind\"],\"rows\":[[0,7,400,4096,1,100,0,1,9,10,1,3]]}");
+		   "\"dst_kind\"," CALL_COLUMNS
+		   "],\"rows\":[[0,7,400,4096,1,100,0,1,9,10,1,3" CALL(1700, 1800) "]]}");
 	CHECK_LINE(device, "memset_event", 0,
 		   "{\"type\":\"memset_event\"," IDENTITY ",\"name\":\"memset\",\"platform\":"
 		   "\"cuda\",\"device_id\":\"1\",\"stream_id\":\"7\",\"stack_trace\":\"main|f"
 		   "\\\"8\",\"user_scope\":\"global\",\"scope_depth\":0,\"start_ns\":1000002500,"
-		   "\"end_ns\":1000002600,\"api_start_ns\":0,\"api_exit_ns\":0,\"corr_id\":100,"
-		   "\"bytes\":64}");
+		   "\"end_ns\":1000002600,\"api_start_ns\":1000001700,\"api_exit_ns\":1000001800,"
+		   "\"corr_id\":100,\"bytes\":64,\"context_id\":0,\"graph_id\":6,"
+		   "\"graph_node_id\":0,\"thread_id\":5}");
 	CHECK_LINE(scope, "graph_launch_event", 0,
 		   "{\"type\":\"graph_launch_event\"," IDENTITY ",\"start_ns\":1000002700,"
 		   "\"end_ns\":1000002800,\"duration_ns\":100,\"graph_id\":3,\"device_id\":1,"
-		   "\"stream_id\":7,\"corr_id\":100}");
+		   "\"stream_id\":7,\"corr_id\":100,\"thread_id\":5,\"api_start_ns\":1000001700,"
+		   "\"api_exit_ns\":1000001800}");
 	CHECK_LINE(scope, "synchronization_event_batch", 0,
 		   "{\"version\":1,\"type\":\"synchronization_event_batch\",\"session_id\":"
 		   "\"" SESSION "\",\"batch_id\":2,\"base_time_ns\":1000002816,\"columns\":["
 		   "\"dt_ns\",\"duration_ns\",\"sync_type\",\"stream_id\",\"event_id\","
-		   "\"context_id\",\"corr_id\",\"function_id\"],\"rows\":[[84,5,3,7,0,1,100,1]]}");
+		   "\"context_id\",\"corr_id\",\"function_id\",\"thread_id\"],\"rows\":["
+		   "[84,5,3,7,0,1,100,1,5]]}");
 	CHECK_LINE(scope, "dictionary_update", 0,
 		   "{\"version\":1,\"type\":\"dictionary_update\",\"session_id\":\"" SESSION
 		   "\",\"function_dict\":{\"1\":\"main|f\\\"8\"}}");
@@ -220,8 +254,8 @@ static void test_other_work(void **state)
 		   "{\"version\":1,\"type\":\"memory_alloc_event_batch\",\"session_id\":\"" SESSION
 		   "\",\"batch_id\":3,\"base_time_ns\":1000002816,\"columns\":[\"dt_ns\","
 		   "\"duration_ns\",\"memory_op\",\"memory_kind\",\"address\",\"bytes\","
-		   "\"device_id\",\"stream_id\",\"corr_id\"],\"rows\":[[184,0,1,3,"
-		   "139637976727552,1024,0,0,100]]}");
+		   "\"device_id\",\"stream_id\",\"corr_id\"," CALL_COLUMNS
+		   "],\"rows\":[[184,0,1,3,139637976727552,1024,0,0,100" CALL(1700, 1800) "]]}");
 	free(device);
 	free(scope);
 }
@@ -247,7 +281,8 @@ static void test_blocking_calls_are_synchronizations(void **state)
 	close_sink(s);
 	text = window_text(*state, "scope.1.log.gz");
 	assert_non_null(strstr(
-		text, "\"rows\":[[208,100,3,0,0,0,5,0],[408,1,1,0,0,0,6,0],[508,1,4,0,0,0,7,0]]"));
+		text,
+		"\"rows\":[[208,100,3,0,0,0,5,0,5],[408,1,1,0,0,0,6,0,5],[508,1,4,0,0,0,7,0,5]]"));
 	free(text);
 }
 
@@ -288,7 +323,8 @@ static void test_scopes_and_ranges(void **state)
 		   "{\"type\":\"nvtx_marker_event\"," IDENTITY
 		   ",\"name\":\"a\\\"b\\\\c\\n\\r\\t\\u001f\xc3\xa4\xef\xbf\xbd\",\"domain\":"
 		   "\"a\\\"b\\\\c\\n\\r\\t\\u001f\xc3\xa4\xef\xbf\xbd\",\"start_ns\":1000001800,"
-		   "\"end_ns\":1000001840,\"duration_ns\":40,\"marker_id\":4}");
+		   "\"end_ns\":1000001840,\"duration_ns\":40,\"marker_id\":4,\"thread_id\":5,"
+		   "\"depth\":0}");
 	CHECK_LINE(text, "nvtx_marker_event", 1,
 		   "{\"type\":\"nvtx_marker_event\"," IDENTITY
 		   ",\"name\":\"step\",\"domain\":\"\",\"start_ns\":1000001900,\"end_ns\":"
@@ -520,7 +556,7 @@ static void test_the_last_calls_are_known(void **state)
 	assert_non_null(strstr(find_line(text, "kernel_detail", 1), "\"user_scope\":\"global\""));
 	assert_non_null(strstr(find_line(text, "kernel_detail", 2), "\"user_scope\":\"global\""));
 	assert_non_null(strstr(find_line(text, "kernel_detail", 3), "\"user_scope\":\"unknown\""));
-	assert_non_null(strstr(text, ",4,77,0,1,0,0,20]"));
+	assert_non_null(strstr(text, ",4,77,0,1,0,0,20,"));
 	free(text);
 }
 
