@@ -162,11 +162,6 @@ def test_20000_kernels(record, rows, make_tape, pitot, tmp_path):
     assert "900,000 samples of 20,000 kernels" in text and len(text) < 20000
 
 
-def test_names_that_are_the_clients(sample):
-    """Freed once, each; those before that was clear are the exception."""
-    check_complete(sample("pc-own-names\npc-unload every 1000", "", "--repeat", "20", "--now", ASAN_OPTIONS="detect_leaks=0"), 20)
-
-
 def test_dropped_samples(sample):
     sampled = sample("pc-dropped 7")
     check_complete(sampled)

@@ -1,9 +1,10 @@
 #include "capture/engines/pc_context.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
-#include "capture/engines/pc_names.h"
+#include "capture/cuda/records.h"
 #include "capture/core/log.h"
 #include "capture/core/vendor_thread.h"
 
@@ -249,8 +250,35 @@ static void empty(CUpti_PCSamplingData *d)
 	d->hardwareBufferFull = 0;
 }
 
+static int compare_pointers(const void *a, const void *b)
+{
+	uintptr_t left = (uintptr_t) * (char *const *)a, right = (uintptr_t) * (char *const *)b;
+
+	return left < right ? -1 : left > right;
+}
+
+/*
+ * CUPTI's header says that the client frees the names, which records may share. CUPTI 13.0 keeps
+ * them nevertheless and returns the same pointers in later readings.
+ */
+static void free_names(CUpti_PCSamplingData *d, size_t count)
+{
+	_cleanup_free_ char **sorted = malloc((count + 1) * sizeof(*sorted));
+	size_t n = 0;
+
+	for (size_t i = 0; sorted && i < count; i++)
+		if (d->pPcData[i].functionName)
+			sorted[n++] = d->pPcData[i].functionName;
+	if (n)
+		qsort(sorted, n, sizeof(*sorted), compare_pointers);
+	for (size_t i = 0; i < n; i++)
+		if (i + 1 == n || sorted[i] != sorted[i + 1])
+			free(sorted[i]);
+}
+
 /* Adds the contents of a CUPTI buffer to the reading and empties the buffer. */
-static void add_data(struct pc_context *c, CUpti_PCSamplingData *d, struct pc_reading *r)
+static void add_data(struct pc_context *c, const struct cupti *cupti, CUpti_PCSamplingData *d,
+		     struct pc_reading *r)
 {
 	size_t count = MIN(d->totalNumPcs, PC_PCS);
 
@@ -264,7 +292,10 @@ static void add_data(struct pc_context *c, CUpti_PCSamplingData *d, struct pc_re
 		 (unsigned long long)d->droppedSamples,
 		 (unsigned long long)d->nonUsrKernelsTotalSamples, d->totalNumPcs,
 		 d->remainingNumPcs, c->samples.count);
-	pc_names_done(d, count);
+	if (cupti->version < CUPTI_13_0)
+		free_names(d, count);
+	for (size_t i = 0; i < count; i++)
+		d->pPcData[i].functionName = NULL;
 	empty(d);
 }
 
@@ -297,7 +328,7 @@ static void read_all(struct pc_context *c, const struct cupti *cupti, struct pc_
 		}
 		c->failures = 0;
 		more = c->now.remainingNumPcs && c->now.totalNumPcs;
-		add_data(c, &c->now, r);
+		add_data(c, cupti, &c->now, r);
 		if (result != CUPTI_SUCCESS || !more || c->samples.count >= PC_ROWS_MAX)
 			return;
 	}
@@ -325,7 +356,7 @@ static void read_everything(struct pc_context *c, const struct cupti *cupti, str
 	begin_reading(c, r);
 	read_all(c, cupti, r);
 	if (pc_context_has_rest(c))
-		add_data(c, &c->rest, r);
+		add_data(c, cupti, &c->rest, r);
 }
 
 uint64_t pc_context_read(struct pc_context *c, const struct cupti *cupti)
@@ -347,7 +378,7 @@ void pc_context_stop(struct pc_context *c, const struct cupti *cupti)
 
 	read_everything(c, cupti, &r);
 	disable(c, cupti);
-	add_data(c, &c->rest, &r);
+	add_data(c, cupti, &c->rest, &r);
 	end_reading(c, &r);
 }
 

@@ -11,7 +11,6 @@
 #include "capture/cuda/devices.h"
 #include "capture/engines/calls_inside.h"
 #include "capture/engines/pc_context.h"
-#include "capture/engines/pc_names.h"
 #include "capture/core/own_work.h"
 #include "capture/core/pause.h"
 
@@ -234,8 +233,6 @@ void pc_contexts_follow_module(const struct cupti *cupti, CUcontext handle, bool
 			pc_context_read(&s->context, cupti);
 		release(s);
 	}
-	if (unloads)
-		pc_names_changed();
 }
 
 void pc_contexts_module_call(bool begins, uint32_t correlation)

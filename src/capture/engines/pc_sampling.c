@@ -16,7 +16,6 @@
 #include "capture/engines/engine_notes.h"
 #include "capture/engines/pc_contexts.h"
 #include "capture/engines/pc_cubins.h"
-#include "capture/engines/pc_names.h"
 #include "capture/engines/pc_readings.h"
 #include "capture/engines/pc_rows.h"
 #include "format/rows.h"
@@ -340,7 +339,6 @@ static void after_fork(void)
 	pc_readings_after_fork();
 	pc_cubins_after_fork();
 	pc_rows_after_fork();
-	pc_names_after_fork();
 }
 
 const struct source pc_sampling_source = {

@@ -7,7 +7,9 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "capture/cuda/records.h"
 #include "capture/engines/pc_contexts.h"
 #include "support/cmocka_tests.h"
 
@@ -19,6 +21,7 @@ static struct {
 	uint64_t pcs; /* that are left */
 	CUptiResult result;
 	bool full;
+	bool names_are_ours; /* the first two PCs share theirs */
 } gpu;
 
 static CUptiResult enable(CUpti_PCSamplingEnableParams *p)
@@ -71,7 +74,11 @@ static CUptiResult get_data(CUpti_PCSamplingGetDataParams *p)
 	d->remainingNumPcs = gpu.pcs;
 	d->totalSamples = d->totalNumPcs * REASONS;
 	for (size_t i = 0; i < d->totalNumPcs; i++) {
-		d->pPcData[i].functionName = (char *)(uintptr_t) "kernel";
+		if (!gpu.names_are_ours)
+			d->pPcData[i].functionName = (char *)(uintptr_t) "kernel";
+		else
+			d->pPcData[i].functionName =
+				i == 1 ? d->pPcData[0].functionName : strdup("kernel");
 		d->pPcData[i].stallReasonCount = REASONS;
 		for (uint32_t k = 0; k < REASONS; k++)
 			d->pPcData[i].stallReason[k] = (CUpti_PCSamplingStallReason){ k, 1 };
@@ -79,7 +86,8 @@ static CUptiResult get_data(CUpti_PCSamplingGetDataParams *p)
 	return gpu.result;
 }
 
-static const struct cupti cupti = {
+static struct cupti cupti = {
+	.version = CUPTI_13_0,
 	.PCSamplingEnable = enable,
 	.PCSamplingDisable = disable,
 	.PCSamplingGetNumStallReasons = count_reasons,
@@ -154,6 +162,21 @@ static void test_a_full_buffer(void **state)
 	pc_context_release(c);
 }
 
+/* Before CUPTI 13.0: each name is freed once; AddressSanitizer finds the others. */
+static void test_names_that_are_ours(void **state)
+{
+	struct pc_context *c = start();
+
+	(void)state;
+	cupti.version = CUPTI_12_8;
+	gpu.names_are_ours = true;
+	gpu.pcs = 5;
+	assert_int_not_equal(pc_context_read(c, &cupti), 0);
+	free(pc_readings_take());
+	pc_context_release(c);
+	cupti.version = CUPTI_13_0;
+}
+
 /* Readings that nobody takes: their samples are counted as lost, and each still adds up. */
 static void test_too_many_readings(void **state)
 {
@@ -226,6 +249,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_more_than_a_reading),
 		cmocka_unit_test(test_a_full_buffer),
+		cmocka_unit_test(test_names_that_are_ours),
 		cmocka_unit_test(test_too_many_readings),
 		cmocka_unit_test(test_calls_that_load_code),
 	};
