@@ -7,7 +7,6 @@
 #include "base/strbuf.h"
 #include "capture/core/capability_notes.h"
 #include "capture/core/refusals.h"
-#include "capture/cuda/share/share.h"
 
 static void note(const char *engine, const char *why)
 {
@@ -18,12 +17,6 @@ void engine_note_trace(const char *engine, const char *why)
 {
 	refusal_set(REFUSAL_ENGINE, why);
 	note(engine, why);
-}
-
-void engine_note_refusal(const char *engine, const char *why)
-{
-	share_let_counters(engine);
-	engine_note_trace(engine, why);
 }
 
 void engine_note_nothing(const char *engine, const struct settings *s, uint64_t matched)

@@ -10,8 +10,6 @@
  * `engine` is a literal.
  */
 void engine_note_trace(const char *engine, const char *why);
-/* Notes a refusal likewise, and gives up the engine's ownership of the GPU's counters. */
-void engine_note_refusal(const char *engine, const char *why);
 /*
  * Notes, if that is so, that the selection of a session left nothing to measure. matched: number of
  * launches with a kernel of the selection.

@@ -33,6 +33,7 @@
 #include "capture/engines/pc_sampling.h"
 #include "capture/engines/range_choice.h"
 #include "capture/engines/range_turns.h"
+#include "capture/engines/refusal.h"
 #include "capture/engines/stream_captures.h"
 #include "capture/nvtx/nvtx_choice.h"
 #include "capture/core/own_work.h"
@@ -57,8 +58,7 @@ static struct {
 	atomic_bool active;
 	atomic_bool open; /* a session with this engine has an open window */
 	atomic_bool wanted; /* a current session requests this engine */
-	atomic_bool refuses, refused; /* set before and after `refusal` is written */
-	char refusal[400]; /* the reason */
+	struct refusal refusal;
 	atomic_bool graphs_noted;
 	bool keeps_code; /* copies the code of loaded modules */
 	struct settings chosen; /* what is measured; changes only with the claim */
@@ -99,18 +99,13 @@ unsigned launch_engine_session(void)
 
 void launch_engine_refuse(const char *format, ...)
 {
-	bool again = atomic_exchange(&self.refuses, true);
 	va_list args;
 
+	va_start(args, format);
+	refuse_with(&self.refusal, self.engine->name, format, args);
+	va_end(args);
 	atomic_store(&self.active, false);
 	launch_gate_use(false);
-	if (again)
-		return;
-	va_start(args, format);
-	vsnprintf(self.refusal, sizeof(self.refusal), format, args);
-	va_end(args);
-	engine_note_refusal(self.engine->name, self.refusal);
-	atomic_store(&self.refused, true);
 }
 
 static const char *advice_without_memory(void)
@@ -466,7 +461,7 @@ void launch_engine_attach(int engine, const struct cupti *cupti, CUpti_Subscribe
 	const char *missing, *needs;
 
 	if (!self.engine || self.engine->engine != launch_engine_of(engine) ||
-	    atomic_load(&self.cupti) || atomic_load(&self.refused))
+	    atomic_load(&self.cupti) || refusal_text(&self.refusal))
 		return;
 	missing = self.engine->missing(cupti, &needs);
 	if (!cupti->GetDeviceId)
@@ -549,7 +544,8 @@ static void activate(void)
 	may_measure = atomic_load(&self.wanted) && !atomic_load(&self.finished);
 	launch_gate_use(may_measure && atomic_load(&self.measure) != SETTING_MEASURE_RANGE);
 	atomic_store(&self.active, may_measure && atomic_load(&self.open));
-	if (atomic_load(&self.refuses)) { /* refuse() may have run since the flags were read */
+	if (atomic_load(
+		    &self.refusal.begun)) { /* refuse() may have run since the flags were read */
 		atomic_store(&self.active, false);
 		launch_gate_use(false);
 	}
@@ -579,8 +575,7 @@ static void choose_engine(const struct settings *wanted)
 		    engines[i] == self.engine || (self.engine && atomic_load(&self.cupti)))
 			continue;
 		self.engine = engines[i];
-		atomic_store(&self.refuses, false);
-		atomic_store(&self.refused, false);
+		refusal_clear(&self.refusal);
 	}
 }
 
@@ -588,8 +583,7 @@ static void choose_engine(const struct settings *wanted)
 static void choose(const struct settings *s)
 {
 	if (atomic_load(&self.cupti) && strcmp(self.chosen.metrics, s->metrics) != 0) {
-		atomic_store(&self.refuses, false);
-		atomic_store(&self.refused, false);
+		refusal_clear(&self.refusal);
 	}
 	if (!atomic_load(&self.wanted))
 		launch_queue_clear(); /* what was measured for longer than its session lasted */
@@ -609,8 +603,7 @@ static void choose(const struct settings *s)
 				   : NULL);
 	atomic_store(&self.graphs_noted, false);
 	atomic_store(&self.wanted, true);
-	if (atomic_load(&self.refused))
-		engine_note_trace(self.engine->name, self.refusal);
+	refusal_note(&self.refusal, self.engine->name);
 }
 
 /*
@@ -740,8 +733,8 @@ static void stopped(struct writer *w)
 {
 	atomic_store(&self.active, false);
 	launch_gate_use(false);
-	if (atomic_load(&self.wanted) && !atomic_load(&self.refuses) && !atomic_load(&self.any) &&
-	    (range_choice_matched() || !atomic_load(&self.selected)))
+	if (atomic_load(&self.wanted) && !atomic_load(&self.refusal.begun) &&
+	    !atomic_load(&self.any) && (range_choice_matched() || !atomic_load(&self.selected)))
 		engine_note_nothing(self.engine->name, &self.chosen, range_choice_matched());
 	atomic_store(&self.is_next, false);
 	collect(w, 0);

@@ -7,17 +7,17 @@
  */
 #include "capture/engines/pc_sampling.h"
 
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "capture/cuda/api_calls.h"
+#include "capture/cuda/records.h"
 #include "capture/engines/engine_notes.h"
 #include "capture/engines/pc_contexts.h"
 #include "capture/engines/pc_cubins.h"
 #include "capture/engines/pc_readings.h"
 #include "capture/engines/pc_rows.h"
+#include "capture/engines/refusal.h"
 #include "format/rows.h"
 
 #define PERIOD_MIN 5u /* exponent of the period in cycles: CUPTI's minimum */
@@ -25,7 +25,6 @@
 #define READ_NS (100 * NS_PER_MS)
 #define READ_IDLE_NS (800 * NS_PER_MS)
 #define RETRY_NS (5 * NS_PER_MS)
-#define CUPTI_12_8 26u /* its Update 1 allows PC sampling beside kernel records */
 
 #define ENGINE "pc-sampling"
 
@@ -35,8 +34,7 @@ static struct {
 	atomic_bool used; /* was attached in this process */
 	atomic_bool wanted; /* a session with this engine exists, its window open or not */
 	atomic_bool open; /* a window of a session with this engine is open */
-	atomic_bool refuses, refused; /* permanent: no new context is sampled */
-	char refusal[400]; /* written after `refuses` is set and before `refused` is */
+	struct refusal refusal; /* permanent: no new context is sampled */
 	atomic_bool older; /* contexts may exist that are not sampled */
 	atomic_bool exits;
 	atomic_uint exponent; /* of the period */
@@ -48,8 +46,6 @@ static struct {
 	uint64_t lost_reported, cubins_reported;
 } self;
 
-/* --- refusals --- */
-
 static void note_older(void)
 {
 	engine_note_trace(ENGINE,
@@ -57,24 +53,11 @@ static void note_older(void)
 			  "CUDA is initialized");
 }
 
-__attribute__((format(printf, 1, 2))) static void refuse(const char *format, ...)
-{
-	va_list args;
-
-	if (atomic_exchange(&self.refuses, true))
-		return;
-	va_start(args, format);
-	vsnprintf(self.refusal, sizeof(self.refusal), format, args);
-	va_end(args);
-	engine_note_refusal(ENGINE, self.refusal);
-	atomic_store(&self.refused, true);
-}
-
 /* --- callbacks --- */
 
 static bool is_wanted(void)
 {
-	return atomic_load(&self.wanted) && !atomic_load(&self.refused) && !api_calls_fatal();
+	return atomic_load(&self.wanted) && !refusal_text(&self.refusal) && !api_calls_fatal();
 }
 
 static void add_context(const struct cupti *cupti, CUcontext handle)
@@ -93,8 +76,8 @@ static void add_context(const struct cupti *cupti, CUcontext handle)
 				  "another process samples this GPU, and CUPTI serves one at a "
 				  "time: launches and kernels are recorded, without samples");
 	else if (result != CUPTI_SUCCESS)
-		refuse("%s: %s: %s", function, cupti_result_text(cupti, result),
-		       engine_advice(result));
+		refuse(&self.refusal, ENGINE, "%s: %s: %s", function,
+		       cupti_result_text(cupti, result), engine_advice(result));
 }
 
 static void follow_callback(const struct cupti *cupti, CUpti_CallbackId cbid,
@@ -159,14 +142,16 @@ void pc_sampling_attach(const struct cupti *cupti, CUpti_SubscriberHandle subscr
 						   CUPTI_CBID_RESOURCE_MODULE_UNLOAD_STARTING };
 	const char *missing = missing_function(cupti);
 
-	if (atomic_load(&self.cupti) || atomic_load(&self.refused))
+	if (atomic_load(&self.cupti) || refusal_text(&self.refusal))
 		return;
 	if (missing) {
-		refuse("this CUPTI lacks %s: sampling needs CUDA 12.8 Update 1 or later", missing);
+		refuse(&self.refusal, ENGINE,
+		       "this CUPTI lacks %s: sampling needs CUDA 12.8 Update 1 or later", missing);
 		return;
 	}
 	if (cupti->version < CUPTI_12_8) {
-		refuse("CUPTI of '%s' cannot sample beside records of kernels: that needs CUDA "
+		refuse(&self.refusal, ENGINE,
+		       "CUPTI of '%s' cannot sample beside records of kernels: that needs CUDA "
 		       "12.8 Update 1 or later",
 		       cupti->path);
 		return;
@@ -251,8 +236,7 @@ static void window(const struct settings *wanted, struct writer *w)
 /* Notes for a new session what earlier sessions have found out. */
 static void note_known(void)
 {
-	if (atomic_load(&self.refused))
-		engine_note_trace(ENGINE, self.refusal);
+	refusal_note(&self.refusal, ENGINE);
 	if (!atomic_load(&self.cupti) || api_calls_fatal())
 		return;
 	pc_contexts_note();

@@ -35,6 +35,7 @@
 #include "capture/cuda/cupti_clock.h"
 #include "capture/cuda/devices.h"
 #include "capture/engines/engine_metrics.h"
+#include "capture/engines/refusal.h"
 #include "capture/core/log.h"
 #include "capture/core/own_work.h"
 #include "capture/core/vendor_thread.h"
@@ -72,8 +73,7 @@ static struct {
 	CUpti_SubscriberHandle subscriber;
 	atomic_bool wanted; /* a session with this engine exists */
 	atomic_bool open; /* a window of a session with this engine is open */
-	atomic_bool refused; /* a device has been refused permanently, or CUPTI is too old */
-	char refusal[400]; /* set before `refused` */
+	struct refusal refusal; /* of a device, permanently, or because CUPTI is too old */
 	char requested[OPTION_TEXT_MAX]; /* metrics; set before a window opens */
 	uint64_t interval_ns; /* between samples; set before a window opens */
 
@@ -87,13 +87,6 @@ static struct {
 	struct map names; /* numbers of counters, by hash of their name */
 	uint64_t since_ns;
 } self;
-
-static void refuse(const char *why)
-{
-	snprintf(self.refusal, sizeof(self.refusal), "%.*s", (int)sizeof(self.refusal) - 1, why);
-	engine_note_refusal(ENGINE, why);
-	atomic_store(&self.refused, true);
-}
 
 /* --- a device, on the vendor thread --- */
 
@@ -182,7 +175,7 @@ static void open_device(struct sampled_device *d, const struct cupti *cupti, uns
 			  cupti_result_text(cupti, result), engine_advice(result));
 	d->refused = e.code;
 	if (e.code)
-		refuse(e.text);
+		refuse(&self.refusal, ENGINE, "%s", e.text);
 	own_work_add(cost_kind_setup, begun, 1);
 }
 
@@ -291,7 +284,6 @@ static void follow_device(struct sampled_device *d, const struct cupti *cupti, u
 {
 	CUptiResult result = read_device(d, cupti);
 	const char *failed = d->failed;
-	char why[300];
 
 	if (result == CUPTI_SUCCESS)
 		return;
@@ -303,11 +295,10 @@ static void follow_device(struct sampled_device *d, const struct cupti *cupti, u
 		return;
 	}
 	d->refused = true;
-	snprintf(why, sizeof(why),
-		 "device %u: %s: %s, %u times in a row: a longer --pm-interval or fewer --metrics "
-		 "may help",
-		 ordinal, failed, cupti_result_text(cupti, result), FAILURES_MAX);
-	refuse(why);
+	refuse(&self.refusal, ENGINE,
+	       "device %u: %s: %s, %u times in a row: a longer --pm-interval or fewer --metrics "
+	       "may help",
+	       ordinal, failed, cupti_result_text(cupti, result), FAILURES_MAX);
 }
 
 static void end_device(struct sampled_device *d, const struct cupti *cupti)
@@ -354,7 +345,7 @@ static uint64_t vendor(unsigned reasons, uint64_t now)
 		if (self.devices[i].object)
 			wait = MIN(READ_SAMPLES * self.interval_ns, READ_MAX_NS);
 	}
-	if (wait == UINT64_MAX && atomic_load(&self.open) && !atomic_load(&self.refused))
+	if (wait == UINT64_MAX && atomic_load(&self.open) && !refusal_text(&self.refusal))
 		wait = READ_MAX_NS; /* by then the process may use a device */
 	return wait;
 }
@@ -374,18 +365,14 @@ static const char *missing_function(const struct cupti *cupti)
 void pm_sampling_attach(const struct cupti *cupti, CUpti_SubscriberHandle subscriber)
 {
 	const char *missing = missing_function(cupti);
-	char why[200];
 
 	if (atomic_load(&self.cupti) && self.subscriber == subscriber)
 		return;
-	if (missing && !atomic_load(&self.refused)) {
-		snprintf(why, sizeof(why),
-			 "this CUPTI lacks %s: sampling needs CUDA 12.6 Update 2 or later",
-			 missing);
-		refuse(why);
-	}
-	if (missing)
+	if (missing) {
+		refuse(&self.refusal, ENGINE,
+		       "this CUPTI lacks %s: sampling needs CUDA 12.6 Update 2 or later", missing);
 		return;
+	}
 	self.subscriber = subscriber;
 	atomic_store(&self.cupti, cupti);
 }
@@ -425,8 +412,7 @@ static void extend(const struct source_start *how)
 		self.interval_ns = MIN(MAX(s->pm_interval_ns, INTERVAL_MIN_NS), INTERVAL_MAX_NS);
 	}
 	atomic_store(&self.wanted, true);
-	if (atomic_load(&self.refused))
-		engine_note_trace(ENGINE, self.refusal);
+	refusal_note(&self.refusal, ENGINE);
 }
 
 static void start(const struct source_start *how)

@@ -1,0 +1,31 @@
+#include "capture/engines/refusal.h"
+
+#include <stdio.h>
+
+#include "capture/cuda/share/share.h"
+#include "capture/engines/engine_notes.h"
+
+void refuse_with(struct refusal *refusal, const char *engine, const char *format, va_list args)
+{
+	if (atomic_exchange(&refusal->begun, true))
+		return;
+	vsnprintf(refusal->text, sizeof(refusal->text), format, args);
+	share_let_counters(engine);
+	engine_note_trace(engine, refusal->text);
+	atomic_store(&refusal->complete, true);
+}
+
+void refuse(struct refusal *refusal, const char *engine, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	refuse_with(refusal, engine, format, args);
+	va_end(args);
+}
+
+void refusal_note(const struct refusal *refusal, const char *engine)
+{
+	if (refusal_text(refusal))
+		engine_note_trace(engine, refusal->text);
+}

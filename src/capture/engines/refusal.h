@@ -1,0 +1,41 @@
+/*
+ * refusal.h: why an engine does not work, so that only the trace is recorded. The first reason
+ * stays, for later sessions too, until it is cleared. Any thread.
+ */
+#ifndef PITOT_CAPTURE_ENGINES_REFUSAL_H
+#define PITOT_CAPTURE_ENGINES_REFUSAL_H
+
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "base/compiler.h"
+
+struct refusal {
+	atomic_bool begun, complete; /* set before and after `text` is written */
+	char text[400];
+};
+
+/*
+ * Sets the reason, gives up the engine's ownership of the GPU's counters, and notes it in the
+ * capability "engine". Has no effect if there is a reason already.
+ */
+void refuse_with(struct refusal *refusal, const char *engine, const char *format, va_list args);
+void refuse(struct refusal *refusal, const char *engine, const char *format, ...) PRINTF_LIKE(3, 4);
+
+/* Returns the reason; NULL: there is none. */
+static inline const char *refusal_text(const struct refusal *refusal)
+{
+	return atomic_load(&refusal->complete) ? refusal->text : NULL;
+}
+
+/* Notes the reason, if there is one, for a session that begins. */
+void refusal_note(const struct refusal *refusal, const char *engine);
+
+static inline void refusal_clear(struct refusal *refusal)
+{
+	atomic_store(&refusal->begun, false);
+	atomic_store(&refusal->complete, false);
+}
+
+#endif
