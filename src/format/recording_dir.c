@@ -13,7 +13,6 @@
 #include "base/clock.h"
 #include "base/folder.h"
 #include "base/path.h"
-#include "format/handover_cell.h"
 #include "format/segment.h"
 
 #define RECORDING_SUFFIX ".pitot"
@@ -79,7 +78,7 @@ void recording_name(int argc, char **argv, struct strbuf *out)
 /* Whether a file belongs to a recording, also a temporary file of a killed recorder. */
 static bool is_part_of_recording(const char *name)
 {
-	return has_suffix(name, SEGMENT_SUFFIX) || !strcmp(name, CPU_HANDOVER_FILE) ||
+	return has_suffix(name, SEGMENT_SUFFIX) || !strcmp(name, "cpu.handover") ||
 	       !strncmp(name, RECORDING_JSON, strlen(RECORDING_JSON));
 }
 

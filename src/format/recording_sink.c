@@ -253,13 +253,6 @@ static int seal(struct sink *sink)
 	return rc;
 }
 
-static int sync_sealed(struct sink *sink)
-{
-	struct recording_sink *s = of(sink);
-
-	return s->dropping ? -EAGAIN : block_queue_sync(&s->queue, false, 0);
-}
-
 static void begin_epoch(struct sink *sink)
 {
 	struct recording_sink *s = of(sink);
@@ -324,7 +317,6 @@ static const struct sink_ops recording_ops = {
 	.epoch = begin_epoch,
 	.append = append,
 	.seal = seal,
-	.sync = sync_sealed,
 	.close = close_sink,
 	.abandon = abandon,
 	.stats = add_stats,

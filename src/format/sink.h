@@ -37,8 +37,6 @@ struct sink_ops {
 	 * Stores all appended rows. Returns 0; 1: in progress; or a negative errno: some are lost.
 	 */
 	int (*seal)(struct sink *s);
-	/* Returns the same of the last seal, at once. NULL: no seal is ever in progress. */
-	int (*sync)(struct sink *s);
 	/*
 	 * Returns the negative errno with which the sink has ended by itself, although its seals
 	 * return 0; 0: it goes on. NULL: no sink of this kind does that.

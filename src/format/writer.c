@@ -502,15 +502,6 @@ int writer_flush(struct writer *w)
 	return result;
 }
 
-int writer_sync(struct writer *w)
-{
-	int result = 0;
-
-	for (struct sink *s = w->sinks; s; s = s->next)
-		result = worse(result, s->ops->sync ? s->ops->sync(s) : 0);
-	return result;
-}
-
 int writer_failure(const struct writer *w)
 {
 	int result = 0;

@@ -133,8 +133,6 @@ void writer_append_to(struct writer *w, struct sink *sink, enum table_id table, 
  * errno when rows are being lost.
  */
 int writer_flush(struct writer *w);
-/* Returns the same of the last flush, at once. */
-int writer_sync(struct writer *w);
 /* Returns the negative errno with which a sink has ended by itself (sink_ops.failure), or 0. */
 int writer_failure(const struct writer *w);
 

@@ -115,11 +115,13 @@ void targets_cpu_sample(struct targets *t, struct target *p, pid_t tid, uint64_t
 /*
  * Adds the CPU time that a thread used after its last sample, when the thread or the recording has
  * ended. The stack of that sample stands for up to one period of it. A process that ends without
- * any sample gets no segments: its threads are added, with their names, to the process that started
- * it.
+ * any sample, and has used little CPU time, gets no segments: its threads are added, with their
+ * names, to the process that started it.
  */
 void targets_cpu_remainder(struct targets *t, struct target *p, pid_t tid, uint64_t time_ns,
 			   uint64_t cpu_ns);
+/* Adds a row about a process with or without segments. Dropped if no process has any. */
+void targets_cpu_span(struct targets *t, const struct row_cpu_span *span);
 /* Sum of the weights of all samples that have a stack. */
 uint64_t targets_sampled_ns(const struct targets *t);
 void targets_off_cpu(struct targets *t, struct target *p, pid_t tid, uint64_t start_ns,

@@ -11,6 +11,7 @@
 #include "stack/python/python_code.h"
 
 #define FLUSH_NS (250 * NS_PER_MS)
+#define OWN_SEGMENTS_PERIODS 10u /* so much CPU time without any sample is worth segments */
 #define PYTHON_BYTES_MAX ((size_t)64 << 20) /* limit for the Python names of a target */
 
 static uint32_t text_in(struct targets *t, struct writer *w, uint32_t id)
@@ -423,6 +424,15 @@ void targets_cpu_remainder(struct targets *t, struct target *p, pid_t tid, uint6
 		add_remainder(t, p, &rest);
 }
 
+void targets_cpu_span(struct targets *t, const struct row_cpu_span *span)
+{
+	struct target *p = targets_find(t, (pid_t)span->pid);
+
+	p = p && p->writer ? p : t->loss_owner;
+	if (p && !t->full)
+		writer_append(p->writer, TABLE_cpu_span, span);
+}
+
 /* Writes what was stored before the process had a writer. */
 static void write_remainders(struct targets *t, struct target *p)
 {
@@ -436,7 +446,16 @@ static void write_remainders(struct targets *t, struct target *p)
 void target_pass_remainders(struct targets *t, struct target *p, bool is_end)
 {
 	struct target *receiver = targets_find(t, p->parent_pid);
+	uint64_t cpu_ns = 0;
 
+	for (size_t i = 0; i < p->remainders.count; i++)
+		cpu_ns += p->remainders.data[i].cpu_ns;
+	if (cpu_ns >= OWN_SEGMENTS_PERIODS * t->options.period_ns &&
+	    target_writer(t, p, p->remainders.data[0].time_ns)) {
+		begin_segment(t, p);
+		write_remainders(t, p);
+		return;
+	}
 	if (!receiver || receiver == p || (is_end && !receiver->writer))
 		receiver = t->loss_owner;
 	for (size_t i = 0; i < p->remainders.count && receiver; i++)

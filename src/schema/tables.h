@@ -91,7 +91,8 @@
 	T(sass_value, 41, "metric values of instructions in kernel launches (--engine sass-metrics)") \
 	T(range_value, 42, "metric values of ranges of the program and of graph launches (--engine range-profiler)") \
 	T(counter_addition, 43, "what threads added to the program's counters, by scope") \
-	T(run_queue, 44, "how long processes were ready to run and had no processor")
+	T(run_queue, 44, "how long processes were ready to run and had no processor") \
+	T(cpu_span, 45, "who sampled a process's CPU time, and how much of it the operating system's kernel counted")
 
 #define SCHEMA_string(C, T)                                                                                            \
 	C(T, id, U32, ALWAYS, NONE, "", "id within the process")                                                       \
@@ -626,13 +627,13 @@
 /*
  * Written by a sampler outside of the process (segments cpu-<pid>.<n>.pit, a separate session whose
  * process row has source sampler) or by the recorder inside it. The weights of a thread's samples
- * add up to its CPU time.
+ * add up to its CPU time. Of a process that both sample, some rows do not count: see cpu_span.
  */
 #define SCHEMA_cpu_sample(C, T)                                                                                        \
 	C(T, time_ns, TIME, ALWAYS, NONE, "ns", "time of the event")                                                   \
 	C(T, thread, U32, ALWAYS, NONE, "", "thread id (gettid)")                                                      \
 	C(T, weight_ns, U64, ALWAYS, NONE, "ns", "CPU time that the sample represents")                                \
-	C(T, cpu, U32, MAYBE, NONE, "", "processor number")                                                            \
+	C(T, cpu, U32, MAYBE, NONE, "", "processor number; missing: CPU time without a sample of its own")             \
 	C(T, stack, U32, MAYBE, NONE, "", "call stack")
 #define TRAITS_cpu_sample(X, T) X(T, MOMENT, time_ns)
 
@@ -761,6 +762,20 @@
 	C(T, wait_ns, U64, ALWAYS, NONE, "ns", "time in which threads were ready to run and had no processor, over all threads but the recorder's") \
 	C(T, throttled_ns, U64, MAYBE, NONE, "ns", "time in which the CPU quota of its control group was used up")
 #define TRAITS_run_queue(X, T)
+
+/*
+ * method timer: timers inside the process sampled all of it. While they do, samples from outside do
+ * not count. method perf_events, when the process has ended: cpu_ns is all of its CPU time, also of
+ * earlier images. What neither samples from outside nor timers stand for is one sample without a
+ * stack. trace/cpu_samples.c applies these rules.
+ */
+#define SCHEMA_cpu_span(C, T)                                                                                          \
+	C(T, start_ns, TIME, ALWAYS, NONE, "ns", "when the sampling of the process began")                             \
+	C(T, end_ns, TIME, MAYBE, start_ns, "ns", "when it ended; missing while it lasts, and after a crash")          \
+	C(T, pid, U32, ALWAYS, NONE, "", "process id")                                                                 \
+	C(T, method, ENUM, ALWAYS, sampling_method, "", "who sampled it")                                              \
+	C(T, cpu_ns, U64, MAYBE, NONE, "ns", "CPU time of its threads from start to end, by the kernel's count")
+#define TRAITS_cpu_span(X, T) X(T, LAST_OF, pid, start_ns)
 
 /* All enums above. */
 #define SCHEMA_ENUMS(E)                                                                                                \

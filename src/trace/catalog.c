@@ -290,6 +290,7 @@ int trace_only_new(struct trace *t, enum table_id table, const struct trace *bef
 		else
 			data->size.rows -= item.rows;
 	}
+	data->is_partial = true;
 	data->items.count = kept;
 	free(known);
 	return 0;

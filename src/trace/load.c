@@ -50,6 +50,7 @@ struct load_job {
 	struct table_data *table;
 	enum table_id table_id;
 	bool first; /* load of this table */
+	bool overlaps; /* CPU samples of processes that two methods have sampled */
 	unsigned threads;
 	uint32_t block_rows; /* of the largest block */
 	struct load_column columns[64];
@@ -356,7 +357,7 @@ static int check_memory(const struct load_job *job, const char *name, struct err
 
 	for (size_t c = 0; c < job->column_count; c++)
 		row_bytes += job->columns[c].schema->width;
-	if (job->first && schema_table(job->table_id)->repeated)
+	if (job->first && (schema_table(job->table_id)->repeated || job->overlaps))
 		row_bytes += REPEATED_BYTES;
 	if (row_bytes * job->table->rows <= memory)
 		return 0;
@@ -429,17 +430,25 @@ static void workers_release(struct load_job *job)
 	}
 }
 
-static int drop_repeats(struct load_job *job, struct error *e)
+/* Drops repeated rows, and CPU samples that do not count. All columns are loaded. */
+static int drop_rows(struct load_job *job, struct error *e)
 {
-	struct repeat_column columns[64];
+	struct row_column columns[64];
 
-	for (size_t c = 0; c < job->column_count; c++)
-		columns[c] = (struct repeat_column){
-			.values = job->columns[c].data.values,
-			.valid = job->columns[c].data.valid,
-			.width = job->columns[c].schema->width,
-		};
-	return dedup_rows(job->t, job->table, columns, job->column_count, e);
+	for (size_t c = 0; c < job->column_count; c++) {
+		struct column_data *data = &job->columns[c].data;
+
+		if (!data->valid && job->overlaps) {
+			data->valid = malloc(job->table->rows + 1);
+			if (!data->valid)
+				return -ENOMEM;
+			memset(data->valid, 1, job->table->rows);
+		}
+		columns[c] = (struct row_column){ data->values, data->valid,
+						  job->columns[c].schema->width };
+	}
+	return job->overlaps ? cpu_samples_resolve(job->t, columns, e)
+			     : dedup_rows(job->t, job->table, columns, job->column_count, e);
 }
 
 /* Moves names that early versions wrote as text, into `other`, to `name`. */
@@ -489,8 +498,8 @@ static int run_job(struct load_job *job, const struct table_schema *schema, stru
 	} while (result == -EAGAIN);
 	if (result == 0)
 		result = read_old_names(job);
-	if (result == 0 && schema->repeated)
-		result = drop_repeats(job, e);
+	if (result == 0 && job->table->rows && job->first && (schema->repeated || job->overlaps))
+		result = drop_rows(job, e);
 	if (result == 0)
 		result = order_rows(job, schema->time_column);
 	if (result < 0) {
@@ -511,10 +520,14 @@ static int run_job(struct load_job *job, const struct table_schema *schema, stru
 static int choose_columns(struct load_job *job, const struct table_schema *schema, uint64_t columns,
 			  struct error *e)
 {
-	int result = 0;
+	int result = job->first && job->table_id == TABLE_cpu_sample
+			     ? cpu_samples_overlap(job->t, e)
+			     : 0;
 
-	if (schema->repeated)
-		columns = UINT64_MAX; /* all columns decide which rows are equal */
+	job->overlaps = result > 0;
+	result = MIN(result, 0);
+	if (schema->repeated || job->overlaps)
+		columns = UINT64_MAX; /* all columns decide which rows there are */
 	if (schema->time_column >= 0)
 		columns |= UINT64_C(1) << schema->time_column;
 	for (int c = 0; c < schema->column_count && result == 0; c++) {
@@ -540,7 +553,8 @@ int trace_load_repeated(struct trace *t, struct error *e)
 	int result = 0;
 
 	for (uint32_t id = 1; id <= TABLE_MAX && (result >= 0 || result == E_LIMIT); id++)
-		if (schema_table(id)->repeated)
+		if (schema_table(id)->repeated ||
+		    (id == TABLE_cpu_sample && cpu_samples_overlap(t, e) > 0))
 			result = trace_load(t, (enum table_id)id, 0, e);
 	return result == E_LIMIT ? 0 : result;
 }

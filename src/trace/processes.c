@@ -53,6 +53,7 @@ static void read_row(const struct trace *t, uint64_t row, struct trace_process *
 	p->command = text_of(t, COLUMN_process_command, row, p->command);
 	p->executable = text_of(t, COLUMN_process_executable, row, p->executable);
 	p->host = text_of(t, COLUMN_process_host, row, p->host);
+	p->boot_id = (uint32_t)value_of(t, COLUMN_process_boot_id, row, p->boot_id);
 	p->exit_status = (int)(int64_t)value_of(t, COLUMN_process_exit_status, row,
 						(uint64_t)(int64_t)p->exit_status);
 	if (end == 0)
@@ -280,8 +281,8 @@ static void match_samplers(struct trace *t)
 		for (size_t j = 0; j < t->processes.count && p->sampler; j++) {
 			const struct trace_process *q = &t->processes.data[j];
 
-			if (q->pid == p->pid && q->inside && !q->sampler &&
-			    q->start_ns <= p->end_ns && p->start_ns <= q->end_ns)
+			if (q->pid == p->pid && q->boot_id == p->boot_id && q->inside &&
+			    !q->sampler && q->start_ns <= p->end_ns && p->start_ns <= q->end_ns)
 				p->subject = j;
 		}
 	}

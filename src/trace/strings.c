@@ -79,7 +79,7 @@ static int load_block(struct trace *t, struct decoder *decoder, struct block_ite
 static int drop_repeats(struct trace *t, struct table_data *table, struct string_rows *rows,
 			struct error *e)
 {
-	const struct repeat_column columns[] = {
+	const struct row_column columns[] = {
 		{ .values = (uint8_t *)rows->ids.data, .width = sizeof(uint32_t) },
 		{ .values = (uint8_t *)rows->texts.data, .width = sizeof(uint32_t) },
 	};

@@ -26,7 +26,7 @@ struct trace;
 #define TRACE_NO_ROW UINT32_MAX
 
 struct trace_options {
-	unsigned threads;		/* for decoding; 0: one per processor */
+	unsigned threads; /* for decoding; 0: one per processor */
 	/* folder whose symbols.<n>.pit replace those of the recording; NULL: none */
 	const char *symbols;
 	/* reports the number of decoded rows; may be NULL */
@@ -37,22 +37,23 @@ struct trace_options {
 /* One process image (session) of the recording. */
 struct trace_process {
 	uint64_t session;
-	uint32_t pid;			/* in the process's own PID namespace */
-	uint32_t parent_pid;		/* 0 if unknown */
+	uint32_t pid; /* in the process's own PID namespace */
+	uint32_t parent_pid; /* 0 if unknown */
 	uint32_t segments, missing_segments;
-	bool closed;			/* its last segment was closed properly */
+	bool closed; /* its last segment was closed properly */
 	/* the process has segments; else it is only known from rows of `pitot record` */
 	bool inside;
 	/* its segments were written by a CPU sampler outside of the process */
 	bool sampler;
 	/* sampler: index of the same process as its own recorder saw it; else its own index */
 	size_t subject;
+	uint32_t boot_id; /* string id; equal ids share clock and process ids */
 	/* of the recording of this process; not closed: the end is the last time in its blocks */
 	uint64_t start_ns, end_ns;
-	const char *command;		/* "" if unknown */
+	const char *command; /* "" if unknown */
 	const char *executable;
 	const char *host;
-	int exit_status;		/* -1 if unknown */
+	int exit_status; /* -1 if unknown */
 };
 
 /* Opens a recording: a directory, or one segment file. E_FORMAT if nothing in it can be read. */
@@ -103,7 +104,8 @@ void trace_load_done(struct trace *t);
 
 /*
  * Drops the blocks of a table that `before`, an earlier trace of the same recording, has. Must be
- * called before anything of the table is loaded. 0 or -ENOMEM.
+ * called before anything of the table is loaded. CPU time without samples, which only all samples of
+ * a process show (cpu_span), is not added to the new ones. 0 or -ENOMEM.
  */
 int trace_only_new(struct trace *t, enum table_id table, const struct trace *before) MUST_USE;
 
@@ -168,11 +170,11 @@ int64_t trace_unix_ns(const struct trace *t, uint64_t monotonic_ns);
  * Damage inside blocks is known for loaded tables, and for all tables after trace_verify.
  */
 struct trace_loss {
-	size_t process;			/* trace_process_count if it belongs to no process */
+	size_t process; /* trace_process_count if it belongs to no process */
 	enum loss_reason reason;
 	uint64_t count;
 	uint64_t start_ns, end_ns;
-	const char *detail;		/* "" if none */
+	const char *detail; /* "" if none */
 };
 int trace_losses(struct trace *t, const struct trace_loss **losses, size_t *count,
 		 struct error *e) MUST_USE;
@@ -186,7 +188,7 @@ int trace_load_repeated(struct trace *t, struct error *e) MUST_USE;
 
 /* Sizes on disk, for `pitot info`. */
 struct trace_table_size {
-	uint64_t rows, blocks, bytes;	/* rows include repeated ones, bytes include headers */
+	uint64_t rows, blocks, bytes; /* rows include repeated ones, bytes include headers */
 };
 void trace_table_size(const struct trace *t, enum table_id table, struct trace_table_size *size);
 uint64_t trace_file_bytes(const struct trace *t);

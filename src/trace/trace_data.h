@@ -74,6 +74,7 @@ struct table_data {
 	uint64_t rows;
 	uint64_t *first_row; /* one per process, then the number of rows */
 	uint32_t *permutation; /* row r was decoded as row permutation[r]; NULL: identity */
+	bool is_partial; /* trace_only_new has dropped blocks */
 	bool order_forgotten; /* by trace_load_done: no more columns can be loaded */
 	struct column_data columns[64];
 	void *spare; /* 8 bytes per row, for the next column of that width; or NULL */
@@ -139,17 +140,27 @@ void rows_unassign(struct trace *t, enum table_id id);
 const struct session *item_session(const struct trace *t, const struct block_item *item);
 
 /* dedup_rows.c */
-struct repeat_column {
+struct row_column {
 	uint8_t *values;
 	uint8_t *valid; /* NULL: no value is missing */
 	uint8_t width;
 };
+/* Drops the rows r with dropped[r]; the same conditions as for dedup_rows. */
+int rows_drop(struct trace *t, struct table_data *table, const struct row_column *columns,
+	      size_t count, const uint8_t *dropped, struct error *e) MUST_USE;
 /*
  * Drops the rows of a table that repeat an earlier row of their session. The blocks must be decoded
  * and not yet sorted; `columns` are all columns of the table.
  */
-int dedup_rows(struct trace *t, struct table_data *table, const struct repeat_column *columns,
-		 size_t count, struct error *e) MUST_USE;
+int dedup_rows(struct trace *t, struct table_data *table, const struct row_column *columns,
+	       size_t count, struct error *e) MUST_USE;
+
+/* cpu_samples.c */
+/* Whether some process may be sampled by timers and from outside: 1, 0 or a negative code. */
+int cpu_samples_overlap(struct trace *t, struct error *e) MUST_USE;
+/* Drops the rows of cpu_sample that do not count; the same conditions as for dedup_rows. */
+int cpu_samples_resolve(struct trace *t, const struct row_column *columns,
+			struct error *e) MUST_USE;
 
 /* sort.c */
 /* Finds the permutation that sorts each process's rows by time; NULL if they are sorted already. */

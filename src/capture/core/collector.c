@@ -32,7 +32,6 @@
 #define STACK_BYTES (512u << 10)
 #define PROGRESS_SLOTS 1024 /* slots drained per progress count */
 #define PROGRESS_POLL_NS (10 * NS_PER_MS)
-#define STORED_POLL_NS (10 * NS_PER_MS) /* while the disk is slow */
 #define STALL_LIMIT_NS                                                                             \
 	(PITOT_SLOWNESS * NS_PER_S) /* without progress: one write can take long on a busy disk */
 /*
@@ -76,7 +75,6 @@ static struct {
 	uint64_t hanging_since_ns;
 	bool has_events; /* rings had events since the last seal */
 	int failure; /* with which a sink has ended by itself; 0: none has */
-	bool unstored; /* rows of the last seal are still being written to the disk */
 	uint64_t last_seal_ns, sealed_rows, last_names_ns, last_exit_check_ns;
 	uint64_t cpu_reported_ns, cost_since_ns;
 	struct writer_stats reported; /* already reported in table `cost` */
@@ -302,17 +300,6 @@ static void reread_thread_names(uint64_t now)
 		r->named = false; /* the next event writes it: threads rename themselves late */
 }
 
-/* Tells the sources if the sealed rows are stored. `result`: of writer_flush or writer_sync. */
-static int note_stored(int result)
-{
-	self.unstored = result == 1;
-	if (result == 0)
-		FOR_EACH_SOURCE (s)
-			if ((*s)->stored)
-				(*s)->stored();
-	return result;
-}
-
 /* A recording beside gpufl's logs says that they are incomplete. */
 static void note_failure(uint64_t now)
 {
@@ -343,7 +330,7 @@ static int seal(uint64_t now)
 		reread_thread_names(now);
 	if (now - self.cost_since_ns >= NS_PER_S)
 		write_costs(now);
-	result = note_stored(writer_flush(self.w));
+	result = writer_flush(self.w);
 	note_failure(now);
 	self.last_seal_ns = now;
 	self.sealed_rows = count_rows();
@@ -422,8 +409,6 @@ static uint64_t tick(uint64_t now)
 
 	collector_count_progress();
 	quick_clock_calibrate();
-	if (self.unstored)
-		note_stored(writer_sync(self.w));
 	if (sessions_update(now, self.w)) {
 		write_costs(now);
 		seal(now);
@@ -439,8 +424,6 @@ static uint64_t tick(uint64_t now)
 
 static uint64_t sources_wait_ns(uint64_t now, uint64_t limit_ns)
 {
-	if (self.unstored)
-		limit_ns = MIN(limit_ns, STORED_POLL_NS);
 	FOR_EACH_SOURCE (s)
 		if ((*s)->wait_ns) {
 			uint64_t wait = (*s)->wait_ns(now);
@@ -540,7 +523,7 @@ static void wait_for_disk(void)
 	uint64_t begun = clock_machine_ns(), writes = 0;
 	struct writer_stats stats;
 
-	while (note_stored(writer_flush(self.w)) == 1) {
+	while (writer_flush(self.w) == 1) {
 		if (closes() && clock_machine_ns() - begun >= DISK_CLOSE_WAIT_NS)
 			break;
 		writer_stats(self.w, &stats);
@@ -677,7 +660,6 @@ void collector_begin(struct writer *w, const struct source_start *start)
 	self.flush_round = 0;
 	atomic_store(&self.flushes_done, atomic_load(&self.flushes_requested));
 	self.hanging_call = NULL;
-	self.unstored = false;
 	self.failure = 0;
 	self.last_seal_ns = self.cost_since_ns = self.last_names_ns = now;
 	self.sealed_rows = self.last_exit_check_ns = self.cpu_reported_ns = 0;

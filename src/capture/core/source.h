@@ -15,11 +15,11 @@
 
 struct source_start {
 	const struct settings *wanted;
-	bool with_cuda;	   /* CUDA is or is being initialized: CUPTI may be used */
+	bool with_cuda; /* CUDA is or is being initialized: CUPTI may be used */
 	/* the program itself opened the session, perhaps long after CUDA was initialized */
 	bool late;
-	bool armed;	   /* an existing session armed an engine, which starts afresh */
-	bool open;	   /* the window opens immediately; otherwise `window` is called then */
+	bool armed; /* an existing session armed an engine, which starts afresh */
+	bool open; /* the window opens immediately; otherwise `window` is called then */
 	uint64_t start_ns; /* when starting began */
 };
 
@@ -36,7 +36,7 @@ enum vendor_reason {
 	/* no session needs the source any more: hand over everything and detach from the program */
 	VENDOR_CLOSE = 4,
 	VENDOR_COUNTERS = 16, /* a window for counter readings has opened or closed */
-	VENDOR_EXIT = 8,  /* the process exits: hand over everything and change nothing */
+	VENDOR_EXIT = 8, /* the process exits: hand over everything and change nothing */
 };
 
 #define SOURCE_HANDLERS_MAX 3
@@ -73,9 +73,6 @@ struct source {
 
 	/* Called before rows are sealed: writes losses and costs since the last call. */
 	void (*periodic)(struct writer *w, uint64_t since_ns, uint64_t now_ns);
-
-	/* Called when all rows that were appended before the last `periodic` are on disk. */
-	void (*stored)(void);
 
 	/* How long the collector may sleep without calling this source; UINT64_MAX: forever. */
 	uint64_t (*wait_ns)(uint64_t now_ns);

@@ -2,10 +2,11 @@
  * cpu_timer.c: CPU samples by timers inside the process, for use where sampling from outside is
  * forbidden: by seccomp (perf_event_open in Docker's default) or by perf_event_paranoid.
  *
- * They also replace perf events to provide Python frames, which perf events cannot. In that case
- * they begin when there is a Python in the process, and take over the whole process at that instant
- * (cpu_handover.h). A thread that cannot have a timer, because it blocks the signal, gets samples
- * without stacks, by its CPU clock.
+ * They also sample Python programs beside perf events, which have no Python frames. In that case
+ * they begin when there is a Python in the process, and sample the whole process from that instant
+ * on: a row of cpu_span says since when, and readers then ignore the samples of perf events. A
+ * thread that cannot have a timer, because it blocks the signal, gets samples without stacks, by
+ * its CPU clock.
  *
  * Each thread has a timer on its own CPU clock (cpu_threads.h), which sends it a signal; the
  * handler walks the stack (cpu_handler.h) and puts a record into the thread's slot; this file turns
@@ -25,7 +26,6 @@
 #include "base/helper_thread.h"
 #include "base/plural.h"
 #include "capture/cpu/cpu_handler.h"
-#include "capture/cpu/cpu_handover.h"
 #include "capture/cpu/cpu_threads.h"
 #include "capture/stack/stack_capture.h"
 #include "capture/core/log.h"
@@ -41,7 +41,6 @@ static struct {
 	struct settings settings;
 	bool on;
 	bool waiting; /* for a Python: until there is one, perf events sample the process */
-	bool handed_over; /* by perf events, which see which time is missing here, and add it */
 	uint32_t hz;
 	uint64_t period_ns;
 	char requested[32], actual[96];
@@ -50,7 +49,7 @@ static struct {
 	uint64_t last_drained; /* samples in the last drain */
 	uint64_t process_cpu_ns; /* the process's CPU time when counting began */
 	uint64_t own_cpu_ns; /* the recorder's threads' CPU time at that moment */
-	uint64_t opened_ns; /* when the window opened, CLOCK_MONOTONIC */
+	uint64_t opened_ns; /* when counting began, CLOCK_MONOTONIC */
 	uint64_t no_stack_reported[CPU_NO_STACK_KINDS], refused_reported;
 	uint64_t cost_reported, cost_ns_reported, cost_since_ns;
 	uint64_t forgot_names_ns; /* when the threads' names were forgotten */
@@ -83,7 +82,6 @@ static void append(struct writer *w, const struct cpu_record *record, uint64_t p
 	ROW_MISSING_IF(&row, cpu_sample, cpu, record->cpu == UINT32_MAX);
 	ROW_MISSING_IF(&row, cpu_sample, stack, !stack);
 	writer_append(w, TABLE_cpu_sample, &row);
-	cpu_handover_recorded(row.weight_ns);
 	self.sampled_ns += row.weight_ns;
 	if (!stack)
 		self.unseen_ns += row.weight_ns;
@@ -157,6 +155,23 @@ static void write_off(struct writer *w, enum capability_state state, const char 
 	rows_capability(w, row_name(), state, self.requested, NULL, reason);
 }
 
+/* Writes that timers sample the process, or did so until now. Sealed before the first sample is. */
+static void write_span(struct writer *w, bool is_over)
+{
+	struct row_cpu_span row = {
+		.start_ns = self.opened_ns,
+		.end_ns = clock_monotonic_ns(),
+		.pid = (uint32_t)getpid(),
+		.method = sampling_method_timer,
+	};
+
+	ROW_MISSING_IF(&row, cpu_span, end_ns, !is_over);
+	ROW_MISSING(&row, cpu_span, cpu_ns);
+	writer_append(w, TABLE_cpu_span, &row);
+	if (!is_over)
+		writer_flush(w);
+}
+
 struct sums {
 	uint64_t samples, handler_ns, no_stack[CPU_NO_STACK_KINDS], unsure;
 };
@@ -224,7 +239,8 @@ static void write_result(struct writer *w, const char *left)
 			rate, self.hz);
 		set_rate(rate);
 	}
-	if (self.handed_over)
+	write_span(w, true);
+	if (self.settings.perf)
 		strbuf_adds(&text, "; perf events cover the time before and after");
 	else if (cpu_ns > sampled_ns + MAX(cpu_ns / 50, 10 * self.period_ns))
 		rows_loss(w, loss_reason_samples_dropped, (cpu_ns - sampled_ns) / self.period_ns,
@@ -312,7 +328,7 @@ static void open_window(struct writer *w)
 {
 	bool whole = self.settings.preload && self.settings.delay_ns == 0;
 	uint64_t before_ns = UINT64_MAX;
-	int err = 0;
+	int err;
 
 	stack_capture_update(0); /* searches for a Python, which may be unsupported */
 	limit_rate();
@@ -320,24 +336,18 @@ static void open_window(struct writer *w)
 	if (!is_possible(w))
 		return;
 	/* If perf events sample too, the time before belongs to them. */
-	self.handed_over = self.settings.perf != 0;
-	if (self.handed_over)
-		err = cpu_handover_begin(self.settings.directory, &self.settings.folder);
-	else if (whole)
+	if (!self.settings.perf && whole)
 		before_ns = loaded_cpu_ns;
-	if (err < 0) {
-		write_unavailable(w, "cannot take the process over from perf events", err);
-		return;
-	}
 	self.process_cpu_ns =
 		before_ns == UINT64_MAX ? clock_read_ns(CLOCK_PROCESS_CPUTIME_ID) : before_ns;
 	self.own_cpu_ns = before_ns == UINT64_MAX ? helper_threads_cpu_ns() : 0;
 	self.opened_ns = self.cost_since_ns = clock_monotonic_ns();
+	write_span(w, false);
 	cpu_handler_enable(true);
 	err = cpu_threads_start(self.period_ns, before_ns, append_unseen, w);
 	if (err < 0) {
 		cpu_handler_enable(false);
-		cpu_handover_end();
+		write_span(w, true);
 		write_unavailable(w, "no thread can be sampled", err);
 		return;
 	}
@@ -359,7 +369,6 @@ static void end(struct writer *w, const char *left)
 	drain(w);
 	cpu_threads_stop(append_unseen, w);
 	drain(w);
-	cpu_handover_end();
 	write_result(w, left);
 }
 
@@ -449,7 +458,6 @@ static void periodic(struct writer *w, uint64_t since_ns, uint64_t now_ns)
 	struct sums sum;
 	struct cpu_threads_counts threads;
 
-	cpu_handover_sealed();
 	if (!self.settings.cpu)
 		return;
 	if (now_ns - self.forgot_names_ns >= REREAD_NAMES_NS) {
@@ -461,7 +469,7 @@ static void periodic(struct writer *w, uint64_t since_ns, uint64_t now_ns)
 	for (unsigned k = 0; k < CPU_NO_STACK_KINDS; k++)
 		rows_loss_more(w, loss_reason_samples_dropped, sum.no_stack[k],
 			       &self.no_stack_reported[k], since_ns, now_ns, no_stack_texts[k]);
-	if (!self.handed_over)
+	if (!self.settings.perf)
 		rows_loss_more(w, loss_reason_thread_limit, threads.refused, &self.refused_reported,
 			       since_ns, now_ns,
 			       "threads without CPU samples: no timer, or beyond the limit");
@@ -486,7 +494,6 @@ static void after_fork(void)
 {
 	cpu_handler_enable(false);
 	cpu_threads_after_fork();
-	cpu_handover_after_fork();
 	loaded_cpu_ns = 0;
 	memset(&self, 0, sizeof(self));
 }
@@ -504,7 +511,6 @@ const struct source cpu_timer_source = {
 	.window = window,
 	.collect = collect,
 	.periodic = periodic,
-	.stored = cpu_handover_stored,
 	.wait_ns = wait_ns,
 	.stop = stop,
 	.after_fork = after_fork,

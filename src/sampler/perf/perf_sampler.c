@@ -9,7 +9,6 @@
 
 #include "base/clock.h"
 #include "sampler/cpu_method.h"
-#include "sampler/perf/perf_handover.h"
 #include "sampler/perf/perf_open.h"
 #include "sampler/perf/perf_python.h"
 #include "sampler/perf/perf_record.h"
@@ -27,7 +26,6 @@ struct cpu_sampling_state {
 	struct targets *targets;
 	uint64_t start_ns, end_ns; /* window; end 0: none */
 	struct perf_threads threads;
-	struct perf_handover handover;
 	enum cpu_python has_python;
 	struct perf_python *python; /* NULL: Python frames are not read */
 	struct error other_python; /* for the first process with another implementation */
@@ -46,7 +44,7 @@ struct cpu_sampling_state {
 
 static void on_fork(struct cpu_sampling_state *s, const struct perf_sideband *n)
 {
-	if (!perf_thread_begins(&s->threads, n->pid, n->tid) || n->pid == n->parent_pid)
+	if (!perf_thread_begins(&s->threads, n->pid, n->tid, n->time_ns) || n->pid == n->parent_pid)
 		return;
 	targets_fork(s->targets, n->parent_pid, n->pid, n->time_ns);
 	s->processes_started = true;
@@ -65,9 +63,9 @@ static void on_comm(struct cpu_sampling_state *s, const struct perf_sideband *n)
 {
 	if (n->is_exec) {
 		/* The exit records of its other threads came before. */
-		perf_threads_exec(&s->threads, s->targets, n->pid, n->time_ns);
+		perf_threads_exec(&s->threads, s->targets, n->pid);
 		targets_exec(s->targets, n->pid, n->time_ns);
-		perf_thread_begins(&s->threads, n->pid, n->tid);
+		perf_thread_begins(&s->threads, n->pid, n->tid, n->time_ns);
 		s->processes_started = true;
 	}
 	targets_thread_name(s->targets, n->pid, n->tid, n->text, n->time_ns);
@@ -90,8 +88,6 @@ static void on_sample(struct cpu_sampling_state *s, const struct perf_event_head
 	 */
 	if (map_get(&s->events.owners, p->id, &owner) && owner != (uint64_t)p->tid &&
 	    map_get(&s->events.opened, (uint64_t)p->tid, &own) && own)
-		return;
-	if (perf_handover_has(&s->handover, p->pid, p->time_ns))
 		return;
 	target = targets_running(s->targets, p->pid, p->time_ns);
 	if (!target) {
@@ -209,7 +205,6 @@ static void perf_free(struct cpu_sampling_state *s)
 	perf_python_free(s->python);
 	perf_events_close(&s->events);
 	perf_threads_release(&s->threads);
-	perf_handover_close(&s->handover);
 	free(s->files);
 	free(s);
 }
@@ -217,12 +212,14 @@ static void perf_free(struct cpu_sampling_state *s)
 /* Adds the threads that were running before, which have no fork record. */
 static int add_running(struct cpu_sampling_state *s)
 {
+	uint64_t now_ns = clock_monotonic_ns();
+
 	for (size_t i = 0; i < s->events.found.count; i++) {
 		const struct perf_thread_id *found = &s->events.found.data[i];
 		struct target *target;
 
-		perf_thread_begins(&s->threads, found->pid, found->tid);
-		target = targets_running(s->targets, found->pid, clock_monotonic_ns());
+		perf_thread_begins(&s->threads, found->pid, found->tid, now_ns);
+		target = targets_running(s->targets, found->pid, now_ns);
 		if (!target)
 			return -ENOMEM;
 		if (s->python)
@@ -252,9 +249,7 @@ static int perf_open(const struct cpu_options *options, const struct cpu_roots *
 		.stack_bytes = s->events.stack_bytes,
 	};
 	s->targets = targets;
-	if (options->timers_inside)
-		perf_handover_open(&s->handover, options->directory, &options->folder);
-	s->threads.handover = &s->handover;
+	s->threads.writes_spans = options->timers_inside;
 	s->start_ns = options->start_ns;
 	s->end_ns = options->end_ns;
 	s->wait_ms = FIRST_WAIT_MS;
@@ -320,7 +315,6 @@ static int perf_poll(struct cpu_sampling_state *s, int timeout_ms, int wake_fd)
 	ring_nearly_full = perf_rings_update(&s->events.rings);
 	if (s->python)
 		perf_python_read(s->python);
-	perf_handover_read(&s->handover);
 	drain_records(s, ring_nearly_full ? now_ns : now_ns - SETTLE_NS);
 	if (s->end_ns && now_ns >= s->end_ns)
 		stop(s);
@@ -330,17 +324,12 @@ static int perf_poll(struct cpu_sampling_state *s, int timeout_ms, int wake_fd)
 /* Adds the capability `cpu_time`: how much of the CPU time the samples stand for. */
 static void write_coverage(struct cpu_sampling_state *s)
 {
-	uint64_t timers_ns = perf_handover_recorded(&s->handover);
-	uint64_t sampled_ns = targets_sampled_ns(s->targets) + timers_ns;
+	uint64_t sampled_ns = targets_sampled_ns(s->targets);
 	bool most = sampled_ns >= s->cpu_ns - s->cpu_ns / 20;
 	char actual[128];
-	int n;
 
-	n = snprintf(actual, sizeof(actual), "%.3f s in samples of %.3f s of CPU time",
-		     (double)sampled_ns / 1e9, (double)s->cpu_ns / 1e9);
-	if (timers_ns)
-		snprintf(actual + n, sizeof(actual) - (size_t)n,
-			 ", %.3f s of them by timers inside", (double)timers_ns / 1e9);
+	snprintf(actual, sizeof(actual), "%.3f s in samples of %.3f s of CPU time",
+		 (double)sampled_ns / 1e9, (double)s->cpu_ns / 1e9);
 	targets_capability(s->targets, feature_cpu_time,
 			   most ? capability_state_on : capability_state_degraded, actual,
 			   most ? NULL
@@ -358,7 +347,6 @@ static void perf_finish(struct cpu_sampling_state *s)
 		perf_python_read(s->python);
 	}
 	perf_rings_update(&s->events.rings);
-	perf_handover_read(&s->handover);
 	drain_records(s, UINT64_MAX);
 	/* A loss is reported with the next record, so the last one is still unreported. */
 	if (s->lost_in_all > s->lost)

@@ -10,11 +10,13 @@ void perf_threads_release(struct perf_threads *t)
 {
 	map_release(&t->pid_by_tid);
 	map_release(&t->alive);
+	map_release(&t->start_ns);
+	map_release(&t->counted);
 	map_release(&t->sampled);
 	vec_release(&t->endings);
 }
 
-bool perf_thread_begins(struct perf_threads *t, pid_t pid, pid_t tid)
+bool perf_thread_begins(struct perf_threads *t, pid_t pid, pid_t tid, uint64_t time_ns)
 {
 	uint64_t *known = map_at(&t->pid_by_tid, (uint64_t)tid, 0), *count;
 
@@ -23,8 +25,10 @@ bool perf_thread_begins(struct perf_threads *t, pid_t pid, pid_t tid)
 	*known = (uint64_t)pid;
 	t->living++;
 	count = map_at(&t->alive, (uint64_t)pid, 0);
-	if (count)
-		++*count;
+	if (count && ++*count == 1 && t->writes_spans &&
+	    (map_put(&t->start_ns, (uint64_t)pid, time_ns) < 0 ||
+	     map_put(&t->counted, (uint64_t)pid, 0) < 0))
+		t->writes_spans = false;
 	return true;
 }
 
@@ -84,27 +88,30 @@ static uint64_t remove_sampled(struct perf_threads *t, pid_t tid)
 	return ns;
 }
 
-/* Adds CPU time of a thread that no perf sample stands for. */
-static void add_remainder(struct perf_threads *t, struct targets *targets,
-			  const struct perf_ending *e, uint64_t remainder_ns)
+/* Adds the kernel's count of a thread, of which samples stand for `sampled_ns`. */
+static void add_count(struct perf_threads *t, struct targets *targets, const struct perf_ending *e,
+		      uint64_t counted_ns, uint64_t sampled_ns)
 {
 	struct target *p = targets_find(targets, e->pid);
+	uint64_t *counted = t->writes_spans ? map_at(&t->counted, (uint64_t)e->pid, 0) : NULL;
 
-	if (!perf_handover_owe(t->handover, e->pid, remainder_ns) && p && e->time_ns < t->end_ns)
-		targets_cpu_remainder(targets, p, e->tid, e->time_ns, remainder_ns);
+	if (counted)
+		*counted += counted_ns;
+	if (p && e->time_ns < t->end_ns && counted_ns > sampled_ns)
+		targets_cpu_remainder(targets, p, e->tid, e->time_ns, counted_ns - sampled_ns);
 }
 
-/* The rest is worth segments: timers may have sampled most of the process's CPU time. */
 static void end_process(struct perf_threads *t, struct targets *targets,
 			const struct perf_ending *e)
 {
-	static const struct target_stack none = { .end = stack_end_truncated };
-	uint64_t remainder_ns = perf_handover_exit(t->handover, e->pid, e->time_ns);
-	struct target *p = targets_find(targets, e->pid);
+	struct row_cpu_span span = { .end_ns = e->time_ns,
+				     .pid = (uint32_t)e->pid,
+				     .method = sampling_method_perf_events };
 
-	if (p && remainder_ns && e->time_ns < t->end_ns)
-		targets_cpu_sample(targets, p, e->pid, e->time_ns, remainder_ns, TARGET_CPU_UNKNOWN,
-				   &none);
+	if (t->writes_spans && e->time_ns < t->end_ns &&
+	    map_get(&t->start_ns, (uint64_t)e->pid, &span.start_ns) &&
+	    map_get(&t->counted, (uint64_t)e->pid, &span.cpu_ns))
+		targets_cpu_span(targets, &span);
 	targets_exit(targets, e->pid, e->time_ns);
 }
 
@@ -114,7 +121,7 @@ static void end_thread(struct perf_threads *t, struct targets *targets, const st
 
 	if (e->counted) {
 		t->uncounted_sampled_ns -= sampled;
-		add_remainder(t, targets, e, e->counted_ns - MIN(sampled, e->counted_ns));
+		add_count(t, targets, e, e->counted_ns, sampled);
 	}
 	/* The root and its process are handled when the recording ends. */
 	if (e->is_last && (e->pid != t->root || e->tid == t->root))
@@ -136,7 +143,7 @@ void perf_threads_settle(struct perf_threads *t, struct targets *targets, uint64
 	t->endings.count = kept;
 }
 
-void perf_threads_exec(struct perf_threads *t, struct targets *targets, pid_t pid, uint64_t time_ns)
+void perf_threads_exec(struct perf_threads *t, struct targets *targets, pid_t pid)
 {
 	size_t kept = 0;
 
@@ -149,18 +156,21 @@ void perf_threads_exec(struct perf_threads *t, struct targets *targets, pid_t pi
 			end_thread(t, targets, &e);
 	}
 	t->endings.count = kept;
-	perf_handover_exec(t->handover, pid, time_ns);
 }
 
 /* If every other thread has a count, what remains of the total is the CPU time of the root. */
 static void finish_root(struct perf_threads *t, struct targets *targets, struct perf_ending *root,
 			uint64_t cpu_ns)
 {
-	uint64_t others = t->counted_ns + t->uncounted_sampled_ns, alive;
+	uint64_t sampled_ns = 0, others, alive;
 
+	map_get(&t->sampled, (uint64_t)root->tid, &sampled_ns);
+	others = t->counted_ns + t->uncounted_sampled_ns - sampled_ns;
 	root->is_last = !map_get(&t->alive, (uint64_t)root->pid, &alive) || alive == 0;
 	if (t->living == 0 && cpu_ns > others)
-		add_remainder(t, targets, root, cpu_ns - others);
+		add_count(t, targets, root, cpu_ns - others, sampled_ns);
+	else
+		t->writes_spans = false; /* the CPU time of its process is unknown */
 	end_thread(t, targets, root);
 }
 

@@ -6,7 +6,7 @@
 #include "sampler/perf/perf_threads.h"
 
 #include "support/cmocka_tests.h"
-#include "trace/trace.h"
+#include "trace/columns.h"
 
 enum { ROOT = 0x7fffff00, WORKER, SHORT, CHILD = 0x7fffff10 };
 
@@ -48,25 +48,45 @@ static uint64_t time_of(const char *folder, uint32_t thread)
 	return sum;
 }
 
+/* The kernel's count of a process that has ended; 0: unknown. */
+static uint64_t count_of(const char *folder, uint32_t pid)
+{
+	const struct trace_options options = { .threads = 1 };
+	const struct cpu_span_columns *c;
+	uint64_t cpu_ns = 0;
+	struct trace *t;
+
+	assert_int_equal(trace_open(folder, &options, &t, NULL), 0);
+	assert_int_equal(trace_load(t, TABLE_cpu_span, 0, NULL), 0);
+	c = cpu_span_columns(t);
+	for (uint64_t row = 0; row < trace_rows(t, TABLE_cpu_span); row++)
+		if (c->pid[row] == pid) {
+			assert_int_equal(c->method[row], sampling_method_perf_events);
+			assert_int_equal(c->start_ns[row], pid == CHILD ? 30 : 1);
+			cpu_ns += c->cpu_ns[row];
+		}
+	trace_free(t);
+	return cpu_ns;
+}
+
 /*
  * Threads that ran on two processors, a child, and the root, of which the kernel only tells in the
  * sum of all.
  */
 static void all_time_has_an_owner(void **state)
 {
-	struct perf_handover handover = { 0 };
-	struct perf_threads threads = { .root = ROOT, .handover = &handover, .end_ns = UINT64_MAX };
+	struct perf_threads threads = { .root = ROOT, .writes_spans = true, .end_ns = UINT64_MAX };
 	struct targets *t = new_targets(*state);
 
 	targets_exec(t, ROOT, 1);
-	assert_true(perf_thread_begins(&threads, ROOT, ROOT));
-	assert_true(perf_thread_begins(&threads, ROOT, WORKER));
-	assert_false(perf_thread_begins(&threads, ROOT, WORKER));
-	assert_true(perf_thread_begins(&threads, ROOT, SHORT));
+	assert_true(perf_thread_begins(&threads, ROOT, ROOT, 1));
+	assert_true(perf_thread_begins(&threads, ROOT, WORKER, 1));
+	assert_false(perf_thread_begins(&threads, ROOT, WORKER, 1));
+	assert_true(perf_thread_begins(&threads, ROOT, SHORT, 1));
 	sample(&threads, t, ROOT, ROOT, 10, 3);
 	sample(&threads, t, ROOT, WORKER, 20, 2);
 	targets_fork(t, ROOT, CHILD, 30);
-	assert_true(perf_thread_begins(&threads, CHILD, CHILD));
+	assert_true(perf_thread_begins(&threads, CHILD, CHILD, 30));
 	sample(&threads, t, CHILD, CHILD, 40, 1);
 	perf_thread_ends(&threads, ROOT, WORKER, 50);
 	perf_thread_counted(&threads, ROOT, WORKER, 1500);
@@ -91,6 +111,8 @@ static void all_time_has_an_owner(void **state)
 	assert_int_equal(time_of(*state, SHORT), 37);
 	assert_int_equal(time_of(*state, CHILD), 5000);
 	assert_int_equal(time_of(*state, ROOT), 20000 - 2501 - 37 - 5000);
+	assert_int_equal(count_of(*state, CHILD), 5000);
+	assert_int_equal(count_of(*state, ROOT), 20000 - 5000);
 }
 
 /*
@@ -99,13 +121,12 @@ static void all_time_has_an_owner(void **state)
  */
 static void what_runs_on_is_not_counted(void **state)
 {
-	struct perf_handover handover = { 0 };
-	struct perf_threads threads = { .root = ROOT, .handover = &handover, .end_ns = UINT64_MAX };
+	struct perf_threads threads = { .root = ROOT, .writes_spans = true, .end_ns = UINT64_MAX };
 	struct targets *t = new_targets(*state);
 
 	targets_exec(t, ROOT, 1);
-	perf_thread_begins(&threads, ROOT, ROOT);
-	perf_thread_begins(&threads, ROOT, WORKER);
+	perf_thread_begins(&threads, ROOT, ROOT, 1);
+	perf_thread_begins(&threads, ROOT, WORKER, 1);
 	sample(&threads, t, ROOT, ROOT, 10, 3);
 	perf_thread_ends(&threads, ROOT, ROOT, 50);
 	perf_threads_finish(&threads, t, 20000);
@@ -113,6 +134,7 @@ static void what_runs_on_is_not_counted(void **state)
 	perf_threads_release(&threads);
 	assert_int_equal(targets_free(t, NULL), 0);
 	assert_int_equal(time_of(*state, ROOT), 3000);
+	assert_int_equal(count_of(*state, ROOT), 0);
 }
 
 /*
@@ -121,16 +143,15 @@ static void what_runs_on_is_not_counted(void **state)
  */
 static void numbers_are_used_again(void **state)
 {
-	struct perf_handover handover = { 0 };
-	struct perf_threads threads = { .handover = &handover, .end_ns = 20000000 };
+	struct perf_threads threads = { .end_ns = 20000000 };
 	struct targets *t = new_targets(*state);
 
 	targets_exec(t, ROOT, 1);
-	perf_thread_begins(&threads, ROOT, ROOT);
+	perf_thread_begins(&threads, ROOT, ROOT, 1);
 	for (unsigned i = 0; i < 3; i++) {
 		uint64_t start_ns = i * 15000000u;
 
-		perf_thread_begins(&threads, ROOT, WORKER);
+		perf_thread_begins(&threads, ROOT, WORKER, 1);
 		sample(&threads, t, ROOT, WORKER, start_ns + 10, 1);
 		perf_thread_ends(&threads, ROOT, WORKER, start_ns + 100);
 		perf_thread_counted(&threads, ROOT, WORKER, 1200);

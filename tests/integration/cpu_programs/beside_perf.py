@@ -1,6 +1,6 @@
 """Spends known CPU time, with the recorder in it from a moment that it chooses; says how much by thread.
 
-Usage: handover.py WHAT [ARGUMENT...], see the functions. Last it prints "process SECONDS STARTED", which exec and _exit make
+Usage: beside_perf.py WHAT [ARGUMENT...], see the functions. Last it prints "process SECONDS STARTED", which exec and _exit make
 impossible to take any later, and what the interpreter needed to start.
 """
 import ctypes
@@ -134,6 +134,14 @@ def becomes(*command):
     say_process()
     os.environ["SPENT"] = str(time.process_time())
     os.execv(command[0], command)
+
+
+def becomes_another_user():
+    load_recorder()
+    late(SPIN)
+    os.setgid(65534)
+    os.setuid(65534)
+    late(SPIN)
 
 
 def forks():
