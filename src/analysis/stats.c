@@ -1,11 +1,8 @@
 #include "analysis/stats.h"
 
-#include <stdbool.h>
 #include <stdlib.h>
 
 #include "base/search.h"
-
-#define COUNTED_AT_ONCE 512
 
 static void swap(uint32_t *a, uint32_t *b)
 {
@@ -59,30 +56,21 @@ uint32_t stats_select(uint32_t *values, size_t count, size_t k)
 
 ORDER(compare, uint64_t, ORDER_OF(*a, *b))
 
-/* Moves the short durations of the list to the counters. */
-static void count_listed(struct durations *d)
+int durations_reserve(struct durations *d)
 {
-	for (size_t i = d->kept; i < d->small.count; i++)
+	size_t kept = 0;
+
+	if (d->small.count < DURATIONS_COUNTED_NS)
+		return vec_reserve(&d->small, 1);
+	d->counts = calloc(DURATIONS_COUNTED_NS, sizeof(*d->counts));
+	if (!d->counts)
+		return -ENOMEM;
+	for (size_t i = 0; i < d->small.count; i++)
 		if (d->small.data[i] < DURATIONS_COUNTED_NS)
 			d->counts[d->small.data[i]]++;
 		else
-			d->small.data[d->kept++] = d->small.data[i];
-	d->small.count = d->kept;
-}
-
-int durations_reserve(struct durations *d)
-{
-	bool many = d->counts || d->small.count >= DURATIONS_COUNTED_NS;
-
-	if (many && !d->counts)
-		d->counts = calloc(DURATIONS_COUNTED_NS, sizeof(*d->counts));
-	if (many && !d->counts)
-		return -ENOMEM;
-	if (many)
-		count_listed(d);
-	if (vec_reserve(&d->small, many ? COUNTED_AT_ONCE : 1) < 0)
-		return -ENOMEM;
-	d->limit = many ? d->kept + COUNTED_AT_ONCE : d->small.capacity;
+			d->small.data[kept++] = d->small.data[i];
+	d->small.count = kept;
 	return 0;
 }
 
@@ -130,8 +118,6 @@ struct duration_stats durations_stats(struct durations *d)
 	struct duration_stats s = { .min_ns = UINT64_MAX };
 	size_t counted, median;
 
-	if (d->counts)
-		count_listed(d);
 	for (uint32_t ns = 0; d->counts && ns < DURATIONS_COUNTED_NS; ns++)
 		if (d->counts[ns])
 			add_equal(&s, ns, d->counts[ns]);

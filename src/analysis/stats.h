@@ -19,18 +19,16 @@ struct duration_stats {
 
 /*
  * A set of durations, one per kernel. Memory traffic dominates the cost of adding one, so short
- * durations are counted, and durations below 4.3 s take four bytes each. They are counted many at a
- * time, because the processor can then wait for several counters at once.
+ * durations are counted, and durations below 4.3 s take four bytes each.
  */
 struct durations {
 	/* by duration below DURATIONS_COUNTED_NS; NULL: all durations are in the lists */
 	uint32_t *counts;
-	VEC(uint32_t) small; /* the first `kept` are not to be counted */
-	size_t kept, limit; /* durations_reserve is called when there are `limit` */
+	VEC(uint32_t) small;
 	VEC(uint64_t) large;
 };
 
-/* Makes room for one more item in `small`: counts, or grows. 0 or -ENOMEM. */
+/* Makes room for one more item in `small`: switches to counting, or grows. 0 or -ENOMEM. */
 int durations_reserve(struct durations *d) MUST_USE;
 
 /* Adds a duration. 0 or -ENOMEM. */
@@ -38,10 +36,13 @@ static inline int durations_add(struct durations *d, uint64_t ns)
 {
 	if (ns > UINT32_MAX)
 		return vec_push(&d->large, ns);
-	if (d->small.count == d->limit && durations_reserve(d) < 0)
+	if (!d->counts && d->small.count == d->small.capacity && durations_reserve(d) < 0)
 		return -ENOMEM;
-	d->small.data[d->small.count++] = (uint32_t)ns;
-	return 0;
+	if (d->counts && ns < DURATIONS_COUNTED_NS) {
+		d->counts[ns]++;
+		return 0;
+	}
+	return vec_push(&d->small, (uint32_t)ns);
 }
 
 /* Computes the statistics; all 0 for an empty set. Reorders the lists. */
