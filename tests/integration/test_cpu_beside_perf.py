@@ -19,6 +19,8 @@ SPIN = 0.4  # as in beside_perf.py
 SCRIPT = Path(__file__).parent / "cpu_programs" / "beside_perf.py"
 PYTHONS = "/usr/bin/python3", sys.executable
 
+pytestmark = pytest.mark.statistical
+
 
 class Spent(float):
     """CPU seconds of a process or thread, what its interpreter needed to start, and how much more perf events may have counted."""

@@ -75,6 +75,7 @@ def share_complete(rows):
     return run
 
 
+@pytest.mark.statistical
 def test_shares(sample, folded, share_complete, programs):
     recording, said = sample("--cpu=997", "--", programs / "known_shares", "1.5")
     true = Counter()
@@ -126,6 +127,7 @@ def test_no_kernel_time_is_lost(sample, folded):
     ("children", "main;run;with_children;spin"),
     ("threads", "thread_main;spin"),
 ])
+@pytest.mark.statistical
 def test_stack_kinds(sample, folded, programs, kind, frames):
     recording, said = sample("--cpu=997", "--", programs / "stack_kinds", kind, programs / "plugin")
     stacks = folded(recording)
@@ -161,6 +163,7 @@ def test_short_processes(sample, rows):
     assert ends["complete"] > 0.8 * ends.total()
 
 
+@pytest.mark.statistical
 def test_off_cpu(sample, folded, rows, programs):
     recording, said = sample("--off-cpu", "--cpu=99", "--", programs / "off_cpu")
     stacks = {stack: us for stack, us in folded(recording).items() if stack[0] == "[off-CPU]"}

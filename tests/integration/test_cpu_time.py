@@ -11,6 +11,8 @@ import pytest
 from perf_events import stolen
 from waiting import PATIENCE
 
+pytestmark = pytest.mark.statistical
+
 
 @pytest.fixture
 def record(program, environment, rows, tmp_path):

@@ -113,6 +113,7 @@ def test_shares_of_functions(record, compiled):
     assert 0 < sum(row["total_ns"] for row in cost) < 0.01 * 1e9 * total
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("hz", [99, 250])
 def test_the_rate_that_it_says(record, compiled, hz):
     """Where the kernel's ticks miss threads that take turns, fewer samples come than were asked for."""
@@ -224,6 +225,7 @@ def test_no_timers(record, compiled):
     assert row["reason"].startswith("timer_create: Operation not permitted")
 
 
+@pytest.mark.statistical
 def test_threads_that_block_signals(record, compiled):
     recording = record(compiled("blocked"))
     assert recording.result.stdout == "0 odd signals\n"
@@ -235,6 +237,7 @@ def test_threads_that_block_signals(record, compiled):
     assert 1.0 < by_stack[False] < 2.3
 
 
+@pytest.mark.statistical
 def test_handlers_that_are_reset(record, compiled):
     recording = record(compiled("handlers"), "reset")
     with_stack = [s for s in recording.samples if s["stack"]]
@@ -250,6 +253,7 @@ def test_program_with_a_handler_of_its_own(record, compiled):
     assert "handles SIGURG itself" in recording.capabilities[-1]["reason"]
 
 
+@pytest.mark.statistical
 def test_small_stacks(record, compiled):
     recording = record(compiled("stacks"), options="cpu=250")
     assert recording.seconds() == pytest.approx(2.1, abs=0.1)
@@ -257,6 +261,7 @@ def test_small_stacks(record, compiled):
     assert recording.seconds(deep) > 1.5
 
 
+@pytest.mark.statistical
 def test_threads_that_come_and_go(record, compiled):
     recording = record(compiled("threads"), 100)
     assert recording.seconds() > 1.5
