@@ -4,7 +4,7 @@ import subprocess
 
 import pytest
 
-from pythons import interpreters, label, with_jit
+from pythons import interpreters, label, some, with_jit
 from waiting import PATIENCE
 
 PROGRAM = """
@@ -55,7 +55,7 @@ print(*(getattr(counts, name) for name, _ in Counts._fields_))
 """
 
 
-@pytest.mark.parametrize("python", interpreters(), ids=label)
+@pytest.mark.parametrize("python", some(interpreters()), ids=label)
 def test_stacks_are_those_of_glibc(build, python):
     module = build / "tests" / "unit" / "stack" / "modules" / "walk_in_python.so"
     result = subprocess.run([python["path"], "-c", PROGRAM, str(module)], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
@@ -151,7 +151,7 @@ print(wrong, file=sys.stderr)
 """
 
 
-@pytest.mark.parametrize("python", with_jit(interpreters()), ids=label)
+@pytest.mark.parametrize("python", some(with_jit(interpreters())), ids=label)
 def test_python_frames_of_interrupted_threads(build, python):
     """A signal every 100 us, anywhere in the interpreter: each frame was called by the next one."""
     module = build / "tests" / "unit" / "stack" / "modules" / "interrupt_in_python.so"
