@@ -56,17 +56,14 @@ static bool is_trusted(int fd, const struct symbol_process *p)
 /* Everybody can create files in `tmp`. */
 static int read_map(int tmp, const struct symbol_process *p, struct perf_map *map)
 {
-	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
 	_cleanup_close_ int fd = -1;
 	char name[32];
-	int rc;
 
 	snprintf(name, sizeof(name), "perf-%u.map", p->pid);
 	fd = folder_open_file(tmp, name, O_RDONLY, FOLDER_ANY);
 	if (fd < 0 || !is_trusted(fd, p))
 		return -ENOENT;
-	rc = io_read_to_end(fd, PERF_MAP_MAX, &text);
-	return rc == 0 ? perf_map_parse(map, strbuf_text(&text), text.length) : rc;
+	return perf_map_read(map, fd);
 }
 
 int jit_map_open(const struct symbol_process *p, struct perf_map *map, char path[JIT_MAP_PATH_MAX])

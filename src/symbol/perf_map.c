@@ -1,10 +1,13 @@
 /* perf_map.c: reads perf's maps of JIT-compiled code. */
 #include "symbol/perf_map.h"
 
-#include <stdbool.h>
+#include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/search.h"
+
+#define BUFFER_BYTES ((size_t)65536) /* longer lines are ignored */
 
 static int digit(char c)
 {
@@ -128,26 +131,62 @@ static int drop_overwritten(struct perf_map *m)
 	return 0;
 }
 
-int perf_map_parse(struct perf_map *m, const char *text, size_t length)
+/* Adds the function of a line. Returns 0 or -ENOMEM. */
+static int add_line(struct perf_map *m, char *line, size_t length)
 {
+	struct jit_function f;
+
+	if (!parse_line(line, &f))
+		return 0;
+	m->is_cut |=
+		m->functions.count == PERF_MAP_FUNCTIONS || m->names.bytes >= PERF_MAP_NAME_BYTES;
+	if (m->is_cut)
+		return 0;
+	f.name = arena_strndup(&m->names, f.name, (size_t)(line + length - f.name));
+	return f.name ? vec_push(&m->functions, f) : -ENOMEM;
+}
+
+/*
+ * Adds the complete lines of a buffer, and moves the rest to its start. A line that fills the
+ * buffer is dropped, and ends with *is_long false. Returns 0 or -ENOMEM.
+ */
+static int add_lines(struct perf_map *m, char *buffer, size_t *length, bool *is_long)
+{
+	char *line = buffer, *end = buffer + *length, *eol;
 	int rc = 0;
 
-	*m = (struct perf_map){ .text = malloc(length + 1) };
-	if (!m->text)
-		return -ENOMEM;
-	memcpy(m->text, text, length);
-	m->text[length] = 0;
-	for (char *p = m->text, *end = p + length; rc == 0 && p < end;) {
-		char *eol = memchr(p, '\n', (size_t)(end - p));
-		struct jit_function f;
-
-		if (!eol)
-			break; /* the line is still being written */
+	while (rc == 0 && (eol = memchr(line, '\n', (size_t)(end - line)))) {
 		*eol = 0;
-		if (parse_line(p, &f))
-			rc = vec_push(&m->functions, f);
-		p = eol + 1;
+		rc = *is_long ? 0 : add_line(m, line, (size_t)(eol - line));
+		*is_long = false;
+		line = eol + 1;
 	}
+	*is_long |= line == buffer;
+	*length = *is_long ? 0 : (size_t)(end - line);
+	memmove(buffer, line, *length);
+	return rc;
+}
+
+int perf_map_read(struct perf_map *m, int fd)
+{
+	_cleanup_free_ char *buffer = malloc(BUFFER_BYTES);
+	size_t length = 0;
+	uint64_t total = 0;
+	bool is_long = false;
+	ssize_t n = 0;
+	int rc = buffer ? 0 : -ENOMEM;
+
+	*m = (struct perf_map){ 0 };
+	/* The last line is still being written if it has no end. */
+	while (rc == 0 && !m->is_cut &&
+	       (n = read(fd, buffer + length, BUFFER_BYTES - length)) > 0) {
+		total += (uint64_t)n;
+		length += (size_t)n;
+		m->is_cut = total > PERF_MAP_BYTES;
+		rc = add_lines(m, buffer, &length, &is_long);
+	}
+	if (n < 0)
+		rc = -errno;
 	if (rc == 0)
 		rc = drop_overwritten(m);
 	if (rc < 0)
@@ -158,8 +197,7 @@ int perf_map_parse(struct perf_map *m, const char *text, size_t length)
 void perf_map_release(struct perf_map *m)
 {
 	vec_release(&m->functions);
-	free(m->text);
-	m->text = NULL;
+	arena_release(&m->names);
 }
 
 const struct jit_function *perf_map_find(const struct perf_map *m, uint64_t address)

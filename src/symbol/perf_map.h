@@ -6,12 +6,17 @@
 #ifndef PITOT_SYMBOL_PERF_MAP_H
 #define PITOT_SYMBOL_PERF_MAP_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
+#include "base/arena.h"
 #include "base/error.h"
 #include "base/vec.h"
 
-#define PERF_MAP_MAX ((size_t)512 << 20) /* maximum size of a map */
+/* Anybody can write a map of any size, so what is read of one takes at most 160 MiB. */
+#define PERF_MAP_BYTES ((uint64_t)512 << 20) /* of the file that are read */
+#define PERF_MAP_NAME_BYTES ((size_t)64 << 20)
+#define PERF_MAP_FUNCTIONS ((size_t)1 << 20)
 
 struct jit_function {
 	uint64_t start, end;
@@ -20,11 +25,12 @@ struct jit_function {
 
 struct perf_map {
 	VEC(struct jit_function) functions; /* sorted by address, without overlaps */
-	char *text;
+	struct arena names;
+	bool is_cut; /* a limit was reached: the functions after it are missing */
 };
 
-/* Parses a map from a text, which is copied, ignoring malformed lines. Returns 0 or -ENOMEM. */
-int perf_map_parse(struct perf_map *m, const char *text, size_t length) MUST_USE;
+/* Reads a map from a file, ignoring lines that are malformed or too long. 0 or a negative code. */
+int perf_map_read(struct perf_map *m, int fd) MUST_USE;
 void perf_map_release(struct perf_map *m);
 const struct jit_function *perf_map_find(const struct perf_map *m, uint64_t address);
 

@@ -413,6 +413,9 @@ static int read_perf_map(struct symbolizer *s, struct process *p)
 	if (index < 0)
 		return -ENOMEM;
 	p->map_report = (uint32_t)index;
+	if (p->map.is_cut)
+		s->unmapped_report.reason = "beyond the limit for a map of JIT-compiled code "
+					    "(512 MiB, a million functions)";
 	return 0;
 }
 

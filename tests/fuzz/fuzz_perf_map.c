@@ -3,15 +3,22 @@
 #include "fuzz.h"
 
 #include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "symbol/perf_map.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 {
 	const struct jit_function *before = NULL;
+	int fd = memfd_create("map", MFD_CLOEXEC), rc;
 	struct perf_map m;
 
-	if (perf_map_parse(&m, (const char *)bytes, size) < 0)
+	if (fd < 0 || write(fd, bytes, size) != (ssize_t)size || lseek(fd, 0, SEEK_SET) != 0)
+		abort();
+	rc = perf_map_read(&m, fd);
+	close(fd);
+	if (rc < 0)
 		return 0;
 	for (size_t i = 0; i < m.functions.count; i++) {
 		const struct jit_function *f = &m.functions.data[i];

@@ -2,9 +2,30 @@
 #include "compiled_fixture.h"
 
 #include <errno.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "symbol/kernel_symbols.h"
 #include "symbol/perf_map.h"
+
+/* Reads a file with this text, and then as many zeros. */
+static int map_with_zeros(struct perf_map *m, const char *text, size_t length, uint64_t zeros)
+{
+	int fd = memfd_create("map", MFD_CLOEXEC), rc;
+
+	assert_true(fd >= 0);
+	assert_int_equal(write(fd, text, length), length);
+	assert_int_equal(ftruncate(fd, (off_t)(length + zeros)), 0);
+	assert_int_equal(lseek(fd, 0, SEEK_SET), 0);
+	rc = perf_map_read(m, fd);
+	close(fd);
+	return rc;
+}
+
+static int map_of(struct perf_map *m, const char *text, size_t length)
+{
+	return map_with_zeros(m, text, length, 0);
+}
 
 static const char *jit_name(const struct perf_map *m, uint64_t address)
 {
@@ -30,7 +51,7 @@ static void maps(void **state)
 	struct perf_map m;
 
 	(void)state;
-	assert_int_equal(perf_map_parse(&m, text, strlen(text)), 0);
+	assert_int_equal(map_of(&m, text, strlen(text)), 0);
 	assert_string_equal(jit_name(&m, 0xfff), "-");
 	assert_string_equal(jit_name(&m, 0x1000), "first");
 	assert_string_equal(jit_name(&m, 0x100f), "first");
@@ -43,7 +64,7 @@ static void maps(void **state)
 	assert_string_equal(jit_name(&m, 0x7000), "-");
 	assert_string_equal(jit_name(&m, UINT64_MAX), "-");
 	perf_map_release(&m);
-	assert_int_equal(perf_map_parse(&m, "", 0), 0);
+	assert_int_equal(map_of(&m, "", 0), 0);
 	assert_string_equal(jit_name(&m, 0), "-");
 	perf_map_release(&m);
 }
@@ -72,7 +93,7 @@ static void memory_used_again(void **state)
 			for (uint64_t a = start; a < start + size; a++)
 				owner[a] = i;
 		}
-		assert_int_equal(perf_map_parse(&m, text.data, text.length), 0);
+		assert_int_equal(map_of(&m, text.data, text.length), 0);
 		for (uint64_t a = 0; a < 64; a++) {
 			const struct jit_function *f = perf_map_find(&m, a);
 
@@ -86,6 +107,33 @@ static void memory_used_again(void **state)
 				assert_non_null(perf_map_find(&m, a));
 		perf_map_release(&m);
 	}
+}
+
+/*
+ * Lines that are too long are ignored, also across buffers; of a map that never ends, what comes
+ * before the limit is read, and takes no more memory than its functions.
+ */
+static void map_without_end(void **state)
+{
+	static const char first[] = "1000 10 first\n", last[] = "\n2000 10 last\n";
+	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
+	struct perf_map m;
+
+	(void)state;
+	strbuf_adds(&text, first);
+	for (unsigned i = 0; i < 200000; i++)
+		strbuf_addc(&text, 'x');
+	strbuf_adds(&text, last);
+	assert_int_equal(map_of(&m, text.data, text.length), 0);
+	assert_string_equal(jit_name(&m, 0x1000), "first");
+	assert_string_equal(jit_name(&m, 0x2000), "last");
+	assert_false(m.is_cut);
+	perf_map_release(&m);
+	assert_int_equal(map_with_zeros(&m, first, strlen(first), PERF_MAP_BYTES), 0);
+	assert_string_equal(jit_name(&m, 0x1000), "first");
+	assert_true(m.is_cut);
+	assert_in_range(m.names.bytes, 1, 1 << 20);
+	perf_map_release(&m);
 }
 
 static void kernel(void **state)
@@ -125,6 +173,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		compiled_test(maps),
 		compiled_test(memory_used_again),
+		compiled_test(map_without_end),
 		compiled_test(kernel),
 	};
 
