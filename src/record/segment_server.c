@@ -11,7 +11,9 @@
 #include "base/io.h"
 #include "format/segment.h"
 
-#define SEGMENTS_MAX 4096u /* created; a process of the command may be hostile */
+/* Created in all, and for one process: a process of the command may be hostile. */
+#define SEGMENTS_MAX 4096u
+#define SEGMENTS_OF_ONE (SEGMENTS_MAX / 8)
 #define NUMBERS_MAX 1000000u
 #define REQUESTS_AT_ONCE 64
 
@@ -83,11 +85,15 @@ static void refuse(struct segment_server *s, const struct ucred *sender, int err
 }
 
 /* Creates the file with the first free number. Returns its descriptor or a negative code. */
-static int create(struct segment_server *s, uint32_t pid, uint32_t *number, char name[40])
+static int create(struct segment_server *s, pid_t sender, uint32_t pid, uint32_t *number,
+		  char name[40])
 {
+	uint64_t *of_sender = map_at(&s->created_by, (uint64_t)sender, 0);
 	int fd = -EEXIST;
 
-	if (s->created >= SEGMENTS_MAX)
+	if (!of_sender)
+		return -ENOMEM;
+	if (s->created >= SEGMENTS_MAX || *of_sender >= SEGMENTS_OF_ONE)
 		return E_LIMIT;
 	for (; fd == -EEXIST && *number < NUMBERS_MAX; ++*number) {
 		snprintf(name, 40, "%u.%u" SEGMENT_SUFFIX, pid, *number);
@@ -95,6 +101,7 @@ static int create(struct segment_server *s, uint32_t pid, uint32_t *number, char
 	}
 	--*number;
 	s->created += fd >= 0;
+	*of_sender += fd >= 0;
 	return fd;
 }
 
@@ -136,7 +143,7 @@ static void handle(struct segment_server *s, const struct segment_request *reque
 		refuse(s, sender, request->error);
 		return;
 	}
-	fd = create(s, request->pid, &number, name);
+	fd = create(s, sender->pid, request->pid, &number, name);
 	if (!answer(s->fd, from, from_length, fd, number) && fd >= 0) {
 		unlinkat(s->folder, name, 0);
 		refuse(s, sender, -ETIMEDOUT);
@@ -192,4 +199,5 @@ void segment_server_close(struct segment_server *s)
 	if (s->folder >= 0)
 		close(s->folder);
 	s->fd = s->folder = -1;
+	map_release(&s->created_by);
 }

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/folder.h"
+#include "base/map.h"
 #include "base/strbuf.h"
 #include "format/segment_request.h"
 
@@ -25,6 +26,7 @@ struct segment_server {
 	int fd; /* a socket to poll for input; -1: closed */
 	int folder;
 	unsigned created;
+	struct map created_by; /* sending pid -> number */
 	char address[LAUNCHER_NAME_MAX + 1], token[LAUNCHER_TOKEN + 1];
 	struct segment_refusal refused[SEGMENTS_REFUSED_MAX];
 	size_t refused_count; /* of all, also of those beyond the array */

@@ -93,6 +93,19 @@ static int refused_segment(void)
 	return segment_request(launcher.data, 77, -EACCES, &number) != E_LIMIT;
 }
 
+/* Asks until it is refused. Returns whether that is after an eighth of all segments. */
+static int greedy(void)
+{
+	uint32_t number = 0;
+	int count = 0, fd;
+
+	while ((fd = segment_request(launcher.data, 66, -EACCES, &number)) >= 0) {
+		close(fd);
+		count++;
+	}
+	return fd != E_LIMIT || count != 512;
+}
+
 /* --- tests --- */
 
 static void check_file(const char *folder, const char *name, const char *text)
@@ -150,6 +163,16 @@ static void failures_are_known(void **state)
 	assert_int_equal(serve(refused_segment), 0);
 	assert_int_equal(server.refused_count, 2);
 	assert_int_equal(server.refused[1].error, E_LIMIT);
+	end();
+}
+
+static void one_process_cannot_use_them_all(void **state)
+{
+	begin(*state);
+	assert_int_equal(serve(greedy), 0);
+	assert_int_equal(server.refused_count, 1);
+	assert_int_equal(server.refused[0].error, E_LIMIT);
+	assert_int_equal(serve(two_segments), 0);
 	end();
 }
 
@@ -213,7 +236,8 @@ int main(void)
 		folder_test(only_the_command_may_ask),
 		folder_test(only_the_launcher_may_answer),
 		folder_test(failures_are_known),
-		folder_test(malformed_texts),
+		folder_test(one_process_cannot_use_them_all),
+		cmocka_unit_test(malformed_texts),
 		folder_test(a_folder_that_was_replaced),
 	};
 
