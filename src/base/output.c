@@ -119,8 +119,7 @@ struct output *output_open(const char *path, bool overwrite, struct error *e)
 	err = strcmp(path, "-") == 0 ? 0 : open_file(o);
 	if (err)
 		goto fail;
-	o->pump = output_pump_new(o->fd, length > 3 && strcmp(path + length - 3, ".gz") == 0,
-				  o->partial != NULL);
+	o->pump = output_pump_new(o->fd, length > 3 && strcmp(path + length - 3, ".gz") == 0);
 	if (o->pump)
 		return o;
 	err = ENOMEM;

@@ -17,8 +17,8 @@
 #include <zlib.h>
 
 #include "base/bytes.h"
+#include "base/io.h"
 #include "base/output.h"
-#include "base/output_sink.h"
 
 #define DICTIONARY_BYTES ((size_t)32 << 10) /* deflate's window */
 #define THREADS_MAX 8
@@ -49,7 +49,7 @@ struct output_pump {
 	uint64_t written, worked, submitted;
 	size_t piece_count;
 	struct piece *pieces;
-	struct output_sink sink; /* used by the thread that has set `writing` */
+	int fd; /* used by the thread that has set `writing` */
 	uint32_t crc; /* of the uncompressed bytes written */
 	uint64_t length;
 };
@@ -68,14 +68,14 @@ static void fail(struct output_pump *p, int err)
 	atomic_compare_exchange_strong(&p->err, &none, err);
 }
 
-struct output_pump *output_pump_new(int fd, bool gzip, bool is_new_file)
+struct output_pump *output_pump_new(int fd, bool gzip)
 {
 	struct output_pump *p = calloc(1, sizeof(*p));
 	long processors = sysconf(_SC_NPROCESSORS_ONLN);
 
 	if (!p)
 		return NULL;
-	output_sink_init(&p->sink, fd, is_new_file);
+	p->fd = fd;
 	p->gzip = gzip;
 	p->piece_count = gzip ? (size_t)MIN(MAX(processors, 1), THREADS_MAX) + 2 : 3;
 	p->pieces = calloc(p->piece_count, sizeof(*p->pieces));
@@ -135,15 +135,15 @@ static int write_compressed(struct output_pump *p, const struct piece *piece)
 	int rc = 0;
 
 	if (!p->length)
-		rc = output_sink_write(&p->sink, gzip_header, sizeof(gzip_header));
+		rc = io_write_all(p->fd, gzip_header, sizeof(gzip_header));
 	if (rc >= 0)
-		rc = output_sink_write(&p->sink, piece->compressed, piece->compressed_length);
+		rc = io_write_all(p->fd, piece->compressed, piece->compressed_length);
 	p->crc = (uint32_t)crc32_combine(p->crc, piece->crc, (z_off_t)piece->bytes.length);
 	p->length += piece->bytes.length;
 	store_u32(trailer, p->crc);
 	store_u32(trailer + 4, (uint32_t)p->length);
 	if (rc >= 0 && piece->is_last)
-		rc = output_sink_write(&p->sink, trailer, sizeof(trailer));
+		rc = io_write_all(p->fd, trailer, sizeof(trailer));
 	return rc;
 }
 
@@ -153,7 +153,7 @@ static void write_piece(struct output_pump *p, struct piece *piece)
 
 	if (!atomic_load(&p->err))
 		rc = p->gzip ? write_compressed(p, piece)
-			     : output_sink_write(&p->sink, piece->bytes.data, piece->bytes.length);
+			     : io_write_all(p->fd, piece->bytes.data, piece->bytes.length);
 	if (rc < 0)
 		fail(p, -rc);
 }
@@ -294,12 +294,7 @@ int output_pump_error(const struct output_pump *p)
 
 int output_pump_end(struct output_pump *p)
 {
-	int rc;
-
 	submit(p, true);
-	rc = output_sink_end(&p->sink);
-	if (rc < 0)
-		fail(p, -rc);
 	return atomic_load(&p->err);
 }
 
@@ -319,7 +314,6 @@ void output_pump_free(struct output_pump *p)
 		if (p->pieces[i].has_z)
 			deflateEnd(&p->pieces[i].z);
 	}
-	output_sink_release(&p->sink);
 	pthread_mutex_destroy(&p->lock);
 	pthread_cond_destroy(&p->changed);
 	free(p->pieces);

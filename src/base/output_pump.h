@@ -14,10 +14,10 @@
 struct output_pump;
 
 /*
- * The caller owns the descriptor and must keep it open until output_pump_free(). is_new_file: the
- * file is ordinary, empty, and written by nobody else. Returns NULL when there is no memory.
+ * The caller owns the descriptor and must keep it open until output_pump_free(). Returns NULL
+ * when there is no memory.
  */
-struct output_pump *output_pump_new(int fd, bool gzip, bool is_new_file) MUST_USE;
+struct output_pump *output_pump_new(int fd, bool gzip) MUST_USE;
 /* Waits for the write in progress and drops the rest. p may be NULL. */
 void output_pump_free(struct output_pump *p);
 
