@@ -1,8 +1,4 @@
 /* cmd_import.c: `pitot import`: converts the recording of another tool. */
-#include <errno.h>
-#include <string.h>
-
-#include "base/folder.h"
 #include "base/human.h"
 #include "base/json.h"
 #include "cli/ui.h"
@@ -10,17 +6,21 @@
 #include "format/recording_json.h"
 #include "import/importer.h"
 
+#define OPERANDS_MAX 100
+
 static const char *option_output;
 static int option_format;
-static bool option_force;
+static bool option_force, format_given;
 
-#define FORMAT_NAME(name, ...) #name,
+#define FORMAT_NAME(name, reads) #name,
+#define FORMAT_READS(name, reads) "\n\n" #name ": " reads "."
 static const char *const format_choices[] = { IMPORTERS(FORMAT_NAME) NULL };
 
 static const struct option options[] = {
 	OPTION(STRING, "output", 'o', option_output, "DIR",
 	       "folder of the recording (default: NAME-DATE-TIME.pitot)", .is_path = true),
-	OPTION(ENUM, "format", 0, option_format, NULL, "format of the input (default: gpufl)",
+	OPTION(ENUM, "format", 0, option_format, NULL,
+	       "format of the input (default: by its content)", .given = &format_given,
 	       .choices = format_choices),
 	FLAG("force", 'f', option_force, "replace a recording that exists"),
 	OPTION_END,
@@ -30,6 +30,7 @@ static const struct command_example examples[] = {
 	{ "pitot import ~/.gpufl/traces/20261101-120000_1a2b3c4d -o train.pitot",
 	  "a run that gpufl recorded" },
 	{ "pitot import logs && pitot report", "all sessions in a folder, then what they say" },
+	{ "ssh node1 cat logs/device.1.log.gz | pitot import -", "from standard input" },
 	{ NULL, NULL },
 };
 
@@ -48,7 +49,7 @@ static int write_identity(const char *directory, const struct folder_id *folder,
 	return recording_json_write(directory, &id, e);
 }
 
-static int print_json(const struct context *c, const char *directory,
+static int print_json(const struct context *c, const char *directory, const char *format,
 		      const struct import_result *result)
 {
 	_cleanup_strbuf_ struct strbuf out = STRBUF_INIT;
@@ -56,7 +57,7 @@ static int print_json(const struct context *c, const char *directory,
 
 	json_object(&j);
 	json_key_string(&j, "recording", directory);
-	json_key_string(&j, "format", format_choices[option_format]);
+	json_key_string(&j, "format", format);
 	json_key_u64(&j, "sessions", result->sessions);
 	json_key_u64(&j, "files", result->files);
 	json_key_u64(&j, "bytes", result->bytes);
@@ -92,18 +93,38 @@ static void print_note(const struct context *c, const char *directory,
 	cli_note(c, "%s", strbuf_text(&line));
 }
 
-static int import(const struct context *c, char **argv, const char *directory,
-		  const struct folder_id *folder)
+/* The operands: all are opened before a recording is created, which may replace another. */
+struct operand {
+	struct import_source source;
+	const struct importer *importer;
+};
+
+static int open_all(char **paths, int count, struct operand *operands, struct error *e)
+{
+	int rc = 0;
+
+	for (int i = 0; i < count && rc >= 0; i++) {
+		if (format_given)
+			operands[i].importer = &importers[option_format];
+		rc = import_open(&operands[i].source, paths[i], &terminal_stop_signal,
+				 &operands[i].importer, e);
+	}
+	return rc;
+}
+
+static int import(const struct context *c, char **argv, struct operand *operands, int count,
+		  const char *directory, const struct folder_id *folder)
 {
 	struct import_options o = { .progress = progress_update, .cancel = &terminal_stop_signal };
-	struct import_result result;
+	struct import_result result = { 0 };
 	struct error e = { 0 };
 	struct progress progress;
-	int rc;
+	int rc = 0;
 
 	progress_start(&progress, c, "importing");
 	o.progress_user = &progress;
-	rc = importers[option_format].read(argv[1], &o, directory, &result, &e);
+	for (int i = 0; i < count && rc >= 0; i++)
+		rc = operands[i].importer->run(&operands[i].source, &o, directory, &result, &e);
 	progress_end(&progress);
 	if (rc >= 0)
 		rc = write_identity(directory, folder, argv, &result, &e);
@@ -112,47 +133,60 @@ static int import(const struct context *c, char **argv, const char *directory,
 		return terminal_stop_signal ? 128 + terminal_stop_signal : cli_fail(c, &e);
 	}
 	if (c->json)
-		return print_json(c, directory, &result);
+		return print_json(c, directory, operands->importer->name, &result);
 	print_note(c, directory, &result);
 	return EXIT_DONE;
 }
 
-static int run(struct context *c, int argc, char **argv)
+static int open_and_import(const struct context *c, char **argv, struct operand *operands,
+			   int count)
 {
 	_cleanup_strbuf_ struct strbuf name = STRBUF_INIT;
 	_cleanup_free_ char *directory = NULL;
-	_cleanup_list_ DIR *input = NULL;
 	struct folder_id folder;
 	struct error e = { 0 };
 
-	if (argc < 2)
-		return cli_usage(c, "name the folder to import");
-	input = opendir(argv[1]);
-	if (!input) {
-		error_errno(&e, errno, "cannot read '%s'", argv[1]);
-		return cli_fail(c, &e);
-	}
 	terminal_catch_signals();
+	if (open_all(argv + 1, count, operands, &e) < 0)
+		return terminal_stop_signal ? 128 + terminal_stop_signal : cli_fail(c, &e);
 	recording_name(1, argv + 1, &name);
 	directory =
 		recording_dir_create(option_output, strbuf_text(&name), option_force, &folder, &e);
-	return directory ? import(c, argv, directory, &folder) : cli_fail(c, &e);
+	return directory ? import(c, argv, operands, count, directory, &folder) : cli_fail(c, &e);
+}
+
+static int run(struct context *c, int argc, char **argv)
+{
+	struct operand operands[OPERANDS_MAX];
+	int status;
+
+	if (argc < 2)
+		return cli_usage(c, "name what to import");
+	for (int i = 0; i < argc - 1; i++)
+		operands[i] = (struct operand){ .source = { .folder = -1, .input.fd = -1 } };
+	status = open_and_import(c, argv, operands, argc - 1);
+	for (int i = 0; i < argc - 1; i++)
+		import_close(&operands[i].source);
+	return status;
 }
 
 const struct command cmd_import = {
 	.name = "import",
 	.group = COMMAND_RECORD,
 	.summary = "turn the recording of another tool into a Pitot recording",
-	.usage = "[options] DIR",
-	.description = "Reads a folder of gpufl's logs, of one session or of many, and writes a "
-		       "recording that report, flame, view, export and Python read like any other. "
-		       "Each session becomes a process. Windows that are not closed and truncated "
-		       "logs are read as far as they go.\n\n"
-		       "Data that the logs do not contain is missing in the recording; `pitot "
-		       "info` names it. Records that cannot be converted are counted as a loss. "
-		       "Call stacks are those of the logs; times of calls are not available.",
+	.usage = "[options] PATH...",
+	.description = "Reads recordings of other tools and writes one that report, flame, view, "
+		       "export and Python read like any other. PATH is a folder, a file, or - for "
+		       "standard input, also compressed with gzip, zstd or xz. The format is found "
+		       "by the content." IMPORTERS(
+			       FORMAT_READS) "\n\n"
+					     "Data that the input does not contain is missing in "
+					     "the recording; `pitot "
+					     "info` names it. Records that cannot be converted are "
+					     "counted as a loss. "
+					     "What is truncated is read as far as it goes.",
 	.options = options,
-	.operands_max = 1,
+	.operands_max = OPERANDS_MAX,
 	.or_files = true,
 	.examples = examples,
 	.notes = "EXIT STATUS\n\n"

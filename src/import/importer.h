@@ -1,17 +1,19 @@
 /*
- * importer.h: converts recordings of other tools. A new format is one file and one line in
- * IMPORTERS.
+ * importer.h: converts recordings of other tools. A new format is one file, which defines
+ * <name>_sniff() and <name>_run(), and one line in IMPORTERS, from which help and errors come too.
  */
 #ifndef PITOT_IMPORT_IMPORTER_H
 #define PITOT_IMPORT_IMPORTER_H
 
 #include <signal.h>
 
-#include "base/error.h"
+#include "import/input.h"
 #include "schema/schema.h"
 
-/* F(name, read): members of struct importer. */
-#define IMPORTERS(F) F(gpufl, gpufl_read)
+/* F(name, reads): members of struct importer. */
+#define IMPORTERS(F)                                                                               \
+	F(gpufl, "logs of gpufl: a folder of one session or of many, or a file such as "           \
+		 "device.1.log.gz")
 
 struct import_options {
 	void (*progress)(void *user, uint64_t done, uint64_t total); /* counts bytes; may be NULL */
@@ -29,23 +31,46 @@ struct import_result {
 	char name[64]; /* of the first program; "": unknown */
 };
 
+/* What the user named: a folder, or else a file or a pipe. */
+struct import_source {
+	const char *path; /* "-": standard input */
+	int folder; /* its descriptor (base/folder.h); -1 if it is none */
+	struct input input; /* if it is no folder */
+};
+
 struct importer {
 	const char *name;
+	const char *reads; /* what it reads, in the user's words */
 	/*
-	 * Writes segments into `directory`, which exists; result must be zeroed. Returns 0,
+	 * Returns how sure it is that the source is of the format, from 0 (it is not) to 100; by
+	 * the names in the folder, or by the head of the input, of which it reads nothing.
+	 */
+	int (*sniff)(const struct import_source *source);
+	/*
+	 * Writes segments into `directory`, which exists, and adds to the result. Returns 0,
 	 * -ECANCELED after *cancel, -ENODATA if there is nothing of the format, or another negative
 	 * code.
 	 */
-	int (*read)(const char *path, const struct import_options *options, const char *directory,
-		    struct import_result *result, struct error *e);
+	int (*run)(struct import_source *source, const struct import_options *options,
+		   const char *directory, struct import_result *result, struct error *e);
 };
 
-#define IMPORTER_READ(name, read)                                                                  \
-	int read(const char *path, const struct import_options *options, const char *directory,    \
-		 struct import_result *result, struct error *e);
-IMPORTERS(IMPORTER_READ)
+#define IMPORTER_DECLARE(name, reads)                                                              \
+	int name##_sniff(const struct import_source *source);                                      \
+	int name##_run(struct import_source *source, const struct import_options *options,         \
+		       const char *directory, struct import_result *result, struct error *e);
+IMPORTERS(IMPORTER_DECLARE)
 
 /* The last entry has no name. */
 extern const struct importer importers[];
+
+/*
+ * Opens what is at a path, or standard input if that is "-", and finds its importer by the content
+ * unless *used is one. Returns 0, E_UNSUPPORTED if there is none, or another negative code; the
+ * source is to be closed in any case.
+ */
+int import_open(struct import_source *source, const char *path, const volatile sig_atomic_t *cancel,
+		const struct importer **used, struct error *e) MUST_USE;
+void import_close(struct import_source *source);
 
 #endif

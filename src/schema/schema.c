@@ -134,6 +134,16 @@ int schema_column_by_name(const struct table_schema *table, const char *name)
 	return -1;
 }
 
+uint64_t schema_missing(enum table_id table)
+{
+	const struct table_schema *t = schema_table(table);
+	uint64_t missing = 0;
+
+	for (int i = 0; i < t->column_count; i++)
+		missing |= (uint64_t)t->columns[i].maybe << i;
+	return missing;
+}
+
 const char *schema_value_name(const struct column_schema *column, uint64_t value)
 {
 	for (unsigned i = 0; i < column->value_count; i++)

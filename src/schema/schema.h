@@ -165,6 +165,8 @@ extern const char *const schema_table_names[]; /* in order of ids, NULL-terminat
 extern const struct table_schema *schema_gpu_work[GPU_WORK_KINDS];
 /* Returns the index of a column, or -1. */
 int schema_column_by_name(const struct table_schema *table, const char *name);
+/* Returns the columns that can be missing, as bits: `missing` of a row that is unknown. */
+uint64_t schema_missing(enum table_id table);
 /* Returns the name of an enum value, or NULL when the value has none. */
 const char *schema_value_name(const struct column_schema *column, uint64_t value);
 /* The name of a feature in table capability, or NULL. */

@@ -56,6 +56,7 @@ def test_protocol(upload, logs):
     with Backend() as backend:
         answer = upload(backend, logs)
     assert (answer["files"], answer["records"], answer["sessions"], answer["completed"]) == (6, len(lines), 1, 1)
+    assert answer["said"] == "", "nothing to warn of"
     assert answer["bytes"] == sum(path.stat().st_size for path in session.glob("*.log.gz"))
     check_all_there(backend, (session, lines))
     names = [f"{channel}.{n}.log.gz" for channel in ("device", "scope") for n in (1, 2, 3)]

@@ -1,7 +1,7 @@
 /* layer: import */
 /*
  * Any bytes as a window of gpufl's logs: what comes out is a recording, or nothing. The first byte
- * says which channel it is of, and whether its name ends in .gz.
+ * says which channel it is of, whether its name ends in .gz, and whether it is the file itself.
  */
 #include "fuzz.h"
 
@@ -41,7 +41,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 	static const char *const names[] = { "device", "scope", "system", "app.kernel" };
 	char logs[] = "/tmp/fuzz-import-XXXXXX", out[] = "/tmp/fuzz-imported-XXXXXX", path[128];
 	struct import_options options = { .cancel = NULL };
-	struct import_result result;
+	const struct importer *used = NULL;
+	struct import_result result = { 0 };
+	struct import_source source;
 	struct error e = { 0 };
 	int rc;
 
@@ -52,9 +54,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 	snprintf(path, sizeof(path), "%s/%s.1.log%s", logs, names[bytes[0] % 4],
 		 bytes[0] & 4 ? ".gz" : "");
 	write_file(path, bytes + 1, size - 1);
-	rc = importers[0].read(logs, &options, out, &result, &e);
+	rc = import_open(&source, bytes[0] & 8 ? path : logs, NULL, &used, &e);
+	if (rc < 0 && rc != E_UNSUPPORTED)
+		abort();
+	rc = importers[0].run(&source, &options, out, &result, &e);
 	if (rc < 0 && rc != -ENODATA)
 		abort();
+	import_close(&source);
 	clear(logs);
 	clear(out);
 	return 0;

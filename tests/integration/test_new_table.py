@@ -1,6 +1,8 @@
 """A new table of GPU work is its declaration: report, flame graphs, exports, view and filters have it, and nothing else is touched.
 
-A new analysis and a section of the report that shows it are their files and a line each, and so is an exporter."""
+A new analysis and a section of the report that shows it are their files and a line each, and so are an exporter and an
+importer."""
+import gzip
 import json
 import re
 import shutil
@@ -59,6 +61,16 @@ def add_exporter(src, files):
     header.write_text(text.replace(rows, f'{last} \\\n\tF(csv, ".csv", false, false, false, false, csv_write)\n\n'))
 
 
+def add_importer(src, files):
+    """What CONTRIBUTING.md says under "an importer"."""
+    shutil.copy(files / "toy.c", src / "import")
+    header = src / "import" / "importer.h"
+    text = header.read_text()
+    rows = re.search(r"#define IMPORTERS\(F\).*?\n\n", text, re.S).group()
+    last = rows.rstrip("\n")
+    header.write_text(text.replace(rows, f'{last} \\\n\tF(toy, "recordings of a toy")\n\n'))
+
+
 @pytest.fixture(scope="module")
 def tree(source, shared_folder):
     """Pitot built from a copy with the declaration, the analysis and its section."""
@@ -73,6 +85,7 @@ def build_copy(source, tree):
     declare(tree / "src" / "schema" / "tables.h")
     add_analysis(tree / "src", source / "tests/integration/new_analysis")
     add_exporter(tree / "src", source / "tests/integration/new_exporter")
+    add_importer(tree / "src", source / "tests/integration/new_importer")
     subprocess.run(["cmake", "-S", tree, "-B", tree / "build", "-G", "Ninja", "-DPITOT_TESTS=OFF", "-DPITOT_BPF=OFF",
                     "-DPITOT_INSTALL=OFF", "-DCMAKE_BUILD_TYPE=Debug", "-DCMAKE_C_FLAGS_DEBUG=-O0", "--log-level=ERROR"], check=True)
     subprocess.run(["cmake", "--build", tree / "build", "--target", "pitot_cli", "--", "--quiet"], check=True)
@@ -105,9 +118,9 @@ def test_one_file_is_touched_and_one_line_each(source, tree):
         elif path.is_file() and path.read_bytes() != original.read_bytes():
             lines = [set(file.read_text().replace(" \\\n", "\n").split("\n")) for file in (original, path)]
             touched.add((str(name), len({line.strip() for line in lines[1]} - {line.strip() for line in lines[0]})))
-    assert added == {"analysis/work_kinds.h", "analysis/work_kinds.c", "report/section_work_kinds.c", "export/csv_work.c"}
+    assert added == {"analysis/work_kinds.h", "analysis/work_kinds.c", "report/section_work_kinds.c", "export/csv_work.c", "import/toy.c"}
     assert {(name, count) for name, count in touched if name != "schema/tables.h"} == {
-        ("analysis/analyses.h", 1), ("report/section.h", 1), ("export/exporter.h", 1)}
+        ("analysis/analyses.h", 1), ("report/section.h", 1), ("export/exporter.h", 1), ("import/importer.h", 1)}
     assert "schema/tables.h" in dict(touched)
 
 
@@ -119,6 +132,25 @@ def test_analysis_and_section(run):
     assert re.search(r"^GPU work by kind\n +kind +count +time +share\n  video_decode +10 +300 us +100.0%$", text, re.M)
     late = json.loads(run("report", "--json", "--since", "2ms"))["work_kinds"][0]["count"]
     assert 0 < late < COUNT
+
+
+def test_importer(tree, tmp_path):
+    """It is found by the content, in a file of any name, and help and errors have it."""
+
+    def pitot(*words, **options):
+        return subprocess.run([tree / "build" / "pitot", *words], capture_output=True, cwd=tmp_path, text=True, **options)
+
+    kernels = [{"name": f"k{i % 2}", "start": 10 * i, "end": 10 * i + 5} for i in range(1000)]
+    (tmp_path / "input.gz").write_bytes(gzip.compress(json.dumps({"toy": kernels}).encode()))
+    said = json.loads(pitot("import", "input.gz", "-o", "toy.pitot", "--json", check=True).stdout)
+    assert (said["format"], said["rows"], said["records"]) == ("toy", {"kernel": 1000}, 1000)
+    items = json.loads(pitot("report", "toy.pitot", "--json", check=True).stdout)["hotspots"]["items"]
+    assert {item["name"]: item["time"]["total_ns"] for item in items} == {"k0": 2500, "k1": 2500}
+    assert "toy: recordings of a toy" in pitot("import", "--help", check=True).stdout
+    (tmp_path / "none").write_text("none")
+    assert "recordings of a toy (--format toy)" in pitot("import", "none").stderr
+    cut = pitot("import", "-", "-o", "cut.pitot", input='{"toy": [{"name": "k"')
+    assert cut.returncode == 1 and "line 1: the text ends within a value" in cut.stderr
 
 
 def test_report(run):

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/folder.h"
+#include "base/json_pull.h"
 #include "base/plural.h"
 #include "gpufl/gpufl_folder.h"
 #include "import/gpufl/import_input.h"
@@ -26,8 +26,7 @@ struct import {
 	const char *directory;
 	struct import_result *result;
 	struct error *error;
-	int logs; /* folder with the path, of the logs */
-	const char *path;
+	struct import_source *source;
 	struct gpufl_folder folder;
 	uint64_t bytes; /* of its windows, each of which is read twice */
 	struct record record;
@@ -139,29 +138,37 @@ static int read_line(struct import *x, const struct log_lines *l, const char *na
 	return x->error->code;
 }
 
-static int report_progress(struct import *x, const struct log_lines *l)
+static int report_progress(struct import *x, const struct input *in)
 {
+	uint64_t done = x->read_bytes + in->raw_bytes;
+
 	if (x->options->cancel && *x->options->cancel)
 		return -ECANCELED;
 	if (x->options->progress)
-		x->options->progress(x->options->progress_user,
-				     x->read_bytes + (uint64_t)MAX(gzoffset(l->file), 0), x->bytes);
+		x->options->progress(x->options->progress_user, done, MAX(x->bytes, done));
 	return 0;
+}
+
+static int open_window(struct import *x, const struct gpufl_window *f, struct input *in)
+{
+	return input_open(in, gpufl_window_open(x->source->folder, x->source->path, f), f->path,
+			  x->options->cancel, x->error);
 }
 
 /* Reads a file that consists of one object. */
 static int read_marker(struct import *x, const struct gpufl_window *f)
 {
-	struct log_lines l;
-	int rc = log_lines_open(&l, gpufl_window_open(x->logs, x->path, f), f->path,
-				x->options->cancel, x->error);
+	struct input in;
+	struct log_lines l = { .in = &in };
+	int rc = open_window(x, f, &in);
 	const char *reason = NULL;
 
 	if (rc >= 0 && (rc = log_lines_next(&l)) > 0 &&
 	    record_read(&x->record, l.line, l.length, NULL) == 0)
 		reason = record_text(&x->record, "reason");
 	add_loss(x, loss_reason_missing_segment, 1, reason);
-	log_lines_close(&l);
+	log_lines_release(&l);
+	input_close(&in);
 	return MIN(rc, 0);
 }
 
@@ -189,29 +196,41 @@ static int read_names(struct import *x, const struct log_lines *l)
 	return s ? 0 : x->error->code;
 }
 
-static int read_file(struct import *x, const struct gpufl_window *f, bool names)
+/* names: reads only what is needed early. `name` is for losses. */
+static int read_lines(struct import *x, struct input *in, const char *name, bool names)
 {
-	const char *name = f->path + f->group;
-	struct log_lines l;
+	struct log_lines l = { .in = in };
 	uint64_t count = 0;
-	int rc = log_lines_open(&l, gpufl_window_open(x->logs, x->path, f), f->path,
-				x->options->cancel, x->error);
+	int rc;
 
-	while (rc >= 0 && (rc = log_lines_next(&l)) > 0) {
+	while ((rc = log_lines_next(&l)) > 0) {
 		rc = names ? read_names(x, &l) : read_line(x, &l, name);
 		if (rc >= 0 && count++ % 256 == 0)
-			rc = report_progress(x, &l);
+			rc = report_progress(x, in);
+		if (rc < 0)
+			break;
 	}
 	if (rc == -ENOMEM)
 		error_set(x->error, rc, "out of memory");
 	if (!names)
 		add_loss(x, loss_reason_damaged_file, l.too_long, "lines longer than 64 MiB");
-	if (l.truncated && !names)
+	if (in->is_truncated && !names)
 		add_loss(x, loss_reason_truncated_file, 1, name);
-	log_lines_close(&l);
-	x->read_bytes += f->bytes;
 	x->result->files += !names;
-	x->result->bytes += names ? 0 : f->bytes;
+	x->result->bytes += names ? 0 : in->raw_bytes;
+	log_lines_release(&l);
+	return rc;
+}
+
+static int read_file(struct import *x, const struct gpufl_window *f, bool names)
+{
+	struct input in;
+	int rc = open_window(x, f, &in);
+
+	if (rc >= 0)
+		rc = read_lines(x, &in, f->path + f->group, names);
+	input_close(&in);
+	x->read_bytes += f->bytes;
 	return rc;
 }
 
@@ -262,38 +281,105 @@ static int read_files(struct import *x)
 	return end_sessions(x, rc);
 }
 
-int gpufl_read(const char *path, const struct import_options *options, const char *directory,
-	       struct import_result *result, struct error *e)
+static int list_windows(struct import *x)
+{
+	const char *path = x->source->path;
+	int rc = gpufl_folder_list(x->source->folder, path, DEPTH_MAX, channels, &x->folder);
+
+	if (rc < 0)
+		return error_errno(x->error, -rc, "cannot read '%s'", path);
+	for (size_t i = 0; i < x->folder.windows.count; i++)
+		x->bytes += 2 * x->folder.windows.data[i].bytes;
+	return x->folder.windows.count
+		       ? 0
+		       : error_set(x->error, -ENODATA,
+				   "no gpufl logs in '%s': give a folder that contains files such "
+				   "as device.log or device.1.log.gz, or one folder per session",
+				   path);
+}
+
+/* A file or a pipe is read once: what its names are for comes after them. */
+static int read_input(struct import *x)
+{
+	int rc;
+
+	x->between = true;
+	rc = read_lines(x, &x->source->input, x->source->path, false);
+	return end_sessions(x, rc);
+}
+
+int gpufl_run(struct import_source *source, const struct import_options *options,
+	      const char *directory, struct import_result *result, struct error *e)
 {
 	struct error none = { 0 };
 	struct import x = { .options = options,
 			    .directory = directory,
 			    .result = result,
 			    .error = e ? e : &none,
-			    .logs = folder_open(path, FOLDER_ANY),
-			    .path = path };
-	int rc = gpufl_folder_list(x.logs, path, DEPTH_MAX, channels, &x.folder);
+			    .source = source };
+	uint64_t sessions = result->sessions, files = result->files;
+	int rc;
 
-	*result = (struct import_result){ 0 };
-	if (rc < 0)
-		error_errno(x.error, -rc, "cannot read '%s'", path);
-	for (size_t i = 0; i < x.folder.windows.count; i++)
-		x.bytes += 2 * x.folder.windows.data[i].bytes;
-	if (rc >= 0 && !x.folder.windows.count)
-		rc = error_set(x.error, -ENODATA,
-			       "no gpufl logs in '%s': give a folder that contains files such as "
-			       "device.log or device.1.log.gz, or one folder per session",
-			       path);
-	if (rc >= 0)
+	if (source->folder < 0)
+		rc = read_input(&x);
+	else if ((rc = list_windows(&x)) >= 0)
 		rc = read_files(&x);
-	if (rc >= 0 && !result->sessions)
+	if (rc >= 0 && result->sessions == sessions)
 		rc = error_set(x.error, -ENODATA,
-			       "'%s' contains no readable gpufl record in %llu file%s", path,
-			       (unsigned long long)result->files, plural(result->files));
+			       "'%s' contains no readable gpufl record in %llu file%s",
+			       source->path, (unsigned long long)(result->files - files),
+			       plural(result->files - files));
 	record_release(&x.record);
 	vec_release(&x.sessions);
 	gpufl_folder_release(&x.folder);
-	if (x.logs >= 0)
-		close(x.logs);
 	return rc;
+}
+
+/* Reads from the head of an input, which it leaves as it is. */
+struct head {
+	const struct input *in;
+	size_t at;
+};
+
+static ssize_t read_head(void *user, void *bytes, size_t size)
+{
+	struct head *h = user;
+
+	size = MIN(size, h->in->head_length - h->at);
+	memcpy(bytes, h->in->head + h->at, size);
+	h->at += size;
+	return (ssize_t)size;
+}
+
+/* A line of the logs is an object with a type and, except in the first releases, a session. */
+static int sniff_line(const struct input *in)
+{
+	struct head head = { .in = in };
+	struct json_pull p = { .read = read_head, .user = &head };
+	int rc, score = 0;
+
+	while ((rc = json_pull_next(&p, NULL)) == JSON_PULL_VALUE) {
+		bool is_text = p.depth == 1 && p.kind == JSON_STRING;
+
+		score += is_text && !strcmp(strbuf_text(&p.key), "type") ? 40 : 0;
+		score += is_text && !strcmp(strbuf_text(&p.key), "session_id") ? 50 : 0;
+		if (p.depth && json_pull_skip(&p, NULL) < 0)
+			break;
+	}
+	json_pull_release(&p);
+	return MIN(score, 90);
+}
+
+int gpufl_sniff(const struct import_source *source)
+{
+	struct gpufl_folder folder = { 0 };
+	int score;
+
+	if (source->folder < 0)
+		return sniff_line(&source->input);
+	if (gpufl_folder_list(source->folder, source->path, DEPTH_MAX, channels, &folder) < 0)
+		return 0;
+	score = folder.windows.count ? 90 : 0;
+	gpufl_folder_release(&folder);
+	return score;
 }

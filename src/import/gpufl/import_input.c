@@ -2,23 +2,9 @@
 
 #include <errno.h>
 #include <string.h>
-#include <unistd.h>
 
 #define PIECE_BYTES ((size_t)256 << 10)
 #define BYTE_ORDER_MARK "\xef\xbb\xbf"
-
-int log_lines_open(struct log_lines *l, int fd, const char *path,
-		   const volatile sig_atomic_t *cancel, struct error *e)
-{
-	*l = (struct log_lines){ .cancel = cancel };
-	if (fd < 0)
-		return error_set(e, fd, "cannot read '%s': %s", path, error_code_text(fd));
-	l->file = gzdopen(fd, "rb");
-	if (l->file)
-		return 0;
-	close(fd);
-	return error_set(e, -ENOMEM, "out of memory");
-}
 
 /*
  * Reads more text after the unread rest. A line can have gigabytes in a small file. Returns 0,
@@ -26,23 +12,19 @@ int log_lines_open(struct log_lines *l, int fd, const char *path,
  */
 static int read_piece(struct log_lines *l)
 {
-	int n;
+	ssize_t n;
 
-	if (l->cancel && *l->cancel)
-		return -ECANCELED;
 	if (l->at)
 		memmove(l->text.data, l->text.data + l->at, l->text.length - l->at);
 	l->text.length -= l->at;
 	l->at = 0;
 	if (!strbuf_reserve(&l->text, PIECE_BYTES))
 		return -ENOMEM;
-	n = gzread(l->file, l->text.data + l->text.length, PIECE_BYTES);
-	if (n > 0)
-		l->text.length += (size_t)n;
-	l->at_end = n < (int)PIECE_BYTES;
-	if (l->at_end)
-		gzerror(l->file, &n);
-	l->truncated |= l->at_end && n != Z_OK && n != Z_STREAM_END;
+	n = input_read(l->in, l->text.data + l->text.length, PIECE_BYTES);
+	if (n < 0)
+		return (int)n;
+	l->text.length += (size_t)n;
+	l->at_end = n < (ssize_t)PIECE_BYTES;
 	return 0;
 }
 
@@ -98,9 +80,7 @@ int log_lines_next(struct log_lines *l)
 	}
 }
 
-void log_lines_close(struct log_lines *l)
+void log_lines_release(struct log_lines *l)
 {
-	if (l->file)
-		gzclose(l->file);
 	strbuf_release(&l->text);
 }

@@ -198,14 +198,11 @@ static void read_config(struct record *r, struct row_kernel_config *c)
 static void append_kernel(struct import_session *s, struct import_kernel *k,
 			  const struct import_detail *d)
 {
-	static struct record none;
 	struct import_origin origin = d ? d->origin : (struct import_origin){ 0 };
-	struct row_kernel_config config;
+	struct row_kernel_config config = { .missing = schema_missing(TABLE_kernel_config) };
 
 	if (d)
 		config = d->config;
-	else
-		record_fill(&none, TABLE_kernel_config, &config);
 	config.name = import_string(s, k->name);
 	config.registers = k->config.registers;
 	config.dynamic_shared_bytes = k->config.dynamic_shared_bytes;
