@@ -1,5 +1,6 @@
 """Texts that are expected, in goldens/. What stands there 200 times in a row stands once, with its number, for people who read them."""
 import difflib
+import json
 import os
 import re
 from pathlib import Path
@@ -10,6 +11,25 @@ GOLDENS = Path(__file__).parent / "goldens"
 def without_runs(text):
     """Each run of a character has its number in its place, so that one more or less is seen: x{60000}."""
     return re.sub(r"(.)\1{199,}", lambda run: f"{run[1]}{{{len(run[0])}}}", text)
+
+
+def sections(text):
+    """{title: text} of a report."""
+    return {block.split("\n")[0].split("  ")[0].strip(): block for block in text.rstrip("\n").split("\n\n")}
+
+
+def check_sections(name, text):
+    """Compares the sections of a report that goldens/<name> has, and in goldens/report-sections.json which there are.
+
+    So a new section changes that file and the goldens that are whole. PITOT_UPDATE_GOLDENS=1 writes the known ones."""
+    path, found = GOLDENS / "report-sections.json", sections(text)
+    listed = json.loads(path.read_text())
+    if os.environ.get("PITOT_UPDATE_GOLDENS"):
+        listed[name] = list(found)
+        path.write_text(json.dumps(listed, indent=1, sort_keys=True, ensure_ascii=False) + "\n")
+    assert list(found) == listed.get(name), "PITOT_UPDATE_GOLDENS=1 accepts it"
+    known = sections((GOLDENS / name).read_text() if (GOLDENS / name).exists() else text)
+    check_golden(name, "\n\n".join(block for title, block in found.items() if title in known) + "\n")
 
 
 def check_golden(name, text):
