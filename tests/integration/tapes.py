@@ -4,6 +4,7 @@
 A small injection library (tests/standin/probe.c) stands in for the recorder and counts what reaches it. Where
 libpitot.so has been built it has to live through the same plays."""
 
+import functools
 import glob
 import os
 import signal
@@ -75,12 +76,27 @@ def nvtx_call(line):
     return words
 
 
+@functools.lru_cache(maxsize=None)
+def summary_of(tape):
+    result = tool("tape-dump", "--summary", tape)
+    assert result.returncode == 0, result.stderr
+    return numbers(result.stdout)
+
+
 class Case(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.made = tempfile.TemporaryDirectory()
+        cls.tape = os.path.join(cls.made.name, "made.tape")
+        made = tool("tape-make", cls.tape)
+        assert made.returncode == 0, made.stderr
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.made.cleanup()
+
     def setUp(self):
         self.folder = tempfile.TemporaryDirectory()
-        self.tape = os.path.join(self.folder.name, "made.tape")
-        made = tool("tape-make", self.tape)
-        self.assertEqual(made.returncode, 0, made.stderr)
 
     def tearDown(self):
         self.folder.cleanup()
@@ -107,9 +123,7 @@ class Case(unittest.TestCase):
             return numbers(file.read())
 
     def summary(self, tape=None):
-        result = tool("tape-dump", "--summary", tape or self.tape)
-        self.assertEqual(result.returncode, 0, result.stderr)
-        return numbers(result.stdout)
+        return summary_of(tape or self.tape)
 
 
 class Playing(Case):

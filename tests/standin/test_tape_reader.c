@@ -274,7 +274,10 @@ static size_t pack(const uint8_t *raw, size_t length, uint8_t *out, size_t room)
 	return TAPE_MAGIC_BYTES + sizeof(head) + packed;
 }
 
-/* Damage behind the checksum: what a hostile writer can do. */
+/*
+ * Damage behind the checksum: what a hostile writer can do. Compressing is all that takes time, and
+ * fuzz_tape.c goes further.
+ */
 static void survives_hostile_records(void **state)
 {
 	static uint8_t raw[1 << 16], bad[sizeof(raw)], tape[2 * sizeof(raw)];
@@ -287,7 +290,7 @@ static void survives_hostile_records(void **state)
 	assert_true(head.raw_bytes <= sizeof(raw));
 	assert_int_equal(ZSTD_decompress(raw, sizeof(raw), chunk + sizeof(head), head.packed_bytes),
 			 head.raw_bytes);
-	for (int i = 0; i < 20000; i++) {
+	for (int i = 0; i < 2000; i++) {
 		memcpy(bad, raw, head.raw_bytes);
 		for (int n = 0; n <= i % 4; n++) {
 			random = hash_u64(random + 1);
