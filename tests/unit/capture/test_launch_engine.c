@@ -555,6 +555,38 @@ static void test_a_thread_ends_in_its_launch(void **state)
 	assert_int_equal(sink.unmeasured, 1);
 }
 
+/* Returns a session with a range that its thread has begun, after a launch of an earlier one. */
+static void *begin_a_range(void *sink)
+{
+	struct session *s = begin_graphs(sink);
+
+	launch(true, 1, 11);
+	launch(false, 1, 11);
+	session_close(&s);
+	s = begin(sink, &of_ranges);
+	scopes(1, 0);
+	pitot_scope_begin("scope");
+	return s;
+}
+
+/* A range does not end with its thread: another one may end it. */
+static void test_a_thread_ends_in_its_range(void **state)
+{
+	struct sink_of_engine sink;
+	struct session *s;
+	pthread_t thread;
+	void *session;
+
+	(void)state;
+	assert_int_equal(pthread_create(&thread, NULL, begin_a_range, &sink), 0);
+	pthread_join(thread, &session);
+	assert_true(launch_claim_exists());
+	marked_ranges_cancel();
+	assert_false(launch_claim_exists());
+	s = session;
+	session_close(&s);
+}
+
 /* Each session says once that it does not measure them. */
 static void test_graphs_among_kernels(void **state)
 {
@@ -797,6 +829,7 @@ int main(void)
 		cmocka_unit_test(test_after_the_last_context),
 		cmocka_unit_test(test_a_launch_without_an_end),
 		cmocka_unit_test(test_a_thread_ends_in_its_launch),
+		cmocka_unit_test(test_a_thread_ends_in_its_range),
 		cmocka_unit_test(test_graphs_among_kernels),
 		cmocka_unit_test(test_a_launch_that_fails),
 		cmocka_unit_test(test_a_launch_that_outlives_the_window),
