@@ -89,7 +89,7 @@ def test_filters_of_kernels_without_times(pitot, roofline, options, expected):
     assert {k["kernel"]: k["launches"] for k in shown["kernels"]} == expected and shown["launches"] == sum(expected.values())
 
 
-def test_all_of_it(pitot, roofline):
+def test_golden_of_counters(pitot, roofline):
     text = "".join(section(pitot("report", roofline, *options, env={"COLUMNS": columns}).stdout)
                    for columns, options in (("140", ["--counters", "--kernel", "gemm"]), ("80", ["--counters", "--kernel", "copy", "--top", "0"]), ("100", [])))
     check_golden("report-counters.txt", text)

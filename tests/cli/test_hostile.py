@@ -28,7 +28,7 @@ def hostile(request, make_recording, tmp_path_factory):
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
-def test_little_is_needed(program, environment, hostile, tmp_path, command):
+def test_hostile_recordings_cost_little(program, environment, hostile, tmp_path, command):
     limit = lambda: resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS))
     process = subprocess.Popen([program, *command, *(["--force"] if "-o" in command else []), hostile], cwd=tmp_path,
                                env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,

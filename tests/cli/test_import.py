@@ -157,7 +157,7 @@ def test_what_is_exported_comes_back(make_recording, pitot, bring, tmp_path, opt
         assert had == got, (table, had - got, got - had)
 
 
-def test_scopes_come_back(make_recording, pitot, bring, tmp_path):
+def test_exported_scopes_can_be_imported(make_recording, pitot, bring, tmp_path):
     """But for NVTX's, which the logs do not nest, and what is carried on to another thread: there the scope is the outermost."""
     recording = make_recording(tmp_path / "r.pitot", "scopes")
     pitot("export", recording, "-o", "logs.gpufl")
@@ -203,7 +203,7 @@ def test_occupancy_of_devices(bring, tmp_path, pitot, vendor, compute, warps):
     assert (occupancy and occupancy["max_warps"]) == warps, occupancy
 
 
-def test_stacks_come_back(make_recording, pitot, bring, tmp_path):
+def test_exported_stacks_can_be_imported(make_recording, pitot, bring, tmp_path):
     recording = make_recording(tmp_path / "r.pitot", kernels=3000, stacks=30)
     pitot("export", recording, "-o", "logs.gpufl")
     forget_calls(tmp_path / "logs.gpufl")
@@ -351,7 +351,7 @@ def test_logs_of_gpufl(bring, tmp_path, pitot, layout):
                             **({("missing_segment", "windows of a channel"): 4} if layout == "group" else {})}
 
 
-def test_what_belongs_together(bring, tmp_path):
+def test_records_in_any_order(bring, tmp_path):
     """Members in another order; kernels of one launch; a scope that begins with its kernel; logs that do not name the GPU."""
     two = {**START, "devices": [{"id": 0, "name": "a"}, {"id": 1, "name": "b"}], "gpu_static_devices": []}
     graph = batch("kernel_event_batch", "dt_ns kernel_id stream_id duration_ns corr_id true_corr_id", [600, 7, 2, 5, 1, 9], [700, 7, 2, 5, 2, 9],
@@ -514,7 +514,7 @@ def test_every_value_of_every_record(bring, tmp_path, value):
 
 
 @pytest.mark.parametrize("value", VALUES)
-def test_every_time(bring, tmp_path, value):
+def test_impossible_times_are_unknown(bring, tmp_path, value):
     """What lasts impossibly long, or begins at no time, has no times: it counts neither as work of 0 ns nor as any other loss."""
     value = VALUES[value]
     lines = [START, NAMES, made("kernel_event_batch", 10, RECORDS["kernel_event_batch"][1])]
@@ -572,7 +572,7 @@ def test_types_with_escapes(bring, tmp_path):
 
 @pytest.mark.parametrize("key", ["dt_ns", "base_time_ns"])
 @pytest.mark.parametrize("value", [value for value in VALUES if value not in ("2^32",)])
-def test_every_begin(bring, tmp_path, key, value):
+def test_impossible_begins_are_unknown(bring, tmp_path, key, value):
     value = -2**63 if value == "negative" else VALUES[value]
     record = kernels([0, 7, 3, 5, 1, 0, 1, 0, 0, 0])
     if key == "dt_ns":
@@ -758,7 +758,7 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("line", range(len(HOSTILE)))
-def test_lines_of_nobody(bring, tmp_path, pitot, line):
+def test_unknown_lines_are_skipped(bring, tmp_path, pitot, line):
     """One such line between good ones: those are read."""
     good = device_lines()
     write(tmp_path / "logs" / S / "device.1.log", *good[:3], HOSTILE[line], *good[3:])

@@ -52,7 +52,7 @@ def test_sampled_processes_are_listed_once(pitot, make_recording, tmp_path, mode
     assert text.count("train.py") >= 1
 
 
-def test_text_says_the_same(pitot, varied):
+def test_text_and_json_agree(pitot, varied):
     text = pitot("info", varied).stdout
     info = pitot("info", varied, "--json", json_output=True)
     for name, table in info["tables"].items():

@@ -97,7 +97,7 @@ def test_profile_is_the_same_command(pitot, tmp_path):
     assert identity(tmp_path / "rec")["command"] == ["true"]
 
 
-def test_identity(record, tmp_path):
+def test_recording_json(record, tmp_path):
     before = time.time_ns()
     record("sh", "-c", "sleep 0.1", options=["--name", "my run"])
     value = identity(tmp_path / "rec")
@@ -452,7 +452,7 @@ def test_library_that_is_missing(record, tmp_path):
 
 
 @pytest.mark.parametrize("variable", ["CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH"])
-def test_another_tool(record, tmp_path, variable):
+def test_injection_of_another_tool_is_refused(record, tmp_path, variable):
     result = record("true", env={variable: "/opt/other.so"}, status=1)
     assert f"{variable}='/opt/other.so'" in result.stderr and "--force-injection" in result.stderr
     assert os.listdir(tmp_path) == []

@@ -110,7 +110,7 @@ def share(stacks, text):
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_each_way(pitot, allowed, burner, way):
+def test_each_sampling_method(pitot, allowed, burner, way):
     allowed(way)
     result = pitot("record", "-o", "rec", f"--cpu={HZ}", "--cpu-via", way, "--cpu-only", "--", burner, "1", status=7)
     elapsed = float(re.search(r"^elapsed (\S+)$", result.stdout, re.M)[1])

@@ -121,7 +121,7 @@ def test_callers_of_kernels_sum_to_the_kernel(pitot, recordings):
     assert "--callers takes a number up to 8" in report(pitot, recordings, "stacks", "--callers", "9", status=2).stderr
 
 
-def test_lines_are_the_users(pitot, recordings):
+def test_caller_is_the_innermost_line_of_the_program(pitot, recordings):
     """Innermost Python line outside of installed packages and Python's own library."""
     result = report(pitot, recordings, "cpu-all", "--json", "--by", "caller", json_output=True)
     assert [(i["label"], i["caller"]["file"], i["caller"]["line"], i["caller"]["library"])
@@ -256,7 +256,7 @@ def test_filters(pitot, recordings):
     assert kernels("train", "--scope", "forward") == forward["time"]["count"]
 
 
-def test_a_choice_is_said(pitot, recordings):
+def test_filters_are_named(pitot, recordings):
     text = report(pitot, recordings, "train", "--stream", "7", "--kernel", "*gemm*", "--scope", "forward").stdout
     assert "; stream 7 only; kernels matching '*gemm*'; inside scopes matching 'forward'" in text.replace("\n", " ")
     text = report(pitot, recordings, "train", "--kernel", "no\033such").stdout

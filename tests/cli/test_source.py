@@ -288,7 +288,7 @@ def test_damaged_lines(pitot, recording):
     assert 0 in outcomes and len(outcomes) > 1, "all lines are lost, or some"
 
 
-def test_choosing(pitot, recording, tmp_path):
+def test_kernel_and_window_filters(pitot, recording, tmp_path):
     printed = source(pitot, recording, "--no-sass", "--kernel", "smooth")
     assert printed["samples"] == 720 and [k["label"] for k in printed["kernels"]] == ["smooth"]
     assert source(pitot, recording, "--no-sass", "--since", "100ms")["samples"] == 150

@@ -59,7 +59,7 @@ def test_what_is_unknown_is_told(pitot, recording):
     assert len(unknown) == 2 and all(row["function_start"] is None for row in unknown)
 
 
-def test_again_replaces(pitot, recording):
+def test_a_second_run_replaces_the_names(pitot, recording):
     pitot("symbolize", recording)
     first = symbols(pitot, recording)
     files = sorted(file.name for file in recording.iterdir())
@@ -414,7 +414,7 @@ def test_after_a_kill(pitot, recording):
     assert len(symbols(pitot, recording)) == 5
 
 
-def test_several_at_once(program, recording, environment):
+def test_concurrent_runs(program, recording, environment):
     command = [program, "symbolize", recording, "--json"]
     runs = [subprocess.Popen(command, stdout=subprocess.PIPE, env=environment) for _ in range(6)]
     assert len({run.communicate()[0] for run in runs}) == 1, "all say the same"

@@ -128,7 +128,7 @@ def test_broken_cursor(upload, logs, text, why):
     raw(b"HTTP/1.1 202 Accepted\r\nContent-Length: 1000\r\n\r\n" + ACCEPTED),
     raw(b"HTTP/1.1 202 Accepted\r\nContent-Le"), reply(204, b""), reply(202, ACCEPTED[:-1]),
     reply(202, b"{" + b"x" * (5 << 20))])
-def test_passing_fault(upload, logs, fault):
+def test_temporary_failures_are_retried(upload, logs, fault):
     """What may be better another time is tried another time, and everything is there once."""
     fault.accepts = False
     session = make_session(logs)
@@ -139,7 +139,7 @@ def test_passing_fault(upload, logs, fault):
 
 
 @pytest.mark.parametrize("length", [b"-1", b"1", b"99999999999999999999", b"x"])
-def test_odd_length(upload, logs, length):
+def test_odd_content_lengths(upload, logs, length):
     """Whatever libcurl makes of it."""
     session = make_session(logs)
     with Backend({0: raw(b"HTTP/1.1 202 Accepted\r\nContent-Length: " + length + b"\r\n\r\n" + ACCEPTED, accepts=True)}) as backend:
@@ -148,7 +148,7 @@ def test_odd_length(upload, logs, length):
 
 
 @pytest.mark.parametrize("status", [500, 429])
-def test_lasting_fault(upload, logs, status):
+def test_attempts_are_bounded(upload, logs, status):
     """A bounded number of attempts, and the next upload goes on behind what was accepted."""
     session = make_session(logs)
     with Backend({0: reply(202)}, reply(status)) as backend:
@@ -180,7 +180,7 @@ def test_retry_after_too_long(upload, logs):
 
 @pytest.mark.parametrize("status, way_out", [(401, "PITOT_API_KEY"), (403, "--api-key-file"), (404, "--api-path"),
                                              (200, "a gpufl backend"), (202, "a gpufl backend")])
-def test_hopeless(upload, logs, status, way_out):
+def test_fatal_answers_end_the_upload(upload, logs, status, way_out):
     """One request is enough to know that all are in vain."""
     make_session(logs)
     with Backend(otherwise=reply(status, b"<html>")) as backend:
@@ -274,7 +274,7 @@ def test_slow_answer(program, logs, terminal, environment):
         assert "uploading [" in said and " 50%" in said and "retr" not in said
 
 
-def test_nobody_there(upload, logs):
+def test_no_server_at_the_address(upload, logs):
     make_session(logs)
     with Backend() as backend:
         pass
@@ -366,7 +366,7 @@ def test_killed_at_any_time(upload, program, environment, logs):
     assert set(backend.completed) == {folder.name for folder, _ in sessions}
 
 
-def test_two_at_once(upload, program, environment, logs):
+def test_a_second_upload_of_the_folder_is_refused(upload, program, environment, logs):
     session = make_session(logs)
     going = threading.Event()
 
@@ -514,7 +514,7 @@ def test_large_log(upload, logs, form):
     assert len(bodies) > 4 and max(map(len, bodies)) < 30 << 20 and f"{folder.name}/{name}" in (logs / CURSOR).read_text()
 
 
-def test_flat_layout(upload, logs):
+def test_logs_of_gpufl_1_1(upload, logs):
     """Of gpufl 1.1: logs lie beside each other, and their first lines have their sessions."""
     logs.mkdir()
     expected = Counter()
@@ -632,7 +632,7 @@ def test_bad_usage(pitot, logs, arguments, env, why):
     assert "passw0rd" not in result.stderr + result.stdout and KEY not in result.stderr + result.stdout
 
 
-def test_nothing_there(upload, logs, tmp_path):
+def test_folder_without_logs(upload, logs, tmp_path):
     logs.mkdir()
     with Backend() as backend:
         assert "no session with gpufl's logs" in upload(backend, logs, status=1)["error"]

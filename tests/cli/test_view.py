@@ -232,7 +232,7 @@ def test_sorted_rows(rows, recording, table, column):
         assert sorted(map(repr, found)) == sorted(map(repr, plain))
 
 
-def test_the_ten_longest(pitot, folder, rows):
+def test_sort_and_limit(pitot, folder, rows):
     longest = rows("train", "kernel", "-c", "duration", "--sort", "duration:desc", "-n", "10")
     assert [row["duration"] for row in longest] == sorted((row["duration"] for row in rows("train", "kernel")), reverse=True)[:10] \
         if "duration" in rows("train", "kernel", "-n", "1")[0] else len(longest) == 10

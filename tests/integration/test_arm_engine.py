@@ -104,7 +104,7 @@ def test_all_kernels_in_it(arm):
     assert 30 < len(launched) < LAUNCHES and armed.measured() == launched
 
 
-def test_scopes_in_it(arm):
+def test_scopes_at_the_edges_of_an_engine(arm):
     """Scopes of the program: two that are measured, one outside, one inside of which the engine ends, one across the recording's end."""
     armed = arm(f"0 init 0 0 0 0; 90 open 0 0 0 0; 110 close 0 0 0 0; 120 begin {RANGE} 0 0 0; 150 open 0 0 0 0; 200 close 0 0 0 0; 250 open 1 0 0 0;"
                 f"260 open 0 0 0 0; 280 close 0 0 0 0; 300 close 0 0 0 0; 400 open 1 0 0 0; 420 end 0 0 0 0; 450 close 0 0 0 0; 460 begin {RANGE} 0 0 0;"
@@ -136,7 +136,7 @@ def test_instructions_of_all_kernels_in_it(arm):
 
 
 @pytest.mark.parametrize("first, second", [(RANGE, SASS), (SASS, RANGE)])
-def test_one_after_the_other(arm, first, second):
+def test_a_second_kind_of_engine_gets_no_cupti(arm, first, second):
     """The first one stays attached to CUPTI, so the second one has nothing, and says so."""
     armed = arm(f"0 init 0 0 0 0; 200 begin {first} 0 0 0; 300 end 0 0 0 0; 400 begin {second} 0 0 0; 500 end 0 0 0 0;", "kernel_count=0;metrics=default")
     assert [said[1] for said in armed.said] == [1, 0, 0, 1, 0] and "is still attached" in armed.said[3][2]
@@ -161,7 +161,7 @@ def test_a_window_closes_by_itself(arm):
     assert windows == 4
 
 
-def test_a_session_of_its_own(arm):
+def test_the_engine_belongs_to_its_session(arm):
     """The engine is the recording's that asked for it and of those beside it; both have all else."""
     calls = f"100 start 2 0 0 0; 200 begin {RANGE} 0 0 0; 350 end 0 0 0 0; 500 stop 0 0 0 0;"
     armed = arm(calls, "kernel_count=0", directory="own")
@@ -182,7 +182,7 @@ def test_ended_while_armed(arm):
     assert len(armed.samples()) > 100 and len(armed.kernels) == 408
 
 
-def test_one_at_a_time(arm):
+def test_a_second_engine_is_refused(arm):
     busy = "is on or armed, and only one can be at a time"
     armed = arm(f"0 begin {PM} 0 0 0; 0 init 0 0 0 0; 1 end 0 0 0 0; 300 begin {PM} 0 0 0; 310 begin {PM} 0 0 0; 320 begin {RANGE} 0 0 0; 400 end 0 0 0 0;"
                 f"410 race {RANGE} 0 0 0; 420 child {PM} 0 0 0; 430 end 0 0 0 0; 440 end 0 0 0 0; 450 begin 99 0 0 0; 460 begin 2 0 0 0; 465 begin 0 0 0 0;"

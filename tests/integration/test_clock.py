@@ -39,7 +39,7 @@ def programs(source, tmp_path_factory):
 
 
 @pytest.mark.parametrize("name, preloaded, said", [("plain", False, "0 0 0"), ("plain", True, "1 0 0"), ("player", False, "1 1 1"), ("player", True, "1 1 1")])
-def test_whose_clock(programs, environment, name, preloaded, said):
+def test_faked_clocks_are_noticed(programs, environment, name, preloaded, said):
     """Whether the time is faked before and after the choice, and whether the recorder knows."""
     variables = {**environment, **({"LD_PRELOAD": str(programs / "fake.so")} if preloaded else {})}
     assert subprocess.run([programs / name], env=variables, capture_output=True, text=True, check=True).stdout.split() == said.split()

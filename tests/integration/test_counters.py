@@ -31,7 +31,7 @@ def said(build, source, function):
     return {int(n) for n in re.findall(rf"CALL {function}\(.*gives (\d+)\n", dump)}
 
 
-def test_all_that_the_gpu_said(counters, build, source):
+def test_all_values_of_a_gpu(counters, build, source):
     values, capability = counters("# none")
     assert set(values) == GPU and capability["state"] == "on" and capability.get("reason") is None
     assert set(values["gpu_power"]) <= said(build, source, "nvmlDeviceGetPowerUsage")
@@ -58,7 +58,7 @@ def test_nvml_that_does_not_start(counters):
     assert (capability["state"], capability["reason"]) == ("unavailable", "nvmlInit_v2 failed: driver not loaded")
 
 
-def test_everything(counters):
+def test_system_all_reads_machine_and_process(counters):
     """What the stand-in does not have is absent, in one list; the machine and the process are there."""
     values, capability = counters("# none", "stacks=none;system=all")
     assert GPU < set(values)

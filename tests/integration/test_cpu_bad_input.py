@@ -386,7 +386,7 @@ def paranoid():
 
 @pytest.mark.alone
 @pytest.mark.parametrize("level", [0, 1, 2, 3])
-def test_levels_of_paranoia(record, program, programs, paranoid, level):
+def test_samples_at_each_perf_event_paranoid(record, program, programs, paranoid, level):
     """An ordinary user has samples at each, in one way or the other."""
     if os.geteuid():
         pytest.skip("not root")

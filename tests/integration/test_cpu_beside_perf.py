@@ -153,7 +153,7 @@ def cells(rows, recording):
 
 
 @pytest.mark.parametrize("as_user", ["root without eBPF", "nobody"], indirect=True)
-def test_from_the_start(sample, seconds, stacks, rows, pitot, about_a_spin, heaviest):  # noqa: F811
+def test_sampled_from_its_start(sample, seconds, stacks, rows, pitot, about_a_spin, heaviest):  # noqa: F811
     recording, said = sample("sampled", started=True)
     [truth] = said.processes().values()
     assert sum(seconds(recording).values()) == about(truth)
@@ -237,7 +237,7 @@ def test_cpu_only(sample, stacks, about_a_spin):  # noqa: F811
 
 
 @pytest.mark.parametrize("as_user", ["root without eBPF", "nobody"], indirect=True)
-def test_from_the_middle(sample, seconds, stacks, rows, heaviest, about_a_spin):  # noqa: F811
+def test_attach_to_a_running_process(sample, seconds, stacks, rows, heaviest, about_a_spin):  # noqa: F811
     recording, said = sample("middle")
     [(pid, truth)] = said.processes().items()
     assert seconds(recording)[pid] == about(truth)

@@ -246,7 +246,7 @@ def test_full_ring_is_a_loss(sample, rows, pitot, program, environment, tmp_path
     assert kept > 1000 and lost > 1000, (kept, lost)
 
 
-def test_no_off_cpu_unasked(sample, rows, programs):
+def test_no_off_cpu_by_default(sample, rows, programs):
     recording, _ = sample("--cpu=99", "--", programs / "off_cpu")
     assert not rows(recording, "off_cpu")
 

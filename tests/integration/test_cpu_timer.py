@@ -115,7 +115,7 @@ def test_shares_of_functions(record, compiled):
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("hz", [99, 250])
-def test_the_rate_that_it_says(record, compiled, hz):
+def test_the_actual_rate_is_recorded(record, compiled, hz):
     """Where the kernel's ticks miss threads that take turns, fewer samples come than were asked for."""
     recording = record(compiled("shares"), 2, status=3, options=f"cpu={hz}")
     said = int(re.search(r"(\d+) Hz", recording.capabilities[-1]["actual"])[1])

@@ -31,7 +31,7 @@ def shown(value, column, texts, start_ns):
 
 
 @pytest.mark.parametrize("tape", TAPES)
-def test_a_reader_of_its_own(tape, record, pitot, rows):
+def test_a_reader_by_the_specification_agrees(tape, record, pitot, rows):
     recording = record(tape, TAPES[tape])
     schema = pitot("schema", "--json", json_output=True)
     start_ns = pitot("info", recording, "--json", json_output=True)["start_monotonic_ns"]

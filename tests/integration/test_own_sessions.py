@@ -32,7 +32,7 @@ def own_sessions(source, plain, environment, tmp_path):
     return run
 
 
-def test_ways_to_begin(own_sessions, rows, tmp_path):
+def test_sessions_started_by_the_program(own_sessions, rows, tmp_path):
     said = own_sessions("a", "early", "new", "no/parent")
     a = tmp_path / "a"
     assert said == ["early 1, alone 0", "in child 1", "child 0", "early: 'early' is not empty; name a new folder", "new: recorded",
@@ -111,7 +111,7 @@ def test_beside_pitot_record(own_sessions, plain, rows, tmp_path):
     assert "settings" not in [row["name"] for row in rows(tmp_path / "a/early", "capability")]
 
 
-def test_no_room(own_sessions, tmp_path):
+def test_a_full_disk_leaves_no_recording(own_sessions, tmp_path):
     """On a disk without room there is no recording, and nothing is left of it; the program goes on."""
     disk = tmp_path / "disk"
     disk.mkdir()

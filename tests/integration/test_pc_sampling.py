@@ -84,7 +84,7 @@ def test_the_period_without_an_option(sample):
     assert {row["period_cycles"] for row in sampled.readings} == {1 << 18}
 
 
-def test_the_code(sample):
+def test_device_code_is_stored_once(sample):
     """In a file of its own, for its owner; named by the checksum that samples have."""
     sampled = sample()
     [cubin] = sampled.cubins
@@ -214,7 +214,7 @@ def test_readers_say_why_there_is_nothing(sample, pitot):
     assert why not in text and "no hardware counters were recorded" in text, "they were not requested"
 
 
-def test_less_memory(sample):
+def test_smaller_hardware_buffer_after_a_refusal(sample):
     """The hardware's buffer was too large."""
     check_complete(sample("call cuptiPCSamplingSetConfigurationAttribute#1 returns 8"))
 

@@ -83,7 +83,7 @@ def scopes_of(connection):
 
 @pytest.mark.parametrize("how, status", [("left", 0), ("quick", 3), ("returned", 0)])
 @pytest.mark.parametrize("tracing", [True, False])
-def test_ends(service, leaver, how, status, tracing):
+def test_process_ends_though_the_producer_runs(service, leaver, how, status, tracing):
     """The producer's thread keeps no process alive whose main() ended by pthread_exit(), and sends what there is."""
     process = leaver(how, **({"__TRACE_STARTUP": "gpu.track_event"} if tracing else {}))
     connection = connect(service)

@@ -126,7 +126,7 @@ def test_flush_is_acknowledged_behind_its_packets(program, service):
 
 
 @pytest.mark.parametrize("asked", ["flush", "stop"])
-def test_less_than_a_chunk(program, service, asked):
+def test_open_chunk_is_sent_before_the_answer(program, service, asked):
     """What is in an open chunk is sent before the answer."""
     program("a", "packets=500", "sequences=2", "late=1")
     connection = service.connect()
@@ -407,7 +407,7 @@ def test_a_service_of_another_user(program, folder):
 
 
 @pytest.mark.parametrize("reading", ["reads", "hangs", "never began", "is not there"])
-def test_stop(program, tmp_path, reading):
+def test_stop_within_a_second(program, tmp_path, reading):
     """Within a second, and what has been written arrives where the service reads."""
     running = program("a", "packets=2000", "silent=1")
     service = connection = None
@@ -468,7 +468,7 @@ def test_stop_while_packets_come(program, service):
     running.end()
 
 
-def test_never_answered(program, service):
+def test_one_unanswered_request_per_instance(program, service):
     """One question at a time for each instance; the others go on."""
     running = program("a", "packets=100", "silent=1")
     connection = service.connect()
@@ -512,7 +512,7 @@ def test_descriptors_that_the_program_closes(program, service, tmp_path):
     running.end()
 
 
-def test_nobody_traces(program, service):
+def test_idle_producer_sends_nothing(program, service):
     """One connection, and then nothing."""
     running = program("a")
     connection = service.connect()

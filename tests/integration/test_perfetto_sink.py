@@ -57,7 +57,7 @@ def call(made):
 
 
 @pytest.mark.parametrize("tape, arguments", [("train", []), ("train", ["--realtime"]), ("kinds", []), ("graphs-launch", []), ("sync", [])])
-def test_as_an_export(live, pitot, tmp_path, tape, arguments):
+def test_live_trace_equals_the_export(live, pitot, tmp_path, tape, arguments):
     play, connection = live(tape, "gpu.renderstages", "gpu.track_event", options="stacks=all", arguments=arguments)
     finish(play, connection)
     trace = live_trace(connection)
@@ -168,7 +168,7 @@ def test_clear_flush_and_stop(live):
     connection.rest()
 
 
-def test_in_the_middle(service, start_play, tmp_path):
+def test_trace_that_starts_inside_ranges(service, start_play, tmp_path):
     """Ranges and calls that are under way when a trace begins; a service that dies and comes again."""
     play = start_play("train", "--repeat", "100", PITOT_PERFETTO=str(tmp_path / "socket"))
     for _ in range(2):
@@ -194,7 +194,7 @@ def injected(build, environment, tape, *arguments, **variables):
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
 
-def test_by_injection_alone(service, player, build, environment, source, tmp_path):
+def test_connects_by_the_injection_variable_alone(service, player, build, environment, source, tmp_path):
     tape = source / "tests" / "data" / "tapes" / "train.tape"
     for variables in {}, {"INJECTION_DATA_SOURCE_NAME": "gpu.mine", "INJECTION_DATA_SOURCE_NAME_SUFFIX": "x"}:
         wanted = variables.get("INJECTION_DATA_SOURCE_NAME", "gpu.counters")
@@ -328,7 +328,7 @@ GRAPHS = "graph_metrics: kernels of CUDA graphs are not measured"
     (["n" * 128, "x" * 127, *(i * "y" for i in range(120, 127)), METRICS[1]], "",
      ["perfetto: 6 names, patterns, ids or ranges of the configuration are left out", "engine: no metric of 'xxx"]),
 ], ids=["nothing", "two names", "all names", "rights", "too long"])
-def test_told_in_the_trace(profiled, names, fault, said):
+def test_engine_notes_are_in_the_trace_once(profiled, names, fault, said):
     """What is asked for in vain, once each, by the sources that ask."""
     config = field(108, field(3, 1) + b"".join(field(6, name) for name in names))
     trace, measured = profiled(METRICS[1], config, fault=fault, sources="gpu.counters,gpu.track_event", PITOT_OPTIONS="stacks_max=3")
@@ -340,7 +340,7 @@ def test_told_in_the_trace(profiled, names, fault, said):
     assert told(trace).count(GRAPHS) <= 1
 
 
-def test_told_again(request, service, player, build, environment, made_tape, tmp_path):
+def test_a_later_session_has_the_engine_notes_too(request, service, player, build, environment, made_tape, tmp_path):
     """A later session of the program that asks for the same: in its own trace, too."""
     config = field(108, field(3, 1) + field(6, METRICS[1]) + field(6, "nonsense"))
     program = injected(build, environment, made_tape, "--repeat", "1000000", PERFETTO_PRODUCER_SOCK_NAME=str(tmp_path / "socket"),
@@ -530,7 +530,7 @@ def test_globs(profiled, globs, wanted, some):
 
 
 @pytest.mark.parametrize("off", [{"PITOT_PERFETTO": "0"}, {"PITOT_DISABLED": "1"}, {"PITOT_RECORDING": "x.pitot"}], ids=str)
-def test_not_asked_for(service, player, build, environment, source, tmp_path, off):
+def test_no_connection_without_being_enabled(service, player, build, environment, source, tmp_path, off):
     if "PITOT_RECORDING" in off:
         (tmp_path / "x.pitot").mkdir()
         off = {"PITOT_RECORDING": str(tmp_path / "x.pitot")}

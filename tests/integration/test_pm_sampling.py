@@ -123,7 +123,7 @@ def test_a_sample_that_cannot_be_read(sample, function):
     assert len(sampled.check()) == 2 and sampled.lost() == 1
 
 
-def test_an_error_begins_anew(sample):
+def test_only_three_failures_in_a_row_stop_the_engine(sample):
     """Three are too many only one after the other."""
     faults = "\n".join(f"call cuptiPmSamplingDecodeData#{n} returns {result}" for n, result in ((5, 8), (10, 999), (15, 8), (20, 8)))
     sampled = sample(faults, "pm_interval_ns=20000")

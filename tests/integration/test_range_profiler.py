@@ -82,7 +82,7 @@ def test_each_launch_has_its_own_values(measure):
     assert len([row for row in measured.costs if row["kind"] == "setup"]) == 2, "the recorder's, and the context's"
 
 
-def test_ids_that_come_again(measure):
+def test_reused_correlation_ids(measure):
     """After 2^32 calls the id of a launch that was measured is one of another, which has no time rather than that one's."""
     measured = measure("zero-times every 2", f"kernel_count={LAUNCHES}", "--repeat", "3", "--ids", str(2**31))
     assert len(measured.launches) == LAUNCHES and max(measured.launches) < 2**31
@@ -175,7 +175,7 @@ def test_without_counters_the_trace_goes_on(measure, fault, reason):
     assert reason in engine["reason"]
 
 
-def test_errors_that_pass(measure):
+def test_only_three_failures_in_a_row_stop_the_engine(measure):
     """Three are too many only one after the other, and one launch that failed has no values of another."""
     measured = measure("\n".join(f"call cuptiRangeProfilerDecodeData#{n} returns 999" for n in (1, 2, 4, 7, 8)), "kernel_count=0")
     measured.check(LAUNCHES - 5)

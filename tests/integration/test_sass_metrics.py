@@ -90,7 +90,7 @@ def test_flushes_meanwhile(measure):
     assert all(values == values_of(DEFAULT) for values in measured.launches.values())
 
 
-def test_deep(measure, rows):
+def test_deep_has_samples_and_counts(measure, rows):
     """With samples of the same kernels: neither misses what the other does."""
     measured = measure(options="engine=deep;kernel_skip=5;kernel_count=7")
     measured.check(7)
@@ -119,7 +119,7 @@ def test_times(measure):
 
 
 @pytest.mark.parametrize("fault", ["", "drop-buffer 1"], ids=["all", "dropped"])
-def test_ids_that_come_again(measure, fault):
+def test_reused_correlation_ids(measure, fault):
     """After 2^32 calls the id of a launch that was measured is one of another, whose end counts; also where the first had no record."""
     measured = measure(fault, f"kernel_count={LAUNCHES}", "--repeat", "3", "--ids", str(2**31))
     assert len(measured.launches) == LAUNCHES and max(measured.launches) < 2**31
@@ -158,7 +158,7 @@ def test_without_records_one_after_the_other(measure):
     assert all(kernel["end_ns"] for kernels in measured.kernels.values() for kernel in kernels)
 
 
-def test_the_code(measure):
+def test_device_code_has_its_checksum(measure):
     """Under the half of CUPTI's checksum that values of instructions have, whatever of both was known first."""
     measured = measure()
     measured.check(100)
@@ -225,7 +225,7 @@ def test_a_disable_that_fails_is_the_last(measure):
     assert "cuptiSassMetricsDisable: CUPTI_ERROR_UNKNOWN, at 1 launch" in measured.said["engine"][-1]["reason"]
 
 
-def test_errors_that_pass(measure):
+def test_only_three_failures_in_a_row_stop_the_engine(measure):
     """Three are too many only one after the other, and a launch that failed has no values of another."""
     measured = measure("\n".join(f"call cuptiSassMetricsFlushData#{n} returns 999" for n in (1, 2, 4, 7, 8)), "kernel_count=0")
     measured.check(LAUNCHES - 5)
@@ -262,7 +262,7 @@ def test_a_context_that_goes_while_a_launch_is_measured(measure):
     assert len(measured.launches) >= LAUNCHES - 1 and measured.lost() >= 1
 
 
-def test_modules_that_go(measure):
+def test_unloaded_modules_lose_no_counts(measure):
     measured = measure("sass-unload every 7", "kernel_count=0", "--repeat", "3")
     measured.check(len(measured.launches))
     assert len(measured.launches) > LAUNCHES and len(measured.launches) + measured.lost() == 3 * LAUNCHES

@@ -63,7 +63,7 @@ def test_a_recording_of_this_process(run, tmp_path):
     assert all("first" in page for page in pages)
 
 
-def test_what_goes_wrong(run, train):
+def test_mistakes_in_magics_and_lost_recordings(run, train):
     """A mistake is said; where the recording is gone, what was read is shown as it is."""
     said = run(f"""
         import shutil

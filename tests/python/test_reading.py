@@ -92,7 +92,7 @@ def test_a_configuration_has_its_row_and_limits(package, path):
             assert min(occupancy["limits"]) == occupancy["blocks"]
 
 
-def test_stalls_are_asked_for(package, make_recording, tmp_path, pitot):
+def test_stalls_only_on_request(package, make_recording, tmp_path, pitot):
     recording = package.open(make_recording(tmp_path / "stalls.pitot", "stalls"))
     expected = pitot("report", recording.path, "--stalls", "--scopes", "--json", json_output=True)
     assert recording.report(stalls=True, scopes=True) == expected

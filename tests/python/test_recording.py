@@ -92,7 +92,7 @@ def test_the_last_recording_is_stopped(run, spans, tmp_path):
 
 
 @SOME
-def test_however_a_block_ends(run, spans, tmp_path, python):
+def test_exceptions_leave_a_complete_recording(run, spans, tmp_path, python):
     """An exception, KeyboardInterrupt, a function: the recording is complete."""
     said = run("""
         import signal
@@ -175,7 +175,7 @@ def test_a_fork_within(run, rows, spans, tmp_path, python):
 
 
 @SOME
-def test_after_it(run, tmp_path, pitot, python):
+def test_path_open_and_report_of_a_recording(run, tmp_path, pitot, python):
     """path, open() and report(), of a recording that runs, too; a report is printed by whom it is given to, once."""
     said = run("""
         import contextlib, io, shutil
@@ -309,7 +309,7 @@ def test_a_wrong_environment(run):
     assert said == "PITOT_GRAPHS takes launch or node, not 'nodes'"
 
 
-def test_warnings_are_told(run, launcher, tmp_path):
+def test_a_late_engine_warns(run, launcher, tmp_path):
     """Of an engine that comes too late; the trace is there."""
     said = run("""
         import ctypes, warnings
