@@ -45,11 +45,11 @@ static int add_caller(struct callers *c, const struct caller *caller, uint32_t *
 				 caller->class == FRAME_INLINED ? FRAME_NATIVE : caller->class,
 				 caller->library };
 	bool is_new;
-	int64_t r = interner_add(&c->keys, key, sizeof(key), &is_new);
+	int64_t rc = interner_add(&c->keys, key, sizeof(key), &is_new);
 
-	if (r < 0 || (is_new && vec_push(&c->items, *caller) < 0))
+	if (rc < 0 || (is_new && vec_push(&c->items, *caller) < 0))
 		return -ENOMEM;
-	*id = (uint32_t)r;
+	*id = (uint32_t)rc;
 	return 0;
 }
 

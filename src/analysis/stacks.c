@@ -144,11 +144,11 @@ int64_t stacks_add_text(struct stacks *s, const char *text, size_t length)
 
 static int add_text(struct stacks *s, const char *text, uint32_t *id)
 {
-	int64_t r = stacks_add_text(s, text, strlen(text));
+	int64_t rc = stacks_add_text(s, text, strlen(text));
 
-	if (r < 0)
+	if (rc < 0)
 		return -ENOMEM;
-	*id = (uint32_t)r;
+	*id = (uint32_t)rc;
 	return 0;
 }
 

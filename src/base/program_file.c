@@ -84,23 +84,23 @@ static void read_name(int fd, const char *path, struct program_file *out)
 /* Returns 1 when the file is a script, and `path` is now its interpreter. */
 static int read_one(char path[PATH_MAX], struct program_file *out)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), r;
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), rc;
 	struct stat st;
 
 	if (fd < 0)
 		return -errno;
 	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode)) {
-		r = -EACCES;
+		rc = -EACCES;
 	} else if (read_interpreter(fd, path)) {
-		r = 1;
+		rc = 1;
 	} else if (st.st_mode & (S_ISUID | S_ISGID)) {
-		r = -EPERM;
+		rc = -EPERM;
 	} else {
 		read_name(fd, path, out);
-		r = read_elf(fd, out);
+		rc = read_elf(fd, out);
 	}
 	close(fd);
-	return r;
+	return rc;
 }
 
 int program_file_read(const char *path, struct program_file *out)

@@ -285,19 +285,19 @@ static int write_trace(struct progress *progress, struct trace *t, const struct 
 	struct export_result result;
 	struct export_options x;
 	struct error e = { 0 };
-	int status = make_options(c, t, &x), r;
+	int status = make_options(c, t, &x), rc;
 
 	if (status != EXIT_DONE)
 		return status;
 	x.progress = show_writing;
 	x.progress_user = progress;
-	r = exporter->write(t, &x, path, &result, &e);
+	rc = exporter->write(t, &x, path, &result, &e);
 	progress_end(progress);
-	if (r < 0 && terminal_stop_signal)
+	if (rc < 0 && terminal_stop_signal)
 		return 128 + terminal_stop_signal;
-	if (r == -ENODATA)
+	if (rc == -ENODATA)
 		return nothing_to_export(c, t, exporter, &result);
-	if (r < 0)
+	if (rc < 0)
 		return cli_fail(c, &e);
 	if (option_kernel && !result.written[TABLE_kernel])
 		cli_warn(c, "no kernel matches '%s'", option_kernel);

@@ -281,19 +281,19 @@ static int build(const struct context *c, struct trace *t, const struct shape *s
 	struct flame_where where = { 0 };
 	struct flame_options o;
 	struct error e = { 0 };
-	int status = make_options(c, t, s, &o), r = 0;
+	int status = make_options(c, t, s, &o), rc = 0;
 
 	if (status != EXIT_DONE)
 		return status;
 	if (option_where.count) {
-		r = flame_where_init(&where, t, &option_where, &e);
+		rc = flame_where_init(&where, t, &option_where, &e);
 		o.select = flame_where_holds;
 		o.user = &where;
 	}
-	if (r >= 0)
-		r = flame_init(f, t, &o, &e);
+	if (rc >= 0)
+		rc = flame_init(f, t, &o, &e);
 	flame_where_release(&where);
-	return r < 0 ? cli_fail(c, &e) : EXIT_DONE;
+	return rc < 0 ? cli_fail(c, &e) : EXIT_DONE;
 }
 
 /* Adds the recording of --diff. */

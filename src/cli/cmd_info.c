@@ -130,15 +130,15 @@ static int run(struct context *c, int argc, char **argv)
 	_cleanup_free_ char *path = NULL;
 	struct progress progress;
 	struct error e = { 0 };
-	int status = cli_open_trace(c, argv[1], &progress, &path, &info.trace), r;
+	int status = cli_open_trace(c, argv[1], &progress, &path, &info.trace), rc;
 
 	(void)argc;
 	if (status != EXIT_DONE)
 		return status;
 	info.path = path;
-	r = load(&info, &e);
+	rc = load(&info, &e);
 	progress_end(&progress);
-	status = r < 0 ? cli_fail(c, &e) : print(&info);
+	status = rc < 0 ? cli_fail(c, &e) : print(&info);
 	trace_free(info.trace);
 	return status;
 }

@@ -142,21 +142,21 @@ static int export_recording(struct upload_command *u, const char *recording, cha
 	_cleanup_free_ char *path = NULL;
 	struct trace *trace = NULL;
 	struct error e = { 0 };
-	int status = cli_open_trace(c, recording, &u->progress, &path, &trace), r;
+	int status = cli_open_trace(c, recording, &u->progress, &path, &trace), rc;
 
 	if (status != EXIT_DONE)
 		return status;
 	if (recording_json_is_recording(path))
 		cli_warn(c, "'%s' is not complete: if it still grows, later data is not sent",
 			 path);
-	r = export_trace(u, trace, path, &e);
+	rc = export_trace(u, trace, path, &e);
 	progress_end(&u->progress);
 	trace_free(trace);
-	if (r >= 0 && asprintf(cursor, "%s/" UPLOAD_CURSOR, path) < 0)
-		r = error_set(&e, -ENOMEM, "out of memory");
-	if (r == -ECANCELED && terminal_stop_signal)
+	if (rc >= 0 && asprintf(cursor, "%s/" UPLOAD_CURSOR, path) < 0)
+		rc = error_set(&e, -ENOMEM, "out of memory");
+	if (rc == -ECANCELED && terminal_stop_signal)
 		return 128 + terminal_stop_signal;
-	return r < 0 ? cli_fail(c, &e) : EXIT_DONE;
+	return rc < 0 ? cli_fail(c, &e) : EXIT_DONE;
 }
 
 /* ---- options ---- */

@@ -91,7 +91,8 @@ static void print_identity(const struct info *i, struct strbuf *out)
 	if (i->damaged >= 0) {
 		text_table_add(&t, "checksums");
 		if (i->damaged)
-			text_table_addf(&t, "%lld damaged blocks", (long long)i->damaged);
+			text_table_addf(&t, "%lld damaged block%s", (long long)i->damaged,
+					plural((uint64_t)i->damaged));
 		else
 			text_table_add(&t, "all right");
 	}

@@ -230,16 +230,16 @@ static int creation_failed(const char *path, int err, struct error *e)
 /* These return the descriptor of the folder, or a negative code. */
 static int create_named(const char *path, bool force, struct error *e)
 {
-	int folder = *path ? make_folder(path) : 0, r;
+	int folder = *path ? make_folder(path) : 0, rc;
 
 	if (!*path)
 		return error_set(e, E_USAGE, "-o takes the name of a folder, not ''");
 	if (folder == -EEXIST && force) {
 		folder = folder_open(path, FOLDER_ANY);
-		r = clear(folder, path, e);
-		if (r < 0 && folder >= 0)
+		rc = clear(folder, path, e);
+		if (rc < 0 && folder >= 0)
 			close(folder);
-		return r < 0 ? r : folder;
+		return rc < 0 ? rc : folder;
 	}
 	if (folder == -EEXIST)
 		return error_set(

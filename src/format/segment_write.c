@@ -19,11 +19,11 @@ static int open_again(struct segment_file *f)
 {
 	_cleanup_close_ int folder = folder_open_known(f->directory, &f->folder);
 	struct own_fd again;
-	int fd = folder_open_file(folder, f->name, O_WRONLY, FOLDER_ANY), r;
+	int fd = folder_open_file(folder, f->name, O_WRONLY, FOLDER_ANY), rc;
 
-	r = fd < 0 ? fd : own_fd_set(&again, fd);
-	if (r < 0)
-		return r;
+	rc = fd < 0 ? fd : own_fd_set(&again, fd);
+	if (rc < 0)
+		return rc;
 	if (again.device != f->own.device || again.inode != f->own.inode) {
 		own_fd_close(&again);
 		return -EBADF;

@@ -81,21 +81,21 @@ static int find_of_process(struct read_stacks *s, struct trace *t, enum table_id
 static int find_source(struct trace *t, const struct table_schema *table,
 		       struct stack_source *source, struct error *e)
 {
-	int column = stack_column(table), r;
+	int column = stack_column(table), rc;
 	enum table_id id = table->id;
 
 	if (column < 0) {
-		r = trace_launches(t, table->id, &source->rows, e);
+		rc = trace_launches(t, table->id, &source->rows, e);
 		id = TABLE_api_call;
 		column = COLUMN_api_call_stack;
-		if (r < 0)
-			return r;
+		if (rc < 0)
+			return rc;
 	}
-	r = trace_load(t, id, UINT64_C(1) << column, e);
+	rc = trace_load(t, id, UINT64_C(1) << column, e);
 	source->ids = trace_u32(t, id, column);
 	source->valid = trace_valid(t, id, column);
 	source->of_call = id == TABLE_api_call || id == TABLE_graph_node;
-	return r;
+	return rc;
 }
 
 int read_stacks_load(struct read_stacks *s, struct trace *t, const struct table_schema *table,

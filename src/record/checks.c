@@ -95,7 +95,8 @@ static void check_device_files(struct check *c)
 		found(c, CHECK_MISSING, "no device files (/dev/nvidiactl, /dev/nvidia0)");
 		advise(c, "load the driver (nvidia-modprobe); start a container with --gpus all");
 	} else if (!usable || access("/dev/nvidiactl", R_OK | W_OK)) {
-		found(c, CHECK_MISSING, "%zu device files, but you may open none of them", all);
+		found(c, CHECK_MISSING, "%zu device file%s, but you may open none of them", all,
+		      plural(all));
 		advise(c, "ask for access to /dev/nvidia* (often through a group such as video)");
 	} else {
 		found(c, usable == all ? CHECK_OK : CHECK_LIMITED,

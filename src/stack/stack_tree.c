@@ -84,18 +84,18 @@ static void append_node(struct stack_tree *t, struct writer *w, uint32_t id)
 	writer_append(w, TABLE_stack_node, &row);
 }
 
-/* Returns the id of a node, new or existing; 0 and *r without room or memory. */
-static uint32_t node_id(struct stack_tree *t, struct stack_tree_node node, int *r)
+/* Returns the id of a node, new or existing; 0 and *rc without room or memory. */
+static uint32_t node_id(struct stack_tree *t, struct stack_tree_node node, int *rc)
 {
 	uint32_t *slot;
 
-	if (t->nodes.count * 2 >= t->slot_count && (*r = grow(t)) < 0)
+	if (t->nodes.count * 2 >= t->slot_count && (*rc = grow(t)) < 0)
 		return 0;
 	slot = slot_of(t, &node);
 	if (*slot)
 		return t->first_node + *slot;
-	*r = t->nodes.count < t->nodes_max ? vec_push(&t->nodes, node) : E_LIMIT;
-	if (*r < 0)
+	*rc = t->nodes.count < t->nodes_max ? vec_push(&t->nodes, node) : E_LIMIT;
+	if (*rc < 0)
 		return 0;
 	*slot = (uint32_t)t->nodes.count;
 	return t->first_node + *slot;
@@ -158,16 +158,16 @@ void stack_tree_need(void *tree, struct writer *w, uint32_t id)
 	}
 }
 
-/* Adds a stack's nodes. Returns the innermost one's id; 0 and *r without room or memory. */
-static uint32_t add_nodes(struct stack_tree *t, const uint64_t *frames, unsigned count, int *r)
+/* Adds a stack's nodes. Returns the innermost one's id; 0 and *rc without room or memory. */
+static uint32_t add_nodes(struct stack_tree *t, const uint64_t *frames, unsigned count, int *rc)
 {
 	uint32_t id = 0;
 
-	*r = count && count <= STACK_DEPTH_MAX ? vec_reserve(&t->path, count) : E_LIMIT;
-	while (*r == 0 && count--)
+	*rc = count && count <= STACK_DEPTH_MAX ? vec_reserve(&t->path, count) : E_LIMIT;
+	while (*rc == 0 && count--)
 		id = node_id(t, (struct stack_tree_node){ .frame = frames[count], .parent = id },
-			     r);
-	return *r == 0 ? id : 0;
+			     rc);
+	return *rc == 0 ? id : 0;
 }
 
 int stack_tree_add(struct stack_tree *t, struct writer *w, uint32_t id, const uint64_t *frames,

@@ -143,11 +143,11 @@ static int try_link(const struct debug_folders *d, const char *path, const char 
 		    const struct expected *w, struct elf_file *out, struct strbuf *found,
 		    struct error *e)
 {
-	int length = folder_length(path), r = -ENOENT;
+	int length = folder_length(path), rc = -ENOENT;
 	/* Below the folders, files have the path that the process saw. */
 	size_t root = strncmp(path, d->root, strlen(d->root)) == 0 ? strlen(d->root) : 0;
 
-	for (size_t i = 0; i < d->count + 2 && r == -ENOENT; i++) {
+	for (size_t i = 0; i < d->count + 2 && rc == -ENOENT; i++) {
 		_cleanup_strbuf_ struct strbuf candidate = STRBUF_INIT;
 
 		if (i < 2)
@@ -157,9 +157,9 @@ static int try_link(const struct debug_folders *d, const char *path, const char 
 			strbuf_addf(&candidate, "%s%.*s/%s", d->folders[i - 2],
 				    MAX(length - (int)root, 0), path + MIN(root, (size_t)length),
 				    name);
-		r = try_path(&candidate, w, out, found, e);
+		rc = try_path(&candidate, w, out, found, e);
 	}
-	return r;
+	return rc;
 }
 
 int debug_file_open(const struct debug_folders *d, const struct elf_file *f, const char *path,
