@@ -1,17 +1,25 @@
 #include "base/clock.h"
 
 #include <dlfcn.h>
+#include <link.h>
 #include <stddef.h>
 #include <sys/auxv.h>
 
 int (*clock_function)(clockid_t clock, struct timespec *t) = clock_gettime;
 
+/*
+ * Whether the program defines a function. In a program that is loaded at a fixed address, a
+ * function of a library whose address it takes has the address of the program's own jump to it: its
+ * symbol there is undefined.
+ */
 static bool is_of_program(void *function)
 {
+	const ElfW(Sym) *symbol = NULL;
 	Dl_info program, owner;
 
-	return dladdr((void *)getauxval(AT_ENTRY), &program) && dladdr(function, &owner) &&
-	       program.dli_fbase == owner.dli_fbase;
+	return dladdr((void *)getauxval(AT_ENTRY), &program) &&
+	       dladdr1(function, &owner, (void **)&symbol, RTLD_DL_SYMENT) &&
+	       program.dli_fbase == owner.dli_fbase && symbol && symbol->st_shndx != SHN_UNDEF;
 }
 
 void clock_use_libc(void)
