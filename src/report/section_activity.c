@@ -32,7 +32,7 @@ static void add_time(struct strip *s, const struct window *w, uint64_t start_ns,
 		s->busy_ns[i] += (MIN(to, i + 1.0) - MAX(from, (double)i)) * w->step_ns;
 }
 
-/* Returns whether any GPU worked, or -ENOMEM. */
+/* Returns how many GPUs worked, or -ENOMEM. */
 static int add_gpus(const struct report *r, const struct window *w, struct strip *strips)
 {
 	struct gpu_operation op;
@@ -42,11 +42,11 @@ static int add_gpus(const struct report *r, const struct window *w, struct strip
 	while (rc >= 0 && gpu_walk_next(&walk, &op)) {
 		struct strip *s = &strips[op.gpu];
 
-		if (op.gpu >= GPUS_SHOWN || op.end_ns <= s->end_ns)
+		if (op.end_ns <= s->end_ns)
 			continue;
+		found += !s->end_ns;
 		add_time(s, w, MAX(op.start_ns, s->end_ns), op.end_ns);
 		s->end_ns = op.end_ns;
-		found = 1;
 	}
 	gpu_walk_release(&walk);
 	return rc < 0 ? rc : found;
@@ -116,8 +116,9 @@ static void print(const struct report_view *v)
 {
 	const struct report *r = v->report;
 	struct window w = { r->start_ns, r->end_ns, (double)(r->end_ns - r->start_ns) / STEPS };
-	size_t count = MIN(r->gpus.count, GPUS_SHOWN);
+	size_t count = r->gpus.count, shown = 0;
 	_cleanup_free_ struct strip *strips = calloc(count + 1, sizeof(*strips));
+	_cleanup_strbuf_ struct strbuf how = STRBUF_INIT;
 	int gpus;
 
 	if (!v->html || w.end_ns <= w.start_ns)
@@ -129,10 +130,13 @@ static void print(const struct report_view *v)
 	}
 	if (!gpus && !add_samples(r, &w, &strips[count]))
 		return;
-	report_title(v, gpus ? "GPU activity" : "CPU activity",
-		     "over time; each strip is scaled to its busiest place");
-	for (size_t i = 0; gpus && i < count; i++)
-		if (strips[i].end_ns)
+	strbuf_adds(&how, "over time; each strip is scaled to its busiest place");
+	if (gpus > (int)GPUS_SHOWN)
+		strbuf_addf(&how, "; the first %u of %d GPUs: `--device N` shows another",
+			    GPUS_SHOWN, gpus);
+	report_title(v, gpus ? "GPU activity" : "CPU activity", strbuf_text(&how));
+	for (size_t i = 0; gpus && i < count && shown < GPUS_SHOWN; i++)
+		if (strips[i].end_ns && ++shown)
 			print_strip(v, &strips[i], &w, "GPU", i);
 	if (!gpus)
 		print_strip(v, &strips[count], &w, "CPU", SIZE_MAX);
