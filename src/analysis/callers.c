@@ -12,6 +12,8 @@
 #include "analysis/stacks_names.h"
 #include "base/path.h"
 #include "trace/columns.h"
+#include "names/module_name.h"
+#include "vendor/vendors.h"
 
 /* The best frames from the outermost one to this row, as ids of callers plus 1; 0: none. */
 struct caller_node {
@@ -89,13 +91,13 @@ static const char *autograd_node(const char *function, size_t *length)
 	return function + start;
 }
 
-static enum caller_rank rank_of(const char *function, bool library, bool is_cuda)
+static enum caller_rank rank_of(const char *function, bool library, bool is_vendor)
 {
 	if (!library)
 		return CALLER_USER;
 	if (autograd_node(function, &(size_t){ 0 }))
 		return CALLER_NODE;
-	return strstr(function, "+0x") || is_cuda ? CALLER_OTHER : CALLER_NAMED;
+	return strstr(function, "+0x") || is_vendor ? CALLER_OTHER : CALLER_NAMED;
 }
 
 /* Names an autograd node without its namespaces. */
@@ -133,8 +135,9 @@ static int make_caller(struct callers *c, int64_t expansion, uint32_t *id)
 		&s->frames.data[s->expanded.data[s->expansions.data[expansion].first]];
 	const struct stack_line *line = choose_line(c, f);
 	const char *function = stacks_text(s, line->function), *module = module_path(c, f->module);
-	bool is_cuda =
-		f->class != FRAME_PYTHON && (is_cuda_module(module) || is_cuda_function(function));
+	bool is_vendor = f->class != FRAME_PYTHON &&
+			 (is_vendor_module(module) || vendor_is_library(module) ||
+			  vendor_is_function(function));
 	struct caller caller = {
 		.function = line->function,
 		.file = line->file,
@@ -145,8 +148,8 @@ static int make_caller(struct callers *c, int64_t expansion, uint32_t *id)
 	if (f->class == FRAME_PYTHON)
 		caller.library = is_library_source(stacks_text(s, line->file));
 	else
-		caller.library = is_cuda || f->class == FRAME_SYSTEM || is_library_module(module);
-	caller.rank = (uint8_t)rank_of(function, caller.library, is_cuda);
+		caller.library = is_vendor || f->class == FRAME_SYSTEM || is_library_module(module);
+	caller.rank = (uint8_t)rank_of(function, caller.library, is_vendor);
 	caller.plumbing = is_plumbing(c, &caller, module);
 	if (caller.rank == CALLER_NODE && caller.class != FRAME_PYTHON && name_node(c, &caller) < 0)
 		return -ENOMEM;
@@ -189,14 +192,14 @@ static bool is_informative(struct callers *c, size_t process, uint32_t node, con
 
 	if (x->class == FRAME_PYTHON)
 		return true;
-	if (x->class == FRAME_SYSTEM || is_cuda_launch(function))
+	if (x->class == FRAME_SYSTEM || vendor_is_launch(function))
 		return false;
 	id = stacks_expand(&c->stacks, process, node);
 	if (id < 0)
 		return false;
 	f = &c->stacks.frames.data[c->stacks.expanded.data[c->stacks.expansions.data[id].first]];
 	module = module_path(c, f->module);
-	return !is_interpreter(module) && !(is_cuda_module(module) && strstr(function, "+0x"));
+	return !is_interpreter(module) && !(vendor_is_library(module) && strstr(function, "+0x"));
 }
 
 /* Updates *n, the result for the parent's row, with the frame of this row. */

@@ -3,7 +3,9 @@
 #include <string.h>
 
 #include "base/path.h"
+#include "base/starts_with.h"
 #include "names/module_name.h"
+#include "vendor/vendors.h"
 
 static bool ends_with(const char *text, size_t length, const char *end)
 {
@@ -182,14 +184,6 @@ void python_name(const char *function, const char *file, uint32_t line, struct s
 	strbuf_addc(out, ')');
 }
 
-static bool begins_with_one(const char *text, const char *const *heads)
-{
-	for (; *heads; heads++)
-		if (!strncmp(text, *heads, strlen(*heads)))
-			return true;
-	return false;
-}
-
 static bool contains_one(const char *text, const char *const *parts)
 {
 	for (; *parts; parts++)
@@ -202,59 +196,33 @@ bool is_interpreter(const char *path)
 {
 	static const char *const names[] = { "python", "libpython", NULL };
 
-	return begins_with_one(base_name(path), names);
+	return starts_with_one(base_name(path), names);
 }
 
 bool runs_python(const char *path)
 {
 	static const char *const names[] = { "libc.so", "libc-2", "libpthread", NULL };
 
-	return is_interpreter(path) || begins_with_one(base_name(path), names);
-}
-
-bool is_cuda_module(const char *path)
-{
-	static const char *const names[] = { "libcu", "libnv", "libnccl", NULL };
-
-	return is_vendor_module(path) || begins_with_one(base_name(path), names);
-}
-
-bool is_cuda_launch(const char *function)
-{
-	static const char *const names[] = { "libcudart_static_", "__cudaLaunch",
-					     "__device_stub__",   "cudaLaunch",
-					     "cudaGraphLaunch",   "cuLaunch",
-					     "cuGraphLaunch",     NULL };
-
-	return begins_with_one(function, names);
-}
-
-bool is_cuda_function(const char *function)
-{
-	static const char *const names[] = { "cudaMem",    "cudaMalloc", "cudaFree", "cudaDevice",
-					     "cudaStream", "cudaEvent",  NULL };
-
-	return is_cuda_launch(function) || begins_with_one(function, names);
+	return is_interpreter(path) || starts_with_one(base_name(path), names);
 }
 
 bool is_library_module(const char *path)
 {
 	static const char *const names[] = {
-		"[vdso]",   "linux-vdso", "ld-linux",  "libc.so",   "libc-2",    "libm.so",
-		"libm-2",   "libpthread", "libdl",     "librt",     "libstdc++", "libgcc_s",
-		"libgomp",  "libiomp",    "libomp",    "libmkl",    "libopenbl", "libcublas",
-		"libcudnn", "libcufft",   "libcuspar", "libcurand", "libcusolv", "libcutensor",
-		"libnccl",  "libnv",      "libtorch",  "libc10",    "libcaffe2", "libtensorflow",
-		"libjax",   "libxla",     "libtriton", NULL,
+		"[vdso]",    "linux-vdso", "ld-linux",   "libc.so",       "libc-2",
+		"libm.so",   "libm-2",     "libpthread", "libdl",         "librt",
+		"libstdc++", "libgcc_s",   "libgomp",    "libiomp",       "libomp",
+		"libmkl",    "libopenbl",  "libtorch",   "libc10",        "libcaffe2",
+		"libjax",    "libxla",     "libtriton",  "libtensorflow", NULL,
 	};
 	static const char *const folders[] = { "/usr/lib/", "/usr/lib64/", "/usr/lib32/", "/lib/",
 					       "/lib64/",   "/lib32/",     NULL };
 	static const char *const parts[] = { "/site-packages/", "/dist-packages/", "/lib-dynload/",
-					     "/usr/local/cuda", NULL };
+					     NULL };
 
-	return is_vendor_module(path) || is_interpreter(path) ||
-	       begins_with_one(base_name(path), names) || begins_with_one(path, folders) ||
-	       contains_one(path, parts);
+	return is_vendor_module(path) || vendor_is_library(path) || vendor_is_folder(path) ||
+	       is_interpreter(path) || starts_with_one(base_name(path), names) ||
+	       starts_with_one(path, folders) || contains_one(path, parts);
 }
 
 /* ".../lib/python3.12/json/decoder.py" */
@@ -278,15 +246,11 @@ static bool is_python_library(const char *path)
 bool is_library_source(const char *path)
 {
 	static const char *const heads[] = { "<frozen", "/usr/include/", NULL };
-	static const char *const parts[] = { "/site-packages/",
-					     "/dist-packages/",
-					     "/include/c++/",
-					     "/targets/x86_64-linux/include/",
-					     "/cuda/include/",
-					     "/usr/local/cuda",
+	static const char *const parts[] = { "/site-packages/", "/dist-packages/", "/include/c++/",
 					     NULL };
 
-	return begins_with_one(path, heads) || contains_one(path, parts) || is_python_library(path);
+	return starts_with_one(path, heads) || contains_one(path, parts) ||
+	       vendor_is_folder(path) || is_python_library(path);
 }
 
 bool is_framework_wrapper(const char *function, const char *file)
@@ -308,7 +272,7 @@ bool is_framework_wrapper(const char *function, const char *file)
 		    (length == n || function[length - n - 1] == '.'))
 			return true;
 	}
-	return begins_with_one(file, heads);
+	return starts_with_one(file, heads);
 }
 
 bool is_framework_source(const char *file)
@@ -332,5 +296,5 @@ bool is_start_of_thread(const char *function)
 	static const char *const names[] = { "_start", "__libc_start", "__clone",
 					     "clone",  "start_thread", NULL };
 
-	return begins_with_one(function, names);
+	return starts_with_one(function, names);
 }

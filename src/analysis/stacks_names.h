@@ -21,13 +21,7 @@ bool is_interpreter(const char *path);
 bool runs_python(const char *path);
 /* Name of a PyTorch thread that runs the backward pass. */
 bool is_autograd_thread(const char *name);
-/* Library of CUDA, including the driver and the runtime. */
-bool is_cuda_module(const char *path);
-/* Native function of the CUDA runtime, which nvcc may link into any program. */
-bool is_cuda_function(const char *function);
-/* Function between a launch in the source and the driver. */
-bool is_cuda_launch(const char *function);
-/* Native file that is not the user's: of CUDA, Pitot, Python, a framework, or the system. */
+/* Native file that is not the user's: of a GPU's vendor, Pitot, Python, a framework, the system. */
 bool is_library_module(const char *path);
 /* Python file or header of an installed package, of Python, the system or CUDA. */
 bool is_library_source(const char *path);

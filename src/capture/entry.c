@@ -29,8 +29,8 @@ __attribute__((constructor)) static void preloaded(void)
 EXPORT int InitializeInjection(void);
 EXPORT int InitializeInjection(void)
 {
-	session_start(SESSION_BY_CUDA);
-	perfetto_live_start(SESSION_BY_CUDA);
+	session_start(SESSION_BY_nvidia);
+	perfetto_live_start(SESSION_BY_nvidia);
 	return 1;
 }
 

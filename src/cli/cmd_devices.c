@@ -2,21 +2,21 @@
 
 #include "base/human.h"
 #include "base/json.h"
-#include "record/checks.h"
-#include "record/libcuda.h"
 #include "cli/ui.h"
+#include "vendor/machine.h"
 
-static void device_json(struct json *json, const struct cuda_device *d)
+static void device_json(struct json *json, const struct gpu *d)
 {
 	json_object(json);
 	json_key_i64(json, "id", d->ordinal);
+	json_key_string(json, "vendor", d->vendor->name);
 	json_key_string(json, "name", d->name);
 	json_key_string(json, "uuid", d->uuid);
 	json_key_string(json, "pci", d->pci);
 	json_key_u64(json, "memory_bytes", d->memory_bytes);
-#define ATTRIBUTE_JSON(name, number) json_key_known(json, #name, d->name >= 0, (uint64_t)d->name);
-	CUDA_ATTRIBUTES(ATTRIBUTE_JSON)
-#undef ATTRIBUTE_JSON
+#define LIMIT_JSON(name) json_key_known(json, #name, d->limits.name >= 0, (uint64_t)d->limits.name);
+	GPU_LIMITS(LIMIT_JSON)
+#undef LIMIT_JSON
 	json_end(json);
 }
 
@@ -38,27 +38,26 @@ static void add_size(struct strbuf *out, int bytes, const char *what)
 	strbuf_adds(out, what);
 }
 
-static void device_text(struct strbuf *out, bool color, const struct cuda_device *d)
+static void device_text(struct strbuf *out, bool color, const struct gpu *d)
 {
 	strbuf_addf(out, "%d  %s%s%s\n", d->ordinal, style_begin(color, STYLE_BOLD), d->name,
 		    style_begin(color, STYLE_NONE));
-	strbuf_addf(out, "   %s, PCI %s, compute capability %d.%d\n   ", d->uuid, d->pci,
-		    d->compute_major, d->compute_minor);
+	strbuf_addf(out, "   %s, PCI %s, %s\n   ", d->uuid, d->pci, d->architecture);
 	human_bytes(out, d->memory_bytes);
-	if (d->memory_clock_khz > 0)
-		strbuf_addf(out, " at %d MHz, %d bits", d->memory_clock_khz / 1000,
-			    d->memory_bus_bits);
+	if (d->limits.memory_clock_khz > 0)
+		strbuf_addf(out, " at %d MHz, %d bits", d->limits.memory_clock_khz / 1000,
+			    d->limits.memory_bus_bits);
 	strbuf_adds(out, ", ");
-	add_size(out, d->l2_bytes, " L2, ");
-	add_limit(out, d->copy_engines, " copy engines\n   ");
-	add_limit(out, d->multiprocessors, " multiprocessors");
-	if (d->clock_khz > 0)
-		strbuf_addf(out, " at %d MHz", d->clock_khz / 1000);
+	add_size(out, d->limits.l2_bytes, " L2, ");
+	add_limit(out, d->limits.copy_engines, " copy engines\n   ");
+	add_limit(out, d->limits.multiprocessors, " multiprocessors");
+	if (d->limits.clock_khz > 0)
+		strbuf_addf(out, " at %d MHz", d->limits.clock_khz / 1000);
 	strbuf_adds(out, "; each ");
-	add_limit(out, d->max_threads_per_multiprocessor, " threads, ");
-	add_limit(out, d->max_blocks_per_multiprocessor, " blocks, ");
-	add_limit(out, d->registers_per_multiprocessor, " registers, ");
-	add_size(out, d->shared_per_multiprocessor_bytes, " shared memory\n");
+	add_limit(out, d->limits.max_threads_per_multiprocessor, " threads, ");
+	add_limit(out, d->limits.max_blocks_per_multiprocessor, " blocks, ");
+	add_limit(out, d->limits.registers_per_multiprocessor, " registers, ");
+	add_size(out, d->limits.shared_per_multiprocessor_bytes, " shared memory\n");
 }
 
 /* With --json prints an empty list; the reason goes to stderr in any case. */
@@ -76,36 +75,30 @@ static int no_gpu(const struct context *c, const char *why)
 
 static int run_devices(struct context *c, int argc, char **argv)
 {
-	_cleanup_strbuf_ struct strbuf out = STRBUF_INIT, why = STRBUF_INIT;
+	_cleanup_strbuf_ struct strbuf out = STRBUF_INIT;
 	struct json json = JSON_PRETTY(&out);
-	struct cuda_device device;
+	struct gpus gpus = { VEC_INIT };
 	struct error e = { 0 };
-	struct libcuda cuda;
-	char reason[512];
-	int count;
+	int status;
 
 	(void)argc, (void)argv;
-	if (libcuda_load(&cuda, &e) < 0 || libcuda_init(&cuda, &e) < 0) {
-		strbuf_addf(&why, "no GPU can be used: %s",
-			    checks_no_gpu_reason(reason, sizeof(reason)) ? reason : e.text);
-		return no_gpu(c, strbuf_text(&why));
+	if (machine_gpus(&gpus, &e) < 0) {
+		vec_release(&gpus.list);
+		return no_gpu(c, e.text);
 	}
-	count = libcuda_device_count(&cuda);
-	if (!count)
-		return no_gpu(c, "the driver shows no GPU");
 	if (c->json)
 		json_array(&json);
-	for (int i = 0; i < count; i++) {
-		if (libcuda_device(&cuda, i, &device, &e) < 0)
-			return cli_fail(c, &e);
+	for (size_t i = 0; i < gpus.list.count; i++) {
 		if (c->json)
-			device_json(&json, &device);
+			device_json(&json, &gpus.list.data[i]);
 		else
-			device_text(&out, c->color, &device);
+			device_text(&out, c->color, &gpus.list.data[i]);
 	}
 	if (c->json)
 		json_finish(&json);
-	return cli_print(c, &out);
+	status = cli_print(c, &out);
+	vec_release(&gpus.list);
+	return status;
 }
 
 const struct command cmd_devices = {
@@ -113,7 +106,7 @@ const struct command cmd_devices = {
 	.group = COMMAND_MACHINE,
 	.summary = "list the GPUs of this machine",
 	.usage = "[options]",
-	.description = "Lists the GPUs that the CUDA driver shows, with their limits. "
+	.description = "Lists the GPUs that their drivers show, with their limits. "
 		       "CUDA_VISIBLE_DEVICES applies.",
 	.options = no_options,
 	.run = run_devices,

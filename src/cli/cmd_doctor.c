@@ -4,7 +4,6 @@
 #include "record/checks.h"
 #include "cli/ui.h"
 
-#define CHECKS_MAX 32
 #define DETAIL_COLUMN 27u
 
 static const struct {
@@ -16,22 +15,24 @@ static const struct {
 	[CHECK_MISSING] = { "missing", STYLE_RED },
 };
 
-static void doctor_json(const struct check *checks, size_t count, bool can_record,
-			struct strbuf *out)
+static void doctor_json(const struct checks *checks, struct strbuf *out)
 {
 	struct json json = JSON_PRETTY(out);
 
 	json_object(&json);
-	json_key_bool(&json, "can_record_gpu_work", can_record);
+	json_key_bool(&json, "can_record_gpu_work", checks->can_record);
 	json_key_array(&json, "checks");
-	for (size_t i = 0; i < count; i++) {
+	for (size_t i = 0; i < checks->count; i++) {
+		const struct check *check = &checks->list[i];
+
 		json_object(&json);
-		json_key_string(&json, "name", checks[i].name);
-		json_key_string(&json, "state", states[checks[i].state].name);
-		json_key_bool(&json, "needed", checks[i].needed);
-		json_key_string(&json, "purpose", checks[i].purpose);
-		json_key_string(&json, "detail", checks[i].detail);
-		json_key_string(&json, "advice", checks[i].advice[0] ? checks[i].advice : NULL);
+		json_key_string(&json, "name", check->name);
+		json_key_string(&json, "vendor", check->vendor ? check->vendor->name : NULL);
+		json_key_string(&json, "state", states[check->state].name);
+		json_key_bool(&json, "needed", check->needed);
+		json_key_string(&json, "purpose", check->purpose);
+		json_key_string(&json, "detail", check->detail);
+		json_key_string(&json, "advice", check->advice[0] ? check->advice : NULL);
 		json_end(&json);
 	}
 	json_finish(&json);
@@ -62,28 +63,31 @@ static void check_text(const struct check *check, const struct context *c, struc
 static int run_doctor(struct context *c, int argc, char **argv)
 {
 	_cleanup_strbuf_ struct strbuf out = STRBUF_INIT;
-	struct check checks[CHECKS_MAX];
-	bool can_record = true;
-	size_t count;
+	const struct vendor *vendor = NULL;
+	struct checks checks;
 	int status;
 
 	(void)argc, (void)argv;
-	count = checks_run(checks, CHECKS_MAX);
-	for (size_t i = 0; i < count; i++)
-		can_record = can_record && !(checks[i].needed && checks[i].state == CHECK_MISSING);
-	if (c->json) {
-		doctor_json(checks, count, can_record, &out);
-	} else {
-		for (size_t i = 0; i < count; i++)
-			check_text(&checks[i], c, &out);
+	checks_run(&checks);
+	if (c->json)
+		doctor_json(&checks, &out);
+	for (size_t i = 0; i < checks.count && !c->json; i++) {
+		const struct check *check = &checks.list[i];
+
+		if (VENDOR_COUNT > 1 && check->vendor != vendor)
+			strbuf_addf(&out, "\n%s\n",
+				    check->vendor ? check->vendor->name : "this machine");
+		vendor = check->vendor;
+		check_text(check, c, &out);
+	}
+	if (!c->json)
 		strbuf_addf(&out, "\n%s\n",
-			    can_record
+			    checks.can_record
 				    ? "GPU work can be recorded here."
 				    : "GPU work cannot be recorded here; `pitot record` still runs "
 				      "commands and records the rest.");
-	}
 	status = cli_print(c, &out);
-	return status == EXIT_DONE && !can_record ? EXIT_FAILED : status;
+	return status == EXIT_DONE && !checks.can_record ? EXIT_FAILED : status;
 }
 
 const struct command cmd_doctor = {

@@ -9,9 +9,8 @@
 #include "cli/ui.h"
 #include "cupti/cupti_find.h"
 #include "cupti/profiler_host.h"
-#include "record/checks.h"
-#include "record/libcuda.h"
 #include "report/text_table.h"
+#include "vendor/nvidia/libcuda.h"
 
 #define PASSES_MAX 300u /* metrics whose passes are computed; 1 to 70 ms each */
 #define TOGETHER_MAX 64u
@@ -301,7 +300,7 @@ static const char *chip_of_gpu(void *cupti, struct libcuda *cuda, struct error *
 
 	if (cuda->handle && libcuda_init(cuda, e) == 0 && libcuda_device_count(cuda))
 		name = profiler_host_chip_of(cupti, 0, e);
-	else if (checks_no_gpu_reason(reason, sizeof(reason)))
+	else if (machine_no_gpu_reason(reason, sizeof(reason)))
 		error_set(e, E_UNSUPPORTED, "%s", reason);
 	else if (!e->code)
 		error_set(e, E_UNSUPPORTED, "the driver shows no GPU");

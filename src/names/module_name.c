@@ -3,6 +3,8 @@
 #include <string.h>
 
 #include "base/path.h"
+#include "base/starts_with.h"
+#include "vendor/vendors.h"
 
 void module_name(const char *path, struct strbuf *out)
 {
@@ -17,12 +19,5 @@ void module_name(const char *path, struct strbuf *out)
 
 bool is_vendor_module(const char *path)
 {
-	static const char *const names[] = { "libcuda.so", "libcudart.so", "libcupti.so",
-					     "libpitot.so" };
-	const char *name = base_name(path);
-
-	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
-		if (!strncmp(name, names[i], strlen(names[i])))
-			return true;
-	return false;
+	return vendor_is_runtime(path) || starts_with(base_name(path), "libpitot.so");
 }

@@ -7,7 +7,7 @@
 /* Appends the base name of a mapped file, without " (deleted)". */
 void module_name(const char *path, struct strbuf *out);
 
-/* Whether a library's frames below a CUDA call are of no interest: CUDA's own, CUPTI, Pitot. */
+/* Whether a library's frames below a call are of no interest: a GPU vendor's runtime, Pitot. */
 bool is_vendor_module(const char *path);
 
 #endif

@@ -1,39 +1,18 @@
-/* checks.c: checks of the machine: driver, libraries, permissions, other tools, disk. */
+/* checks.c: checks of the machine: GPUs by vendor, the recorder, permissions, other tools, disk. */
 #include "record/checks.h"
 
 #include <dlfcn.h>
 #include <errno.h>
-#include <glob.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/statvfs.h>
 
 #include "base/human.h"
 #include "base/io.h"
-#include "base/plural.h"
-#include "record/libcuda.h"
 #include "record/inject.h"
 #include "sampler/cpu_sampler.h"
 
-#define PROC_MAX 65536
 #define DISK_LOW_BYTES (UINT64_C(1) << 30)
-
-static void found(struct check *c, enum check_state state, const char *format, ...)
-	PRINTF_LIKE(3, 4);
-static void found(struct check *c, enum check_state state, const char *format, ...)
-{
-	va_list args;
-
-	va_start(args, format);
-	vsnprintf(c->detail, sizeof(c->detail), format, args);
-	va_end(args);
-	c->state = state;
-}
-
-static void advise(struct check *c, const char *text)
-{
-	snprintf(c->advice, sizeof(c->advice), "%s", text);
-}
 
 /* Reads a number from a file of /proc/sys; returns `otherwise` if there is no such file. */
 static long read_number(const char *path, long otherwise)
@@ -41,97 +20,6 @@ static long read_number(const char *path, long otherwise)
 	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
 
 	return io_read_file(path, 64, &text) < 0 ? otherwise : strtol(strbuf_text(&text), NULL, 10);
-}
-
-/* Finds the first word like 580.159.03 in the driver's description. */
-static const char *version_word(const char *text, size_t *length)
-{
-	for (; *text && *text != '\n'; text += *length, text += strspn(text, " \t")) {
-		*length = strcspn(text, " \t\n");
-		if (strspn(text, "0123456789.") == *length && memchr(text, '.', *length))
-			return text;
-	}
-	*length = strlen("of unknown version");
-	return "of unknown version";
-}
-
-static void check_driver(struct check *c)
-{
-	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
-	const char *version;
-	size_t length;
-
-	if (io_read_file("/proc/driver/nvidia/version", PROC_MAX, &text) < 0) {
-		if (!access("/dev/dxg", F_OK)) {
-			found(c, CHECK_LIMITED,
-			      "WSL: the driver is part of Windows, where CUPTI has fewer features");
-			return;
-		}
-		found(c, CHECK_MISSING,
-		      "no NVIDIA kernel driver is loaded (no /proc/driver/nvidia/version)");
-		advise(c, "install the NVIDIA driver; start a container with --gpus all");
-		return;
-	}
-	version = version_word(strbuf_text(&text), &length);
-	found(c, CHECK_OK, "NVIDIA driver %.*s", (int)length, version);
-}
-
-static void check_device_files(struct check *c)
-{
-	glob_t files;
-	size_t usable = 0, all = 0;
-
-	if (!access("/dev/dxg", R_OK | W_OK)) {
-		found(c, CHECK_OK, "/dev/dxg");
-		return;
-	}
-	if (!glob("/dev/nvidia[0-9]*", 0, NULL, &files)) {
-		all = files.gl_pathc;
-		for (size_t i = 0; i < all; i++)
-			usable += !access(files.gl_pathv[i], R_OK | W_OK);
-		globfree(&files);
-	}
-	if (!all || access("/dev/nvidiactl", F_OK)) {
-		found(c, CHECK_MISSING, "no device files (/dev/nvidiactl, /dev/nvidia0)");
-		advise(c, "load the driver (nvidia-modprobe); start a container with --gpus all");
-	} else if (!usable || access("/dev/nvidiactl", R_OK | W_OK)) {
-		found(c, CHECK_MISSING, "%zu device file%s, but you may open none of them", all,
-		      plural(all));
-		advise(c, "ask for access to /dev/nvidia* (often through a group such as video)");
-	} else {
-		found(c, usable == all ? CHECK_OK : CHECK_LIMITED,
-		      "%zu of %zu GPU device files can be opened", usable, all);
-	}
-}
-
-static void check_libcuda(struct check *c)
-{
-	struct error e = { 0 };
-	struct libcuda cuda;
-	int version = 0;
-
-	if (libcuda_load(&cuda, &e) < 0) {
-		found(c, CHECK_MISSING, "%s", e.text);
-		advise(c, "libcuda.so.1 comes with the driver: install the user-space part of the "
-			  "same version");
-		return;
-	}
-	if (libcuda_init(&cuda, &e) < 0) {
-		found(c, CHECK_MISSING, "%s", e.text);
-		advise(c, "run nvidia-smi; if it fails, too, repair the driver");
-		return;
-	}
-	cuda.driver_version(&version);
-	if (!libcuda_device_count(&cuda)) {
-		found(c, CHECK_MISSING, "CUDA %d.%d, but no GPU is visible", version / 1000,
-		      version % 1000 / 10);
-		advise(c, getenv("CUDA_VISIBLE_DEVICES") ? "CUDA_VISIBLE_DEVICES hides them"
-							 : "run nvidia-smi");
-		return;
-	}
-	found(c, CHECK_OK, "CUDA %d.%d, %d GPU%s (`pitot devices`)", version / 1000,
-	      version % 1000 / 10, libcuda_device_count(&cuda),
-	      plural(libcuda_device_count(&cuda)));
 }
 
 static void check_library(struct check *c)
@@ -142,50 +30,25 @@ static void check_library(struct check *c)
 	void *handle;
 
 	if (!path) {
-		found(c, CHECK_MISSING, "%s", e.text);
-		advise(c, "run `make install`, or set PITOT_LIBRARY to the path of libpitot.so");
+		check_found(c, CHECK_MISSING, "%s", e.text);
+		check_advise(c,
+			     "run `make install`, or set PITOT_LIBRARY to the path of libpitot.so");
 		return;
 	}
 	handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
 	if (!handle) {
-		found(c, CHECK_MISSING, "%s", dlerror());
+		check_found(c, CHECK_MISSING, "%s", dlerror());
 		return;
 	}
 	*(void **)&version = dlsym(handle, "pitot_version");
 	if (!version || strcmp(version(), PITOT_VERSION)) {
-		found(c, CHECK_LIMITED, "%s has version %s, but this program has " PITOT_VERSION,
-		      path, version ? version() : "(none)");
-		advise(c, "install both from the same build");
+		check_found(c, CHECK_LIMITED,
+			    "%s has version %s, but this program has " PITOT_VERSION, path,
+			    version ? version() : "(none)");
+		check_advise(c, "install both from the same build");
 		return;
 	}
-	found(c, CHECK_OK, "%s", path);
-}
-
-/* Searches for CUPTI as the recorder does, by calling its library. */
-static void check_cupti(struct check *c)
-{
-	_cleanup_free_ char *path = record_find_library(NULL);
-	void *handle = path ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
-	int (*find)(char *text, size_t size, unsigned *cupti_version);
-	unsigned version = 0;
-	char text[384] = "";
-
-	if (!handle) {
-		found(c, CHECK_MISSING, "not searched, because libpitot.so is missing");
-		return;
-	}
-	*(void **)&find = dlsym(handle, "pitot_find_cupti");
-	if (!find) {
-		found(c, CHECK_MISSING, "%s was built without CUDA's headers", path);
-		advise(c, "build it again with a CUDA toolkit or network access (README.md)");
-	} else if (find(text, sizeof(text), &version)) {
-		found(c, CHECK_OK, "version %u, %s", version, text);
-	} else {
-		found(c, CHECK_MISSING, "%s", text);
-		advise(c, "install the CUDA toolkit or `pip install nvidia-cuda-cupti`, or set "
-			  "PITOT_CUPTI to the path of "
-			  "libcupti.so");
-	}
+	check_found(c, CHECK_OK, "%s", path);
 }
 
 static void check_other_tools(struct check *c)
@@ -194,14 +57,14 @@ static void check_other_tools(struct check *c)
 			   *preload = getenv("LD_PRELOAD");
 
 	if (variable) {
-		found(c, CHECK_MISSING, "another tool owns %s=%s", variable, value);
-		advise(c, "unset it, or replace it: pitot record --force-injection");
+		check_found(c, CHECK_MISSING, "another tool owns %s=%s", variable, value);
+		check_advise(c, "unset it, or replace it: pitot record --force-injection");
 	} else if (preload && (strstr(preload, "nsys") || strstr(preload, "ncu") ||
 			       strstr(preload, "libToolsInjection"))) {
-		found(c, CHECK_LIMITED, "another profiler is in LD_PRELOAD=%s", preload);
-		advise(c, "only one profiler at a time can use CUPTI; run without it");
+		check_found(c, CHECK_LIMITED, "another profiler is in LD_PRELOAD=%s", preload);
+		check_advise(c, "only one profiler at a time can use CUPTI; run without it");
 	} else {
-		found(c, CHECK_OK, "no other profiler in the environment");
+		check_found(c, CHECK_OK, "no other profiler in the environment");
 	}
 }
 
@@ -212,20 +75,22 @@ static void check_disk(struct check *c)
 	uint64_t bytes;
 
 	if (access(".", W_OK) < 0) {
-		found(c, CHECK_LIMITED, "the current folder is not writable");
-		advise(c, "choose another folder: pitot record -o DIR");
+		check_found(c, CHECK_LIMITED, "the current folder is not writable");
+		check_advise(c, "choose another folder: pitot record -o DIR");
 		return;
 	}
 	if (statvfs(".", &fs) < 0) {
-		found(c, CHECK_LIMITED, "cannot determine the free space: %s", strerror(errno));
+		check_found(c, CHECK_LIMITED, "cannot determine the free space: %s",
+			    strerror(errno));
 		return;
 	}
 	bytes = (uint64_t)fs.f_bavail * fs.f_frsize;
 	human_bytes(&text, bytes);
-	found(c, bytes < DISK_LOW_BYTES ? CHECK_LIMITED : CHECK_OK, "%s free in the current folder",
-	      strbuf_text(&text));
+	check_found(c, bytes < DISK_LOW_BYTES ? CHECK_LIMITED : CHECK_OK,
+		    "%s free in the current folder", strbuf_text(&text));
 	if (bytes < DISK_LOW_BYTES)
-		advise(c, "free some space, or limit the recording: pitot record --max-size SIZE");
+		check_advise(
+			c, "free some space, or limit the recording: pitot record --max-size SIZE");
 }
 
 static void check_follow(struct check *c)
@@ -234,33 +99,13 @@ static void check_follow(struct check *c)
 
 	snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)getpid(), (int)getpid());
 	if (!access(path, R_OK)) {
-		found(c, CHECK_OK, "child processes can be followed");
+		check_found(c, CHECK_OK, "child processes can be followed");
 		return;
 	}
-	found(c, CHECK_LIMITED, "there is no %s", path);
-	advise(c,
-	       "processes that use CUDA are recorded all the same, other children are not listed");
-}
-
-static void check_counters(struct check *c)
-{
-	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
-	const char *line;
-
-	if (io_read_file("/proc/driver/nvidia/params", PROC_MAX, &text) < 0) {
-		found(c, CHECK_MISSING, "no NVIDIA driver is loaded");
-		return;
-	}
-	line = strstr(strbuf_text(&text), "RmProfilingAdminOnly: ");
-	if (line && line[strlen("RmProfilingAdminOnly: ")] == '0') {
-		found(c, CHECK_OK, "available to all users");
-	} else if (!geteuid()) {
-		found(c, CHECK_OK, "for administrators only; you are root");
-	} else {
-		found(c, CHECK_LIMITED, "for administrators only; tracing does not need them");
-		advise(c, "run as root, or load the driver with "
-			  "NVreg_RestrictProfilingToAdminUsers=0");
-	}
+	check_found(c, CHECK_LIMITED, "there is no %s", path);
+	check_advise(
+		c,
+		"processes that use CUDA are recorded all the same, other children are not listed");
 }
 
 static void check_method(struct check *c, enum cpu_method method, const char *gives)
@@ -268,9 +113,9 @@ static void check_method(struct check *c, enum cpu_method method, const char *gi
 	struct error e = { 0 };
 
 	if (cpu_method_check(method, &e) < 0)
-		found(c, CHECK_LIMITED, "%s", e.text);
+		check_found(c, CHECK_LIMITED, "%s", e.text);
 	else
-		found(c, CHECK_OK, "%s", gives);
+		check_found(c, CHECK_OK, "%s", gives);
 }
 
 static void check_perf(struct check *c)
@@ -290,65 +135,55 @@ static void check_ptrace(struct check *c)
 	long scope = read_number("/proc/sys/kernel/yama/ptrace_scope", 0);
 
 	if (!geteuid() || scope == 0) {
-		found(c, scope == 3 ? CHECK_MISSING : CHECK_OK, "ptrace_scope is %ld", scope);
+		check_found(c, scope == 3 ? CHECK_MISSING : CHECK_OK, "ptrace_scope is %ld", scope);
 	} else {
-		found(c, scope == 1 ? CHECK_LIMITED : CHECK_MISSING, "ptrace_scope is %ld", scope);
-		advise(c, "sudo sysctl kernel.yama.ptrace_scope=0");
+		check_found(c, scope == 1 ? CHECK_LIMITED : CHECK_MISSING, "ptrace_scope is %ld",
+			    scope);
+		check_advise(c, "sudo sysctl kernel.yama.ptrace_scope=0");
 	}
 }
 
-static const struct {
-	const char *name, *purpose;
-	bool needed;
-	void (*run)(struct check *c);
-} all_checks[] = {
-	{ "driver", "everything on a GPU", true, check_driver },
-	{ "device files", "everything on a GPU", true, check_device_files },
-	{ "libcuda", "everything on a GPU", true, check_libcuda },
+static const struct machine_check common_checks[] = {
 	{ "libpitot", "recording", true, check_library },
-	{ "CUPTI", "recording GPU work", true, check_cupti },
 	{ "other profilers", "recording GPU work", true, check_other_tools },
 	{ "disk", "recording", false, check_disk },
 	{ "processes", "following a command's processes", false, check_follow },
-	{ "GPU counters", "hardware counters, PC sampling", false, check_counters },
 	{ "perf events", "CPU sampling; otherwise a timer inside the command", false, check_perf },
 	{ "eBPF", "CPU sampling, the best method", false, check_bpf },
 	{ "ptrace", "Python frames of running processes, without root", false, check_ptrace },
 };
 
-size_t checks_run(struct check *checks, size_t max)
+/* Appends the results of checks. Returns whether nothing that GPU work needs is missing. */
+static bool run_checks(struct checks *out, const struct machine_check *checks, size_t count,
+		       const struct vendor *vendor, const char *library)
 {
-	size_t count = MIN(max, ARRAY_SIZE(all_checks));
+	bool can_record = true;
 
-	for (size_t i = 0; i < count; i++) {
-		checks[i] = (struct check){
-			.name = all_checks[i].name,
-			.purpose = all_checks[i].purpose,
-			.needed = all_checks[i].needed,
+	for (size_t i = 0; i < count && out->count < CHECKS_MAX; i++) {
+		struct check *c = &out->list[out->count++];
+
+		*c = (struct check){
+			.vendor = vendor,
+			.name = checks[i].name,
+			.purpose = checks[i].purpose,
+			.needed = checks[i].needed,
+			.library = library,
 		};
-		all_checks[i].run(&checks[i]);
+		checks[i].run(c);
+		can_record &= !c->needed || c->state != CHECK_MISSING;
 	}
-	return count;
+	return can_record;
 }
 
-bool checks_no_gpu_reason(char *out, size_t size)
+void checks_run(struct checks *out)
 {
-	struct check c = { 0 };
-	struct error e = { 0 };
-	struct libcuda cuda;
+	_cleanup_free_ char *library = record_find_library(NULL);
 
-	check_driver(&c);
-	if (c.state != CHECK_MISSING)
-		check_device_files(&c);
-	if (c.state == CHECK_MISSING) {
-		snprintf(out, size, "%s", c.detail);
-		return true;
-	}
-	if (libcuda_load(&cuda, &e) < 0) {
-		snprintf(out, size, "%s", e.text);
-		return true;
-	}
-	return false;
+	*out = (struct checks){ .count = 0 };
+	for (unsigned v = 0; v < VENDOR_COUNT; v++)
+		out->can_record |= run_checks(out, vendor_machines[v]->checks,
+					      vendor_machines[v]->check_count, vendors[v], library);
+	out->can_record &= run_checks(out, common_checks, ARRAY_SIZE(common_checks), NULL, library);
 }
 
 bool checks_foreign_proc(void)

@@ -11,12 +11,12 @@
 #include "base/io.h"
 #include "base/map.h"
 #include "base/path.h"
+#include "base/starts_with.h"
 #include "format/segment_request.h"
+#include "vendor/vendors.h"
 
 #define LIBRARY "libpitot.so"
 #define PRELOAD "libpitot-preload.so"
-#define CUDA_VARIABLE "CUDA_INJECTION64_PATH"
-#define NVTX_VARIABLE "NVTX_INJECTION64_PATH"
 
 #ifndef PITOT_LIBDIR
 #define PITOT_LIBDIR "lib" /* relative to the installation's prefix */
@@ -128,29 +128,18 @@ int record_link_preload(char **path, struct error *e)
 
 const char *record_foreign_injection(const char **value)
 {
-	static const char *const variables[] = { CUDA_VARIABLE, NVTX_VARIABLE };
+	FOR_EACH_VENDOR(v)
+	{
+		for (const char *const *variable = (*v)->injection; *variable; variable++) {
+			const char *found = getenv(*variable);
 
-	for (size_t i = 0; i < ARRAY_SIZE(variables); i++) {
-		const char *found = getenv(variables[i]);
-
-		if (found && *found && strncmp(base_name(found), LIBRARY, strlen(LIBRARY)) != 0) {
-			*value = found;
-			return variables[i];
+			if (found && *found && !starts_with(base_name(found), LIBRARY)) {
+				*value = found;
+				return *variable;
+			}
 		}
 	}
 	return NULL;
-}
-
-int record_check_injection(bool force, struct error *e)
-{
-	const char *value, *variable = record_foreign_injection(&value);
-
-	if (!variable || force)
-		return 0;
-	return error_set(e, -EBUSY,
-			 "another tool has set %s='%s'; unset it, or replace it with "
-			 "--force-injection",
-			 variable, value);
 }
 
 static void add_variable(struct strbuf *out, const char *name, const char *value)
@@ -163,7 +152,7 @@ void record_environment(const struct record_injection *injection, struct strbuf 
 {
 	const char *others = getenv("LD_PRELOAD"), *sanitizer = getenv("ASAN_OPTIONS");
 
-	if (!injection->cuda && !injection->preload)
+	if (!injection->gpu && !injection->preload)
 		return;
 	if (injection->options) {
 		add_variable(out, "PITOT_RECORDING",
@@ -178,10 +167,10 @@ void record_environment(const struct record_injection *injection, struct strbuf 
 		add_variable(out, "__TRACE_STARTUP", injection->startup);
 	if (injection->log_path)
 		add_variable(out, "PITOT_GPUFL", injection->log_path);
-	if (injection->cuda) {
-		add_variable(out, CUDA_VARIABLE, injection->library);
-		add_variable(out, NVTX_VARIABLE, injection->library);
-	}
+	if (injection->gpu)
+		FOR_EACH_VENDOR(v)
+	for (const char *const *name = (*v)->injection; *name; name++)
+		add_variable(out, *name, injection->library);
 	if (injection->preload) {
 		strbuf_addf(out, "LD_PRELOAD=%s%s%s", injection->preload,
 			    others && *others ? ":" : "", others ? others : "");

@@ -1,6 +1,6 @@
 /*
  * inject.h: injection of libpitot.so into the command: finds the library, and makes the environment
- * in which the CUDA driver and NVTX load it (schema/settings.h).
+ * in which the libraries of GPUs load it (vendor/vendors.h, schema/settings.h).
  */
 #ifndef PITOT_RECORD_INJECT_H
 #define PITOT_RECORD_INJECT_H
@@ -31,9 +31,6 @@ int record_link_preload(char **path, struct error *e) MUST_USE;
 /* Returns the injection variable that another tool has set, and its *value; NULL: none. */
 const char *record_foreign_injection(const char **value);
 
-/* Returns -EBUSY if another tool has set an injection variable and not `force`, else 0. */
-int record_check_injection(bool force, struct error *e) MUST_USE;
-
 struct record_injection {
 	const char *library;
 	const char *directory; /* NULL: no recording */
@@ -44,7 +41,7 @@ struct record_injection {
 	/* comma-separated data sources that the program waits for; NULL: none */
 	const char *startup;
 	const char *log_path; /* absolute folder of gpufl's logs; NULL: none */
-	bool cuda; /* the driver and NVTX load the library */
+	bool gpu; /* the vendors' libraries load it (struct vendor) */
 	const char *preload; /* path of libpitot-preload.so, or NULL: not preloaded */
 };
 

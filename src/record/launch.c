@@ -11,9 +11,14 @@ static int check_foreign_injection(const struct recording *r, struct error *e)
 {
 	const char *value, *variable = record_foreign_injection(&value);
 
-	if (variable && r->request->force_injection)
+	if (variable && !r->request->force_injection)
+		return error_set(e, -EBUSY,
+				 "another tool has set %s='%s'; unset it, or replace it with "
+				 "--force-injection",
+				 variable, value);
+	if (variable)
 		record_emit(r, RECORD_NOTE, "replacing %s='%s'", variable, value);
-	return record_check_injection(r->request->force_injection, e);
+	return 0;
 }
 
 /*
@@ -87,7 +92,7 @@ static int prepare_child(void *user, pid_t pid, struct strbuf *environment, stru
 		.log_path = r->log_path,
 		.perfetto = r->request->perfetto,
 		.startup = r->request->startup_wait,
-		.cuda = !r->request->cpu_only,
+		.gpu = !r->request->cpu_only,
 	};
 	const struct cpu_roots roots = { .pids = &pid, .count = 1 };
 	int err = cpu_sampling_start(&r->cpu, r->directory, &r->identity.folder, &roots, e);

@@ -56,7 +56,7 @@ static void write_capabilities(const struct recording *r)
 	if (r->request->cpu_only)
 		rows_capability(r->writer, feature_gpu, capability_state_off, NULL, NULL,
 				"--cpu-only");
-	else if (checks_no_gpu_reason(reason, sizeof(reason)))
+	else if (machine_no_gpu_reason(reason, sizeof(reason)))
 		rows_capability(r->writer, feature_gpu, capability_state_unavailable, NULL, NULL,
 				reason);
 }

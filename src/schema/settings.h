@@ -134,7 +134,7 @@ enum setting_join {
 	S(perf, U64, OWN, 0, .help = "inode of the pid namespace in which perf events sample too; 0: none do")            \
 	S(preload, ENUM, OWN, SETTING_PRELOAD_NONE, .choices = setting_preload_names,                                       \
 	  .help = "programs in which loading the library starts recording")                                     \
-	S(cuda, FLAG, MOST, true, .help = "whether CUPTI is used")                                                           \
+	S(cuda, FLAG, MOST, true, .help = "whether GPU work is recorded")                                                           \
 	S(kernel_ranges, TEXT, ENGINE, "", .help = "instead of skip and count: comma-separated SKIP+COUNT")   \
 	S(nvtx_exclude, TEXT, ENGINE, "", .help = "no launches inside ranges that match one of these patterns")                                  \
 	S(segment_bytes, SIZE, OWN, 0, .help = "size at which a new segment begins; 0: the writer's choice")                \
@@ -244,8 +244,8 @@ static inline bool settings_have_sink(const struct settings *s)
 	return *s->directory || *s->log_path;
 }
 
-/* Whether CUPTI is used. */
-static inline bool settings_use_cupti(const struct settings *s)
+/* Whether the profilers of GPUs' vendors are used. */
+static inline bool settings_trace_gpus(const struct settings *s)
 {
 	return s->cuda && s->engine >= SETTING_ENGINE_TRACE;
 }

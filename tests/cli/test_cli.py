@@ -215,7 +215,7 @@ int cuDriverGetVersion(int *version) { *version = 12040; return 0; }
 int cuGetErrorString(int error, const char **text) { *text = "broken"; return error < 0; }
 int cuDeviceGetCount(int *count) { *count = atoi(getenv("FAKE_GPUS")); return 0; }
 int cuDeviceGet(int *device, int ordinal) { *device = ordinal + 7; return 0; }
-int cuDeviceGetName(char *name, int length, int device) { strncpy(name, "Fake", length); return device < 7; }
+int cuDeviceGetName(char *name, int length, int device) { strncpy(name, "Fake", length); return device < 7 || getenv("FAKE_BROKEN") && device > 7; }
 int cuDeviceGetUuid(unsigned char *uuid, int device) { for (int i = 0; i < 16; i++) uuid[i] = i; return device < 7; }
 int cuDeviceTotalMem_v2(size_t *bytes, int device) { *bytes = 1ul << 30; return device < 7; }
 int cuDeviceGetPCIBusId(char *id, int length, int device) { strncpy(id, "0000:01:00.0", length); return device < 7; }
@@ -244,6 +244,8 @@ def test_devices_of_a_driver(pitot, driver):
         assert device["uuid"] == "GPU-00010203-0405-0607-0809-0a0b0c0d0e0f" and device["pci"] == "0000:01:00.0"
         assert {name: device[name] for name in ATTRIBUTES} == {name: 1000 * which + number for name, which in ATTRIBUTES.items()}
         assert device["copy_engines"] is None  # the driver does not know it
+    broken = pitot("devices", env={**driver(2), "FAKE_BROKEN": "1"}, status=1)
+    assert broken.stdout == "" and "cuDeviceGetName: broken" in broken.stderr
     text = pitot("devices", env=driver(1)).stdout
     assert "16,007 multiprocessors" in text and "39,007 threads, 106,007 blocks, 82,007 registers" in text and "- copy engines" in text
 

@@ -1,9 +1,10 @@
 """A new table of GPU work is its declaration: report, flame graphs, exports, view and filters have it, and nothing else is touched.
 
-A new analysis and a section of the report that shows it are their files and a line each, and so are an exporter and an
-importer."""
+A new analysis and a section of the report that shows it are their files and a line each, and so are an exporter, an importer
+and a vendor of GPUs."""
 import gzip
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -71,6 +72,19 @@ def add_importer(src, files):
     header.write_text(text.replace(rows, f'{last} \\\n\tF(toy, "recordings of a toy")\n\n'))
 
 
+def add_vendor(src, files):
+    """A vendor of GPUs: a folder for each half, and a line."""
+    for half, names in ("vendor", ["toy.c", "toy_machine.c"]), ("capture", ["toy_source.c"]):
+        (src / half / "toy").mkdir()
+        for name in names:
+            shutil.copy(files / name, src / half / "toy")
+    header = src / "vendor" / "vendors.h"
+    text = header.read_text()
+    rows = re.search(r"#define VENDORS\(V, S\).*?\n\n", text, re.S).group()
+    last = rows.rstrip("\n")
+    header.write_text(text.replace(rows, f"{last} \\\n\tV(toy, S(toy))\n\n"))
+
+
 @pytest.fixture(scope="module")
 def tree(source, shared_folder):
     """Pitot built from a copy with the declaration, the analysis and its section."""
@@ -86,6 +100,7 @@ def build_copy(source, tree):
     add_analysis(tree / "src", source / "tests/integration/new_analysis")
     add_exporter(tree / "src", source / "tests/integration/new_exporter")
     add_importer(tree / "src", source / "tests/integration/new_importer")
+    add_vendor(tree / "src", source / "tests/integration/new_vendor")
     subprocess.run(["cmake", "-S", tree, "-B", tree / "build", "-G", "Ninja", "-DPITOT_TESTS=OFF", "-DPITOT_BPF=OFF",
                     "-DPITOT_INSTALL=OFF", "-DCMAKE_BUILD_TYPE=Debug", "-DCMAKE_C_FLAGS_DEBUG=-O0", "--log-level=ERROR"], check=True)
     subprocess.run(["cmake", "--build", tree / "build", "--target", "pitot_cli", "--", "--quiet"], check=True)
@@ -118,9 +133,10 @@ def test_one_file_is_touched_and_one_line_each(source, tree):
         elif path.is_file() and path.read_bytes() != original.read_bytes():
             lines = [set(file.read_text().replace(" \\\n", "\n").split("\n")) for file in (original, path)]
             touched.add((str(name), len({line.strip() for line in lines[1]} - {line.strip() for line in lines[0]})))
-    assert added == {"analysis/work_kinds.h", "analysis/work_kinds.c", "report/section_work_kinds.c", "export/csv_work.c", "import/toy.c"}
+    assert added == {"analysis/work_kinds.h", "analysis/work_kinds.c", "report/section_work_kinds.c", "export/csv_work.c", "import/toy.c",
+                     "vendor/toy", "vendor/toy/toy.c", "vendor/toy/toy_machine.c", "capture/toy", "capture/toy/toy_source.c"}
     assert {(name, count) for name, count in touched if name != "schema/tables.h"} == {
-        ("analysis/analyses.h", 1), ("report/section.h", 1), ("export/exporter.h", 1), ("import/importer.h", 1)}
+        ("analysis/analyses.h", 1), ("report/section.h", 1), ("export/exporter.h", 1), ("import/importer.h", 1), ("vendor/vendors.h", 1)}
     assert "schema/tables.h" in dict(touched)
 
 
@@ -210,3 +226,52 @@ def test_view(run):
     rows = [json.loads(line) for line in run("view", "--json", "video_decode").splitlines()]
     assert [row["codec"] for row in rows] == ["av1", "h264"] * (COUNT // 2)
     assert {row["duration_ns"] for row in rows} == {ONE_NS}
+
+
+@pytest.fixture
+def recorder(tree, tmp_path):
+    """A library with the program's version, which is all that the program asks of the recorder before it injects it."""
+    version = subprocess.run([tree / "build" / "pitot", "version"], check=True, capture_output=True, text=True).stdout.split()[1]
+    path = tmp_path / "libpitot.so"
+    subprocess.run(["cc", "-shared", "-xc", "-o", path, "-"], check=True, text=True,
+                   input=f'const char *pitot_version(void) {{ return "{version}"; }}')
+    return path
+
+
+@pytest.fixture
+def toy(tree, recorder, tmp_path):
+    """toy("doctor", status=1): what the program with the toy vendor prints."""
+
+    def toy(*arguments, status=0, **variables):
+        result = subprocess.run([tree / "build" / "pitot", *arguments], capture_output=True, text=True, cwd=tmp_path,
+                                env={**os.environ, "PITOT_LIBRARY": str(recorder), **variables})
+        assert status in (result.returncode, None), result.stderr
+        return result.stdout
+
+    return toy
+
+
+def test_vendor_on_this_machine(toy):
+    """doctor and devices say of each vendor what is there; one that is ready is enough."""
+    for variables, state in ({}, "missing"), ({"TOY_DRIVER": "7"}, "ok"):
+        value = json.loads(toy("doctor", "--json", status=None, **variables))
+        [check] = [check for check in value["checks"] if check["vendor"] == "Toy"]
+        assert check["name"] == "driver" and check["state"] == state
+    assert value["can_record_gpu_work"]
+    assert re.search(r"^NVIDIA\ndriver .*^Toy\ndriver +ok +driver 7\n\nthis machine\nlibpitot ", toy("doctor", TOY_DRIVER="7"), re.M | re.S)
+    [gpu] = [gpu for gpu in json.loads(toy("devices", "--json", TOY_DRIVER="7")) if gpu["vendor"] == "Toy"]
+    assert gpu["name"] == "Toy 1"
+
+
+def test_vendor_loads_the_recorder(toy, recorder):
+    printed = toy("record", "--quiet", "--no-cpu", "-o", "x.pitot", "--", "sh", "-c", "echo $TOY_INJECTION")
+    assert printed.splitlines() == [str(recorder.resolve())]
+
+
+def test_vendor_has_its_source(tree):
+    """In the list of the recorder, which is not built here."""
+    for path in "capture/core/sources.c", "capture/toy/toy_source.c":
+        subprocess.run(["cc", "-D_GNU_SOURCE", "-DPITOT_WITHOUT_CUDA", "-I", tree / "src", "-c", "-o", tree / "half.o", tree / "src" / path],
+                       check=True)
+        symbols = subprocess.run(["nm", tree / "half.o"], check=True, capture_output=True, text=True).stdout
+        assert "toy_source" in symbols

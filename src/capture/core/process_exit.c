@@ -236,12 +236,12 @@ void process_exit_register(void)
 	at_quick_exit(session_exit);
 }
 
-void process_exit_install(bool with_cupti)
+void process_exit_install(bool with_profiler)
 {
-	static bool done, done_with_cupti;
+	static bool done, done_with_profiler;
 
 	installed_in = getpid();
-	if (!done || (with_cupti && !done_with_cupti)) {
+	if (!done || (with_profiler && !done_with_profiler)) {
 		process_exit_register();
 		loaded_libraries_visit(change_library, NULL);
 	}
@@ -251,7 +251,7 @@ void process_exit_install(bool with_cupti)
 	if (!done && installed_in != 1)
 		install_signals();
 	done = true;
-	done_with_cupti |= with_cupti;
+	done_with_profiler |= with_profiler;
 }
 
 bool process_has_ended(void)

@@ -20,10 +20,10 @@
 /*
  * Must be called whenever sources have been started. Exit handlers run last in, first out, together
  * with the destructors of libraries: only a handler that is registered after libcupti was loaded
- * (with_cupti) runs while libcupti is still usable. Therefore the handlers are registered at the
+ * (with_profiler) runs while libcupti is still usable. Therefore the handlers are registered at the
  * first call, and again at the first call with CUPTI; everything else is done once.
  */
-void process_exit_install(bool with_cupti);
+void process_exit_install(bool with_profiler);
 
 /* Registers the exit handlers again, to run before the destructors of a library just loaded. */
 void process_exit_register(void);

@@ -50,7 +50,7 @@ static struct {
 		open_merged; /* by the sessions whose window is open; used by the collector */
 	struct writer *writer; /* the collector's once it runs */
 	atomic_uint applied_round; /* of the vendor thread, after the last change of windows */
-	bool with_cuda;
+	unsigned vendors; /* whose profilers may be used */
 	_Atomic(pid_t) owner; /* a child made without pthread_atfork's knowledge has another pid */
 } self;
 
@@ -128,13 +128,13 @@ static void merge_all(struct source_start *start)
 	pthread_mutex_unlock(&list_lock);
 }
 
-/* Starts sources for the first session; or extends them, for a further one or for CUDA. */
+/* Starts sources for the first session; or extends them, for a further one or for a runtime. */
 static void start_sources(enum session_trigger trigger, bool first, bool armed,
 			  struct source_start *start)
 {
-	self.with_cuda |= trigger == SESSION_BY_CUDA || trigger == SESSION_BY_PROGRAM;
+	self.vendors |= session_vendors(trigger);
 	*start = (struct source_start){ .wanted = &self.merged,
-					.with_cuda = self.with_cuda,
+					.vendors = self.vendors,
 					.late = trigger == SESSION_BY_PROGRAM,
 					.armed = armed,
 					.start_ns = clock_monotonic_ns() };
@@ -150,8 +150,8 @@ static void start_sources(enum session_trigger trigger, bool first, bool armed,
 	 * A starting Python checks which signals have their default disposition: our handlers must
 	 * not be installed before it has done so.
 	 */
-	if (start->with_cuda || self.requested.preload != SETTING_PRELOAD_PYTHON)
-		process_exit_install(start->with_cuda && settings_use_cupti(start->wanted));
+	if (start->vendors || self.requested.preload != SETTING_PRELOAD_PYTHON)
+		process_exit_install(start->vendors && settings_trace_gpus(start->wanted));
 }
 
 static void find_missing(struct session *s)
@@ -181,7 +181,7 @@ static bool start_first(struct session *s, enum session_trigger trigger)
 	}
 	atomic_store(&s->state, SESSION_WAITING);
 	self.sessions = NULL;
-	self.with_cuda = false;
+	self.vendors = 0;
 	list_add(s);
 	rings_discard();
 	start_sources(trigger, true, false, &start);
@@ -318,7 +318,7 @@ static void start_locked(enum session_trigger trigger)
 	}
 	if (!self.environment) {
 		self.environment = open_environment(trigger);
-	} else if (trigger != SESSION_BY_NVTX && !self.with_cuda) { /* CUDA came after NVTX */
+	} else if (session_vendors(trigger) & ~self.vendors) { /* a runtime came after NVTX */
 		start_sources(trigger, false, false, &start);
 		collector_wake();
 	}
@@ -782,7 +782,7 @@ void session_after_fork(void)
 	self.writer = NULL;
 	session_sinks_after_fork();
 	refusals_after_fork();
-	self.with_cuda = false;
+	self.vendors = 0;
 	late_start_after_fork();
 	if (again)
 		late_start();

@@ -3,8 +3,8 @@
  * sinks. Sessions can follow one another and overlap, in any number: a source is on if any of them
  * needs it, and each sink gets the rows of its session's window.
  *
- * CUDA's injection, NVTX's injection, LD_PRELOAD and pitot_init start the session that the
- * environment requests; program.h opens those that the program requests.
+ * The injection of a GPU's runtime, NVTX's injection, LD_PRELOAD and pitot_init start the session
+ * that the environment requests; program.h opens those that the program requests.
  */
 #ifndef PITOT_CAPTURE_SESSION_H
 #define PITOT_CAPTURE_SESSION_H
@@ -13,13 +13,25 @@
 
 #include "format/writer.h"
 #include "schema/settings.h"
+#include "vendor/vendors.h"
 
 enum session_trigger {
-	SESSION_BY_CUDA, /* the driver calls during cuInit: CUPTI may be used now */
-	/* before CUDA, or without it; also for a process of which only CPU time is recorded */
+	/* before a GPU is used, or without one; also if only CPU time is recorded */
 	SESSION_BY_NVTX,
-	SESSION_BY_PROGRAM, /* at any time: CUDA may have been initialized long before */
+	SESSION_BY_PROGRAM, /* at any time: a runtime may have been initialized long before */
+/* SESSION_BY_<vendor>: while its runtime is initialized, it calls; its profiler may be used now */
+#define SESSION_BY(vendor, sources) SESSION_BY_##vendor,
+	VENDORS(SESSION_BY, )
+#undef SESSION_BY
 };
+
+/* Returns the bits of the vendors whose profilers a trigger lets us use. */
+static inline unsigned session_vendors(enum session_trigger trigger)
+{
+	return trigger == SESSION_BY_NVTX      ? 0
+	       : trigger == SESSION_BY_PROGRAM ? VENDOR_ALL_BITS
+					       : 1u << (trigger - SESSION_BY_PROGRAM - 1);
+}
 
 struct session;
 

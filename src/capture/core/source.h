@@ -12,11 +12,13 @@
 #include "capture/core/ring.h"
 #include "format/writer.h"
 #include "schema/settings.h"
+#include "vendor/vendors.h"
 
 struct source_start {
 	const struct settings *wanted;
-	bool with_cuda; /* CUDA is or is being initialized: CUPTI may be used */
-	/* the program itself opened the session, perhaps long after CUDA was initialized */
+	/* bits of the vendors whose runtime is or is being initialized: its profiler may be used */
+	unsigned vendors;
+	/* the program itself opened the session, perhaps long after a runtime was initialized */
 	bool late;
 	bool armed; /* an existing session armed an engine, which starts afresh */
 	bool open; /* the window opens immediately; otherwise `window` is called then */
@@ -51,8 +53,8 @@ struct source {
 	void (*start)(const struct source_start *start);
 
 	/*
-	 * Called when CUDA is initialized later, or when a further session may need more: on the
-	 * thread that does so, concurrently with the collector's operations. `window` follows.
+	 * Called when a runtime is initialized later, or when a further session may need more: on
+	 * the thread that does so, concurrently with the collector's operations. `window` follows.
 	 */
 	void (*extend)(const struct source_start *start);
 

@@ -1,6 +1,10 @@
-/* sources.c: the list of sources. A new source is a folder and a line here. */
+/*
+ * sources.c: the list of sources. A new source is a folder and a line here; those of a vendor of
+ * GPUs stand in its line of vendor/vendors.h.
+ */
 #include "capture/core/source.h"
 
+#define SOURCES_OF(vendor, sources) sources
 /* In the order in which they are called. */
 #define SOURCES(S)                                                                                 \
 	S(nvtx) /* before the host: the names that the program gave its threads are better */      \
@@ -8,8 +12,8 @@
 	S(host)                                                                                    \
 	S(stack)                                                                                   \
 	S(cpu_timer)                                                                               \
-	CUDA_SOURCES(S)                                                                            \
-	S(counters) /* after CUDA: its flushes and clocks must not wait for GPU readings */
+	VENDORS(SOURCES_OF, S)                                                                     \
+	S(counters) /* after the vendors: their flushes and clocks must not wait for GPU readings */
 
 #ifdef PITOT_WITHOUT_CUDA
 #define CUDA_SOURCES(S)

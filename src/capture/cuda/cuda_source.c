@@ -410,7 +410,7 @@ static void skip_requests(void)
 
 static void extend(const struct source_start *how)
 {
-	if (!how->with_cuda || !settings_use_cupti(how->wanted))
+	if (!(how->vendors & VENDOR_BIT(nvidia)) || !settings_trace_gpus(how->wanted))
 		return;
 	atomic_store(&self.engine, how->wanted->engine);
 	if (atomic_load(&self.usable) && api_calls_fatal())
@@ -436,7 +436,8 @@ static void release(void)
 static void start(const struct source_start *how)
 {
 	release(); /* if the session before was late */
-	if (how->with_cuda && settings_use_cupti(how->wanted) && atomic_load(&self.usable))
+	if ((how->vendors & VENDOR_BIT(nvidia)) && settings_trace_gpus(how->wanted) &&
+	    atomic_load(&self.usable))
 		note_no_cupti("the previous recording has not left CUPTI yet",
 			      "; record again when its hanging call has ended");
 	else
@@ -528,7 +529,7 @@ static void window(const struct settings *settings, struct writer *w)
 		self.requested = *settings;
 		pthread_mutex_unlock(&requested_lock);
 	}
-	atomic_store(&self.open, settings && settings_use_cupti(settings));
+	atomic_store(&self.open, settings && settings_trace_gpus(settings));
 }
 
 /*

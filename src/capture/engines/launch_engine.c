@@ -531,7 +531,7 @@ static uint64_t vendor(unsigned reasons, uint64_t now)
 
 static bool is_engine_of(const struct settings *wanted)
 {
-	return settings_use_cupti(wanted) && self.engine &&
+	return settings_trace_gpus(wanted) && self.engine &&
 	       launch_engine_of(wanted->engine) == self.engine->engine;
 }
 
@@ -626,7 +626,7 @@ static bool choose_within(const struct settings *s, uint64_t wait_ns)
 /* The engine that the session requests could not replace the one that is attached. */
 static void note_other_engine(const struct settings *s)
 {
-	if (settings_use_cupti(s) && launch_engine_is(s->engine))
+	if (settings_trace_gpus(s) && launch_engine_is(s->engine))
 		engine_note_trace(setting_engine_names[launch_engine_of(s->engine)],
 				  "the other engine that measures launches is still attached in "
 				  "this process: record with each in a run of its own");
@@ -637,7 +637,7 @@ static void extend(const struct source_start *how)
 	const struct settings *s = how->wanted;
 
 	/* Concurrent sessions share what the oldest one chose. */
-	if (!how->with_cuda ||
+	if (!(how->vendors & VENDOR_BIT(nvidia)) ||
 	    (atomic_load(&self.wanted) && atomic_load(how->armed ? &self.active : &self.open) &&
 	     settings_measure_alike(&self.chosen, s)))
 		return;
@@ -661,7 +661,7 @@ static void extend(const struct source_start *how)
 static void start(const struct source_start *how)
 {
 	extend(how);
-	if (how->with_cuda && how->open)
+	if ((how->vendors & VENDOR_BIT(nvidia)) && how->open)
 		window(how->wanted, NULL);
 }
 

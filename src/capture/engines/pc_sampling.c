@@ -220,7 +220,7 @@ static uint64_t vendor(unsigned reasons, uint64_t now)
 
 static bool is_engine_of(const struct settings *wanted)
 {
-	return settings_use_cupti(wanted) && pc_sampling_is(wanted->engine);
+	return settings_trace_gpus(wanted) && pc_sampling_is(wanted->engine);
 }
 
 static void window(const struct settings *wanted, struct writer *w)
@@ -252,7 +252,7 @@ static void extend(const struct source_start *how)
 {
 	unsigned period = (unsigned)how->wanted->pc_period;
 
-	if (!how->with_cuda || !is_engine_of(how->wanted))
+	if (!(how->vendors & VENDOR_BIT(nvidia)) || !is_engine_of(how->wanted))
 		return;
 	atomic_store(&self.exponent, period ? MAX(period, PERIOD_MIN) : PERIOD_DEFAULT);
 	atomic_store(&self.wanted, true);
@@ -263,7 +263,7 @@ static void extend(const struct source_start *how)
 static void start(const struct source_start *how)
 {
 	const struct cupti *cupti = atomic_load(&self.cupti);
-	bool is_open = how->with_cuda && how->open;
+	bool is_open = (how->vendors & VENDOR_BIT(nvidia)) && how->open;
 	uint64_t sampled;
 
 	extend(how);

@@ -387,7 +387,7 @@ void pm_sampling_context_created(void)
 
 static bool is_engine_of(const struct settings *wanted)
 {
-	return settings_use_cupti(wanted) && wanted->engine == SETTING_ENGINE_PM_SAMPLING;
+	return settings_trace_gpus(wanted) && wanted->engine == SETTING_ENGINE_PM_SAMPLING;
 }
 
 static void window(const struct settings *wanted, struct writer *w)
@@ -400,7 +400,7 @@ static void extend(const struct source_start *how)
 {
 	const struct settings *s = how->wanted;
 
-	if (!how->with_cuda || !is_engine_of(s))
+	if (!(how->vendors & VENDOR_BIT(nvidia)) || !is_engine_of(s))
 		return;
 	if (s->pm_interval_ns < INTERVAL_MIN_NS || s->pm_interval_ns > INTERVAL_MAX_NS)
 		capability_note(feature_sampling_interval, capability_state_degraded, ENGINE,
@@ -418,7 +418,7 @@ static void extend(const struct source_start *how)
 static void start(const struct source_start *how)
 {
 	extend(how);
-	if (how->with_cuda && how->open)
+	if ((how->vendors & VENDOR_BIT(nvidia)) && how->open)
 		window(how->wanted, NULL);
 }
 

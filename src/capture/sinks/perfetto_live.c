@@ -719,7 +719,7 @@ bool perfetto_live_start(enum session_trigger trigger)
 	const char *socket;
 
 	pthread_mutex_lock(&starting);
-	if (self.owner != getpid() && is_requested(trigger == SESSION_BY_CUDA, &socket)) {
+	if (self.owner != getpid() && is_requested(trigger > SESSION_BY_PROGRAM, &socket)) {
 		log_open();
 		name_sources();
 		list_counters();

@@ -21,9 +21,9 @@
 
 /*
  * Starts the producer if the environment requests it, or if the environment requests nothing at all
- * and the CUDA driver loaded this library (SESSION_BY_CUDA): it was loaded for tracing then. Waits
- * for __TRACE_STARTUP. Returns whether the producer runs. Thread-safe; must not be called from
- * within session_open.
+ * and a GPU's runtime loaded this library (SESSION_BY_nvidia): it was loaded for tracing then.
+ * Waits for __TRACE_STARTUP. Returns whether the producer runs. Thread-safe; must not be called
+ * from within session_open.
  */
 bool perfetto_live_start(enum session_trigger trigger);
 

@@ -6,11 +6,13 @@
 #include "base/counter.h"
 #include "base/path.h"
 #include "base/reserve.h"
+#include "base/starts_with.h"
 #include "capture/cpu/cpu_slot.h"
 #include "capture/core/log.h"
 #include "elf/loaded_libraries.h"
 #include "stack/python/python_splice.h"
 #include "stack/stack_cache.h"
+#include "vendor/vendors.h"
 
 #define PYTHON_SEARCH_NS NS_PER_S /* between searches for an interpreter */
 #define RENEW_NS (100 * NS_PER_MS) /* shortest life of a generation */
@@ -104,26 +106,23 @@ static void add_skipped(uint64_t start, uint64_t end)
 }
 
 /*
- * Finds the libraries whose frames are left out of launch stacks. Some are loaded with CUDA, later
- * than the first session.
+ * Finds the libraries whose frames are left out of launch stacks. Some are loaded later than the
+ * first session, with a GPU's runtime.
  */
 static int find_skipped(struct dl_phdr_info *info, size_t size, void *user)
 {
-	static const char *const names[] = { "libpitot.so", "libcupti.so", "libcuda.so" };
-	const char *name = info->dlpi_name ? base_name(info->dlpi_name) : NULL;
+	const char *path = info->dlpi_name ?: "";
 
 	(void)size;
 	(void)user;
-	for (size_t n = 0; name && n < ARRAY_SIZE(names); n++) {
-		if (strncmp(name, names[n], strlen(names[n])) != 0)
-			continue;
-		for (int i = 0; i < info->dlpi_phnum; i++) {
-			const ElfW(Phdr) *ph = &info->dlpi_phdr[i];
-			uint64_t start = info->dlpi_addr + ph->p_vaddr;
+	if (!vendor_is_below_calls(path) && !starts_with(base_name(path), "libpitot.so"))
+		return 0;
+	for (int i = 0; i < info->dlpi_phnum; i++) {
+		const ElfW(Phdr) *ph = &info->dlpi_phdr[i];
+		uint64_t start = info->dlpi_addr + ph->p_vaddr;
 
-			if (ph->p_type == PT_LOAD && (ph->p_flags & PF_X))
-				add_skipped(start, start + ph->p_memsz);
-		}
+		if (ph->p_type == PT_LOAD && (ph->p_flags & PF_X))
+			add_skipped(start, start + ph->p_memsz);
 	}
 	return 0;
 }

@@ -235,7 +235,7 @@ static bool rules_pending; /* unwind rules are left to compile: the next tick co
 
 static void extend(const struct source_start *how)
 {
-	if (how->with_cuda || how->wanted->cpu)
+	if (how->vendors || how->wanted->cpu)
 		stack_capture_start(how->wanted);
 }
 

@@ -4,6 +4,7 @@
 #include "analysis/stacks_names.h"
 #include "base/path.h"
 #include "names/module_name.h"
+#include "vendor/vendors.h"
 
 #include "analysis/stacks.h"
 #include "report_fixture.h"
@@ -119,6 +120,13 @@ static void other_names(void **state)
 	assert_true(is_vendor_module("/opt/libcupti.so.13"));
 	assert_false(is_vendor_module("/opt/libcudnn.so.9"));
 	assert_false(is_vendor_module(""));
+	assert_true(vendor_is_library("/opt/libcudnn.so.9"));
+	assert_false(vendor_is_library("/usr/lib/libcurl.so.4"));
+	assert_true(vendor_is_below_calls("/usr/lib/libcuda.so.1"));
+	assert_false(vendor_is_below_calls("/usr/lib/libcudart.so.13"));
+	assert_true(vendor_is_launch("cudaLaunchKernel"));
+	assert_false(vendor_is_launch("cudaMalloc"));
+	assert_true(vendor_is_function("cudaMalloc"));
 	strbuf_release(&text);
 }
 

@@ -48,7 +48,7 @@ static inline struct session *begin(struct sink_of_engine *sink, const struct se
 	*sink = (struct sink_of_engine){ 0 };
 	counting_sink_init(&sink->counting);
 	sink->counting.on_row = on_row;
-	s = session_open(settings, &sink->counting.sink, SESSION_BY_CUDA);
+	s = session_open(settings, &sink->counting.sink, SESSION_BY_nvidia);
 	assert_non_null(s);
 	return s;
 }

@@ -56,7 +56,7 @@ static const struct settings more = { .engine = SETTING_ENGINE_TRACE,
 static void settle(void)
 {
 	struct cuda_sink *brief = cuda_sink_new();
-	struct session *s = cuda_sink_session(brief, &cuda_sink_plain, SESSION_BY_CUDA);
+	struct session *s = cuda_sink_session(brief, &cuda_sink_plain, SESSION_BY_nvidia);
 
 	session_close(&s);
 	cuda_sink_assert_work(brief, 0);
@@ -66,7 +66,7 @@ static void settle(void)
 static void test_a_second_session_that_wants_more(void **state)
 {
 	struct cuda_sink *first = cuda_sink_new(), *second = cuda_sink_new();
-	struct session *a = cuda_sink_session(first, &cuda_sink_plain, SESSION_BY_CUDA), *b;
+	struct session *a = cuda_sink_session(first, &cuda_sink_plain, SESSION_BY_nvidia), *b;
 	uint64_t launches, graph_launches, calls, calls_of_both;
 
 	(void)state;
@@ -80,7 +80,7 @@ static void test_a_second_session_that_wants_more(void **state)
 	assert_int_equal(other_calls(first), 0);
 	assert_more(first, 0);
 
-	b = cuda_sink_session(second, &more, SESSION_BY_CUDA);
+	b = cuda_sink_session(second, &more, SESSION_BY_nvidia);
 	cuda_player_play(0);
 	session_close(&b);
 	calls_of_both = first->counting.rows[TABLE_api_call] - calls;
@@ -150,7 +150,7 @@ static void test_one_session_after_the_other(void **state)
 		uint64_t calls;
 
 		assert_int_equal(pitot_external_push(3, 41), 0); /* nothing is recorded */
-		s = cuda_sink_session(sink, &more, SESSION_BY_CUDA);
+		s = cuda_sink_session(sink, &more, SESSION_BY_nvidia);
 		if (i == 0)
 			push_ids();
 		cuda_player_play(0);
@@ -185,7 +185,7 @@ static void test_cuda_comes_with_the_second_session(void **state)
 
 	(void)state;
 	assert_int_equal(first->counting.rows[TABLE_device], 0);
-	b = cuda_sink_session(second, &more, SESSION_BY_CUDA);
+	b = cuda_sink_session(second, &more, SESSION_BY_nvidia);
 	cuda_player_play(0);
 	session_close(&a);
 	assert_true(first->counting.closed && collector_running());
@@ -220,7 +220,7 @@ static void test_a_monitor_has_no_cupti(void **state)
 {
 	static const struct settings monitor = { .engine = SETTING_ENGINE_MONITOR, .cuda = true };
 	struct cuda_sink *first = cuda_sink_new(), *second = cuda_sink_new();
-	struct session *a = cuda_sink_session(first, &monitor, SESSION_BY_CUDA), *b;
+	struct session *a = cuda_sink_session(first, &monitor, SESSION_BY_nvidia), *b;
 	unsigned subscribed = standin_calls(TAPE_cuptiSubscribe_v2),
 		 unsubscribed = standin_calls(TAPE_cuptiUnsubscribe);
 	pthread_t thread;
@@ -230,7 +230,7 @@ static void test_a_monitor_has_no_cupti(void **state)
 	assert_int_equal(standin_calls(TAPE_cuptiSubscribe_v2), subscribed);
 	atomic_store(&requesting, true);
 	assert_int_equal(pthread_create(&thread, NULL, request_idle_rounds, NULL), 0);
-	b = cuda_sink_session(second, &cuda_sink_plain, SESSION_BY_CUDA);
+	b = cuda_sink_session(second, &cuda_sink_plain, SESSION_BY_nvidia);
 	atomic_store_explicit(&requesting, false, memory_order_relaxed);
 	pthread_join(thread, NULL);
 	assert_int_equal(standin_calls(TAPE_cuptiSubscribe_v2), subscribed + 1);
@@ -269,7 +269,7 @@ static uint64_t make_nodes(const struct cuda_sink *sink)
 static void test_an_instantiation_that_fails(void **state)
 {
 	struct cuda_sink *sink = cuda_sink_new();
-	struct session *s = cuda_sink_session(sink, &more, SESSION_BY_CUDA);
+	struct session *s = cuda_sink_session(sink, &more, SESSION_BY_nvidia);
 	uint64_t all = make_nodes(sink), clones = sink->clones, made;
 
 	(void)state;
@@ -287,11 +287,11 @@ static void test_an_instantiation_that_fails(void **state)
 static void test_a_slow_cupti(void **state)
 {
 	struct cuda_sink *first = cuda_sink_new(), *second = cuda_sink_new();
-	struct session *a = cuda_sink_session(first, &cuda_sink_plain, SESSION_BY_CUDA), *b;
+	struct session *a = cuda_sink_session(first, &cuda_sink_plain, SESSION_BY_nvidia), *b;
 
 	(void)state;
 	cuda_player_faults("delay cuptiActivityEnable 20ms\n");
-	b = cuda_sink_session(second, &more, SESSION_BY_CUDA);
+	b = cuda_sink_session(second, &more, SESSION_BY_nvidia);
 	cuda_player_play(0);
 	session_close(&b);
 	session_close(&a);
@@ -317,7 +317,7 @@ static void test_a_window_that_closes(void **state)
 
 	(void)state;
 	brief.duration_ns = WINDOW_NS;
-	s = cuda_sink_session(sink, &brief, SESSION_BY_CUDA);
+	s = cuda_sink_session(sink, &brief, SESSION_BY_nvidia);
 	cuda_player_play(0);
 	played = clock_monotonic_ns() - begun;
 	if (played >= WINDOW_NS)
@@ -357,10 +357,10 @@ static void test_sessions_while_a_thread_launches(void **state)
 	assert_int_equal(pthread_create(&thread, NULL, launch_all_the_time, NULL), 0);
 	for (unsigned i = 0; i < 6; i++) {
 		struct cuda_sink *first = cuda_sink_new(), *second = cuda_sink_new();
-		struct session *a =
-			cuda_sink_session(first, i % 2 ? &more : &cuda_sink_plain, SESSION_BY_CUDA);
+		struct session *a = cuda_sink_session(first, i % 2 ? &more : &cuda_sink_plain,
+						      SESSION_BY_nvidia);
 		struct session *b =
-			i % 3 ? cuda_sink_session(second, &more, SESSION_BY_CUDA) : NULL;
+			i % 3 ? cuda_sink_session(second, &more, SESSION_BY_nvidia) : NULL;
 
 		while (first->counting.rows[TABLE_api_call] < 40 * i + 1)
 			usleep(1000);

@@ -64,25 +64,25 @@ static void test_sampled_sessions_one_after_the_other(void **state)
 	uint64_t callbacks;
 
 	(void)state;
-	play_in_session(&sampling, SESSION_BY_CUDA, 1);
+	play_in_session(&sampling, SESSION_BY_nvidia, 1);
 	assert_calls(1, 0, 1, 0);
 	callbacks = cuda_player_callbacks();
 	cuda_player_play(0);
 	cuda_player_resource(CUPTI_CBID_RESOURCE_GRAPHNODE_CREATED, 0);
 	cuda_player_resource(CUPTI_CBID_RESOURCE_GRAPHNODE_CLONED, 0);
 	assert_int_equal(cuda_player_callbacks(), callbacks);
-	play_in_session(&sampling, SESSION_BY_CUDA, 1);
-	play_in_session(&cuda_sink_plain, SESSION_BY_CUDA, 0);
+	play_in_session(&sampling, SESSION_BY_nvidia, 1);
+	play_in_session(&cuda_sink_plain, SESSION_BY_nvidia, 0);
 	callbacks = cuda_player_callbacks();
 	cuda_player_play(0);
 	assert_int_equal(cuda_player_callbacks(), callbacks);
-	play_in_session(&sampling, SESSION_BY_CUDA, 1);
+	play_in_session(&sampling, SESSION_BY_nvidia, 1);
 	assert_calls(1, 0, 1, 0);
 	cuda_player_resource(CUPTI_CBID_RESOURCE_CONTEXT_DESTROY_STARTING, 0);
 	assert_calls(1, 1, 1, 0);
-	play_in_session(&cuda_sink_plain, SESSION_BY_CUDA, 0);
+	play_in_session(&cuda_sink_plain, SESSION_BY_nvidia, 0);
 	assert_calls(1, 1, 1, 1);
-	play_in_session(&cuda_sink_plain, SESSION_BY_CUDA, 0);
+	play_in_session(&cuda_sink_plain, SESSION_BY_nvidia, 0);
 	assert_calls(1, 1, 2, 2);
 }
 
@@ -95,14 +95,14 @@ static void test_a_window_that_does_not_open(void **state)
 
 	(void)state;
 	later.delay_ns = 3600 * NS_PER_S;
-	s = cuda_sink_session(sink, &later, SESSION_BY_CUDA);
+	s = cuda_sink_session(sink, &later, SESSION_BY_nvidia);
 	cuda_player_play(0);
 	session_close(&s);
 	assert_int_equal(sink->counting.rows[TABLE_pc_reading], 0);
 	assert_int_equal(sink->contexts_sampled, 1);
 	cuda_sink_free(sink);
 	assert_calls(1, 0, 1, 0);
-	play_in_session(&sampling, SESSION_BY_CUDA, 1);
+	play_in_session(&sampling, SESSION_BY_nvidia, 1);
 	assert_calls(1, 0, 1, 0);
 }
 
@@ -126,10 +126,10 @@ static void test_contexts_between_sessions(void **state)
 	struct session *s;
 
 	(void)state;
-	play_in_session(&sampling, SESSION_BY_CUDA, 1);
+	play_in_session(&sampling, SESSION_BY_nvidia, 1);
 	cuda_player_resource(CUPTI_CBID_RESOURCE_CONTEXT_CREATED, 1);
 	assert_calls(1, 0, 1, 0);
-	s = cuda_sink_session(sink, &sampling, SESSION_BY_CUDA);
+	s = cuda_sink_session(sink, &sampling, SESSION_BY_nvidia);
 	cuda_player_resource(CUPTI_CBID_RESOURCE_CONTEXT_CREATED, 2);
 	assert_calls(2, 0, 1, 0);
 	cuda_player_resource(CUPTI_CBID_RESOURCE_CONTEXT_DESTROY_STARTING, 1);
@@ -151,7 +151,7 @@ static void test_refused_sessions(void **state)
 	cuda_player_faults("call cuptiPCSamplingEnable returns 35\n");
 	for (unsigned i = 0; i < 2; i++) {
 		struct cuda_sink *sink = cuda_sink_new();
-		struct session *s = cuda_sink_session(sink, &sampling, SESSION_BY_CUDA);
+		struct session *s = cuda_sink_session(sink, &sampling, SESSION_BY_nvidia);
 
 		cuda_player_play(0);
 		session_close(&s);
@@ -167,8 +167,8 @@ static void test_refused_sessions(void **state)
 static void test_sampling_beside_a_session_without(void **state)
 {
 	struct cuda_sink *first = cuda_sink_new(), *second = cuda_sink_new();
-	struct session *a = cuda_sink_session(first, &cuda_sink_plain, SESSION_BY_CUDA),
-		       *b = cuda_sink_session(second, &sampling, SESSION_BY_CUDA);
+	struct session *a = cuda_sink_session(first, &cuda_sink_plain, SESSION_BY_nvidia),
+		       *b = cuda_sink_session(second, &sampling, SESSION_BY_nvidia);
 
 	(void)state;
 	cuda_player_play(0);
@@ -228,13 +228,13 @@ static void test_samples_of_sessions_one_after_the_other(void **state)
 	struct session *s;
 
 	(void)state;
-	play_over_time(1, SESSION_BY_CUDA);
-	s = cuda_sink_session(sink, &cuda_sink_plain, SESSION_BY_CUDA);
+	play_over_time(1, SESSION_BY_nvidia);
+	s = cuda_sink_session(sink, &cuda_sink_plain, SESSION_BY_nvidia);
 	cuda_player_play(0);
 	session_close(&s);
 	assert_int_equal(sink->counting.rows[TABLE_counter_sample], 0);
 	cuda_sink_free(sink);
-	play_over_time(2, SESSION_BY_CUDA);
+	play_over_time(2, SESSION_BY_nvidia);
 	play_over_time(3, SESSION_BY_PROGRAM);
 	assert_int_equal(standin_calls(TAPE_cuptiUnsubscribe), 4);
 }
@@ -257,7 +257,7 @@ static void play_instructions(const char *metrics, unsigned rounds)
 	struct session *s;
 
 	snprintf(wanted.metrics, sizeof(wanted.metrics), "%s", metrics);
-	s = cuda_sink_session(sink, &wanted, SESSION_BY_CUDA);
+	s = cuda_sink_session(sink, &wanted, SESSION_BY_nvidia);
 	for (unsigned i = 0; i < rounds; i++)
 		cuda_player_play(0);
 	session_close(&s);
@@ -276,7 +276,7 @@ static void test_instructions_of_sessions_one_after_the_other(void **state)
 
 	(void)state;
 	play_instructions("default", 2);
-	s = cuda_sink_session(sink, &cuda_sink_plain, SESSION_BY_CUDA);
+	s = cuda_sink_session(sink, &cuda_sink_plain, SESSION_BY_nvidia);
 	cuda_player_play(0);
 	session_close(&s);
 	cuda_sink_assert_work(sink, 1);
@@ -291,7 +291,7 @@ static void test_instructions_of_sessions_one_after_the_other(void **state)
 static void test_instructions_beside_a_session_without(void **state)
 {
 	struct cuda_sink *sink = cuda_sink_new();
-	struct session *s = cuda_sink_session(sink, &cuda_sink_plain, SESSION_BY_CUDA);
+	struct session *s = cuda_sink_session(sink, &cuda_sink_plain, SESSION_BY_nvidia);
 
 	(void)state;
 	cuda_player_play(0);
@@ -336,7 +336,7 @@ static void test_ranges_while_sessions_come_and_go(void **state)
 	for (unsigned i = 0; i < 8; i++) {
 		struct cuda_sink *sink = cuda_sink_new();
 		struct session *s = cuda_sink_session(sink, i % 3 ? &of_ranges : &cuda_sink_plain,
-						      SESSION_BY_CUDA);
+						      SESSION_BY_nvidia);
 
 		cuda_player_play(0);
 		session_close(&s);

@@ -76,7 +76,7 @@ static struct session *open_session(struct counting_sink *sink)
 	memset(sink, 0, sizeof(*sink));
 	counting_sink_init(sink);
 	sink->on_row = on_row;
-	s = session_open(&shared, &sink->sink, SESSION_BY_CUDA);
+	s = session_open(&shared, &sink->sink, SESSION_BY_nvidia);
 	assert_non_null(s);
 	return s;
 }

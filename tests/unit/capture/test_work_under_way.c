@@ -66,7 +66,7 @@ static bool becomes_quiet(void)
 static void test_graphs_that_run_are_waited_for(void **state)
 {
 	struct counting_sink *sink = &sinks[0];
-	struct session *s = open_session(sink, SETTING_GRAPHS_LAUNCH, SESSION_BY_CUDA);
+	struct session *s = open_session(sink, SETTING_GRAPHS_LAUNCH, SESSION_BY_nvidia);
 	uint64_t before;
 
 	(void)state;

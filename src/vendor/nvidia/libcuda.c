@@ -1,8 +1,12 @@
 /* libcuda.c: queries the CUDA driver for the machine's GPUs. */
-#include "record/libcuda.h"
+#include "vendor/nvidia/libcuda.h"
 
 #include <dlfcn.h>
+#include <errno.h>
+#include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 int libcuda_load(struct libcuda *cuda, struct error *e)
 {
@@ -63,12 +67,27 @@ int libcuda_device_count(const struct libcuda *cuda)
 	return cuda->device_count(&count) ? 0 : count;
 }
 
-static int attribute(const struct libcuda *cuda, int which, int device)
-{
-	int value;
-
-	return cuda->device_attribute(&value, which, device) ? -1 : value;
-}
+/* CUdevice_attribute; the numbers are part of the driver's ABI. */
+static const struct {
+	int number;
+	size_t offset; /* of the limit in a struct gpu */
+} attributes[] = {
+	{ 75, offsetof(struct gpu, limits.compute_major) },
+	{ 76, offsetof(struct gpu, limits.compute_minor) },
+	{ 16, offsetof(struct gpu, limits.multiprocessors) },
+	{ 13, offsetof(struct gpu, limits.clock_khz) },
+	{ 36, offsetof(struct gpu, limits.memory_clock_khz) },
+	{ 37, offsetof(struct gpu, limits.memory_bus_bits) },
+	{ 38, offsetof(struct gpu, limits.l2_bytes) },
+	{ 10, offsetof(struct gpu, limits.warp_size) },
+	{ 1, offsetof(struct gpu, limits.max_threads_per_block) },
+	{ 39, offsetof(struct gpu, limits.max_threads_per_multiprocessor) },
+	{ 106, offsetof(struct gpu, limits.max_blocks_per_multiprocessor) },
+	{ 82, offsetof(struct gpu, limits.registers_per_multiprocessor) },
+	{ 97, offsetof(struct gpu, limits.shared_per_block_optin_bytes) },
+	{ 81, offsetof(struct gpu, limits.shared_per_multiprocessor_bytes) },
+	{ 40, offsetof(struct gpu, limits.copy_engines) },
+};
 
 static void format_uuid(const unsigned char *b, char *out, size_t size)
 {
@@ -78,8 +97,7 @@ static void format_uuid(const unsigned char *b, char *out, size_t size)
 		 b[14], b[15]);
 }
 
-int libcuda_device(const struct libcuda *cuda, int ordinal, struct cuda_device *out,
-		   struct error *e)
+static int describe(const struct libcuda *cuda, int ordinal, struct gpu *out, struct error *e)
 {
 	unsigned char uuid[16];
 	size_t memory;
@@ -87,11 +105,14 @@ int libcuda_device(const struct libcuda *cuda, int ordinal, struct cuda_device *
 
 	if (result)
 		return failed(cuda, "cuDeviceGet", result, e);
-	*out = (struct cuda_device){ .ordinal = ordinal,
-#define READ_ATTRIBUTE(name_, number) .name_ = attribute(cuda, number, device),
-				     CUDA_ATTRIBUTES(READ_ATTRIBUTE)
-#undef READ_ATTRIBUTE
-	};
+	*out = (struct gpu){ .ordinal = ordinal };
+	memset(&out->limits, 0xff, sizeof(out->limits)); /* -1: this driver does not know it */
+	for (size_t i = 0; i < ARRAY_SIZE(attributes); i++) {
+		int value;
+
+		if (!cuda->device_attribute(&value, attributes[i].number, device))
+			memcpy((char *)out + attributes[i].offset, &value, sizeof(value));
+	}
 	result = cuda->device_name(out->name, sizeof(out->name), device);
 	if (result)
 		return failed(cuda, "cuDeviceGetName", result, e);
@@ -104,5 +125,27 @@ int libcuda_device(const struct libcuda *cuda, int ordinal, struct cuda_device *
 	if (cuda->device_pci(out->pci, sizeof(out->pci), device))
 		out->pci[0] = '\0';
 	out->name[sizeof(out->name) - 1] = '\0';
+	snprintf(out->architecture, sizeof(out->architecture), "compute capability %d.%d",
+		 out->limits.compute_major, out->limits.compute_minor);
 	return 0;
+}
+
+int libcuda_gpus(struct gpus *out, struct error *e)
+{
+	struct libcuda cuda;
+	int count, rc = libcuda_load(&cuda, e);
+
+	if (rc == 0)
+		rc = libcuda_init(&cuda, e);
+	if (rc < 0)
+		return rc;
+	count = libcuda_device_count(&cuda);
+	for (int i = 0; i < count && rc == 0; i++) {
+		struct gpu gpu;
+
+		rc = describe(&cuda, i, &gpu, e) < 0 ? -EIO : 0;
+		if (rc == 0 && vec_push(&out->list, gpu) < 0)
+			rc = error_set(e, -ENOMEM, "out of memory");
+	}
+	return count ? rc : error_set(e, E_UNSUPPORTED, "the driver shows no GPU");
 }
