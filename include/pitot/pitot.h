@@ -128,6 +128,11 @@ struct pitot_options {
 	enum pitot_measure measure;
 	/* Names or patterns of NVTX ranges and scopes to measure, or to measure kernels in. */
 	const char *nvtx_include;
+	/*
+	 * All that is written: NAME:WHERE, separated by commas: recording:DIR, gpufl:DIR.
+	 * `directory` and log_path count first. NULL: PITOT_SINKS, or what these two say.
+	 */
+	const char *sinks;
 };
 
 /*

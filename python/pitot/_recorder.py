@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     class Settings(TypedDict, total=False):
         """Fields of ``struct pitot_options`` (docs/embed.md). None: not given. A time or size of 0: none."""
 
-        app_name: Optional[str]
         log_path: Optional[Path]
+        app_name: Optional[str]
         config_file: Optional[Path]
         enabled: Optional[bool]
         engine: Optional[Engine]
@@ -44,15 +44,16 @@ if TYPE_CHECKING:
         system: Optional[Literal["basic", "all"]]
         max_bytes: Optional[int]
         pc_period: Optional[int]
-        pm_interval_ns: Optional[int]
+        cpu: Optional[int]
+        counters_always: Optional[bool]
         metrics: Optional[str]
         kernels: Optional[str]
         kernel_skip: Optional[int]
         kernel_count: Optional[int]
+        pm_interval_ns: Optional[int]
         measure: Optional[Literal["kernel", "graph", "range"]]
         nvtx_include: Optional[str]
-        cpu: Optional[int]
-        counters_always: Optional[bool]
+        sinks: Optional[str]
 
     class ScheduleSettings(Settings, total=False):
         """Settings, and the arguments of Schedule."""

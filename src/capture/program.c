@@ -14,6 +14,7 @@
 #include "capture/core/collector.h"
 #include "capture/core/log.h"
 #include "capture/core/session.h"
+#include "capture/core/sinks.h"
 #include "capture/stack/stack_capture.h"
 #include "format/recording_dir.h"
 #include "format/recording_json.h"
@@ -75,6 +76,21 @@ static int read_struct(const void *from, void *to, size_t known, const char *nam
 static int read_options(const struct pitot_options *from, struct pitot_options *to, struct error *e)
 {
 	return read_struct(from, to, sizeof(*to), "pitot_options", e);
+}
+
+/* Sets the fields that `sinks` stands for; *texts owns their texts. A field given counts first. */
+static int place_sinks(struct pitot_options *o, struct settings *texts, struct error *e)
+{
+	if (!o->sinks)
+		return 0;
+	if (settings_set(texts, SETTING_ID_sinks, o->sinks, SETTING_BY_CODE, "pitot_options.sinks",
+			 e) < 0 ||
+	    settings_place_sinks(texts, e) < 0)
+		return e->code;
+	o->directory = o->directory ? o->directory : texts->directory;
+	o->log_path = o->log_path || !*texts->log_path ? o->log_path : texts->log_path;
+	o->sinks = texts->sinks;
+	return 0;
 }
 
 static int set_field(struct settings *s, enum setting_id id, uint64_t value,
@@ -271,7 +287,7 @@ static int open_session(struct pitot_session *p, struct settings *s, struct erro
 	s->launcher[0] = '\0';
 	if (*p->directory)
 		err = recording_json_write(p->directory, &p->identity, e);
-	if (*p->directory && err >= 0 && !(sink = session_recording(s, e)))
+	if (*p->directory && err >= 0 && !(sink = sink_open(s, "recording", p->directory, e)))
 		err = e->code;
 	if (err < 0)
 		return err;
@@ -324,11 +340,10 @@ static int start_own(struct pitot_session *p, const struct pitot_options *o, str
 		err = make_log_path(o, s, messages, e);
 	if (err < 0)
 		return err;
-	if (o->directory && !*o->directory && !*s->log_path)
-		return error_set(
-			e, -EINVAL,
-			"pitot_options.directory is '', so nothing would be recorded; name "
-			"a folder, or one for gpufl's logs in log_path");
+	if (o->directory && !*o->directory && !*s->log_path && !*s->sinks)
+		return error_set(e, -EINVAL,
+				 "pitot_options.directory is '', so nothing would be recorded; "
+				 "name a folder, or other sinks");
 	p->directory = o->directory && !*o->directory
 			       ? strdup("")
 			       : recording_dir_create_own(o->directory, strbuf_text(&p->name),
@@ -571,10 +586,11 @@ static void leave(pthread_mutex_t *about)
 struct pitot_session *program_start(const struct pitot_options *options, struct error *e)
 {
 	struct messages messages = { .count = 0 };
+	struct settings texts = { 0 };
 	struct pitot_session *p;
 	struct pitot_options o;
 
-	if (read_options(options, &o, e) < 0 || !enter(NULL, e))
+	if (read_options(options, &o, e) < 0 || place_sinks(&o, &texts, e) < 0 || !enter(NULL, e))
 		return NULL;
 	p = start(&o, true, &messages, e);
 	leave(NULL);
@@ -642,9 +658,12 @@ int program_engine(struct pitot_session *session, enum pitot_engine engine, uint
 int program_init(const struct pitot_options *options, struct error *e)
 {
 	struct messages messages = { .count = 0 };
+	struct settings texts = { 0 };
 	struct pitot_options o;
 	int err = read_options(options, &o, e);
 
+	if (err >= 0)
+		err = place_sinks(&o, &texts, e);
 	if (err < 0)
 		return err;
 	if (!enter(&standard_lock, e))

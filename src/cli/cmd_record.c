@@ -192,6 +192,24 @@ static int write_flame(struct context *c, const struct recording *r, int status)
 }
 
 /* Reads settings that are not on the command line from environment and configuration file. */
+/* --sinks names all that is written; -o, --log and --no-recording count first. */
+static int take_sinks(struct error *e)
+{
+	static char output[SETTINGS_PATH_MAX], log[SETTINGS_PATH_MAX + sizeof("gpufl=")];
+	struct settings *s = &request.settings;
+
+	if (!given[SETTING_ID_sinks])
+		return 0;
+	if (settings_place_sinks(s, e) < 0)
+		return e->code;
+	snprintf(output, sizeof(output), "%s", s->directory);
+	snprintf(log, sizeof(log), "gpufl=%s", s->log_path);
+	request.recording &= request.output || *output;
+	request.output = request.output || !*output ? request.output : output;
+	request.log = request.log || !*s->log_path ? request.log : log;
+	return 0;
+}
+
 static int read_settings(struct error *e)
 {
 	struct settings s = SETTINGS_INIT;
@@ -307,8 +325,11 @@ static int run_record(struct context *c, int argc, char **argv)
 			       .listener = record_output_listener(&output),
 			       RECORDING_INIT };
 	struct error e = { 0 };
-	int status = check_options(c, argc), err;
+	int status, err;
 
+	if (take_sinks(&e) < 0)
+		return cli_fail(c, &e);
+	status = check_options(c, argc);
 	if (status != EXIT_DONE)
 		return status;
 	output.cpu_only = request.cpu_only;

@@ -1,5 +1,6 @@
 #include "schema/settings.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -405,4 +406,59 @@ bool settings_window_within(struct settings *s, const struct settings *outer, ui
 	end = MIN(settings_window_end_ns(s), settings_window_end_ns(outer));
 	s->duration_ns = end == UINT64_MAX ? 0 : end - MIN(start, end);
 	return start < end;
+}
+
+/* Length of "NAME:" at the beginning of a text, or 0. */
+static size_t name_length(const char *text)
+{
+	size_t length = strspn(text, "abcdefghijklmnopqrstuvwxyz");
+
+	return length && text[length] == ':' ? length + 1 : 0;
+}
+
+bool settings_next_sink(const char **list, struct setting_sink *out)
+{
+	const char *where, *end;
+	size_t name;
+
+	*list += **list == ',';
+	name = name_length(*list);
+	if (!name || name > sizeof(out->name))
+		return false;
+	snprintf(out->name, sizeof(out->name), "%.*s", (int)name - 1, *list);
+	where = *list + name;
+	for (end = where; *end && (*end != ',' || !name_length(end + 1)); end++)
+		continue;
+	snprintf(out->where, sizeof(out->where), "%.*s", (int)(end - where), where);
+	*list = end;
+	return true;
+}
+
+int settings_place_sinks(struct settings *s, struct error *e)
+{
+	setting_TEXT all_sinks, others = "";
+	const char *list = all_sinks;
+	struct setting_sink item;
+
+	memcpy(all_sinks, s->sinks, sizeof(all_sinks));
+	s->sinks[0] = '\0';
+	while (settings_next_sink(&list, &item)) {
+		size_t length = strlen(others);
+		char *path = !strcmp(item.name, "recording") ? s->directory
+			     : !strcmp(item.name, "gpufl")   ? s->log_path
+							     : NULL;
+
+		if (path && !*path)
+			snprintf(path, SETTINGS_PATH_MAX, "%s", item.where);
+		else if (!path)
+			snprintf(others + length, sizeof(others) - length, "%s%s:%s",
+				 length ? "," : "", item.name, item.where);
+	}
+	if (*list)
+		return error_set(e, E_USAGE,
+				 "sinks are NAME:WHERE, separated by commas, such as "
+				 "recording:DIR, not '%.100s'",
+				 list);
+	memcpy(s->sinks, others, sizeof(others));
+	return 0;
 }

@@ -8,6 +8,7 @@
  *	PITOT_LAUNCHER	set with it by `pitot record`: who creates segments that a process of the
  *			command cannot create (format/segment_request.h)
  *	PITOT_GPUFL	absolute path of a folder for gpufl's logs, written beside the recording
+ *	PITOT_SINKS	all sinks: "recording:DIR,gpufl:DIR"; the two variables above count first
  *	PITOT_OPTIONS	"key=value;key=value"; unknown keys are ignored, so that versions can be
  *			mixed. Values are 0 or 1, decimal numbers (of nanoseconds, bytes, …) and
  *			names of choices
@@ -119,7 +120,9 @@ enum setting_join {
 		  "(default kernel)")                                                                                           \
 	S(nvtx_include, TEXT, ENGINE, "", .group = "engines", .name = "nvtx", .argument = "PATTERN",                                               \
 	  .help = "--engine range-profiler and sass-metrics: measure only launches inside NVTX push/pop ranges that match one of " \
-		  "these comma-separated names or patterns; with --measure range, only matching ranges and scopes (default: all)")
+		  "these comma-separated names or patterns; with --measure range, only matching ranges and scopes (default: all)") \
+	S(sinks, TEXT, OWN, "", .group = "output", .name = "sinks", .argument = "SINK:WHERE,…",                               \
+	  .help = "all that is written: recording:DIR, gpufl:DIR (gpufl's logs)")
 
 /* Settings of programs that record themselves; `pitot record` decides these by other options. */
 #define SETTINGS_OF_PROGRAMS(S)                                                                                        \
@@ -238,10 +241,31 @@ const char *settings_choice(enum setting_id id, uint64_t value);
 int settings_set(struct settings *s, enum setting_id id, const char *text,
 		 enum setting_source source, const char *subject, struct error *e);
 
-/* Whether there is anything to write: a recording or gpufl's logs. */
+/* One item of the setting `sinks`: NAME:WHERE. */
+struct setting_sink {
+	char name[16], where[OPTION_TEXT_MAX];
+};
+
+/*
+ * Reads the next item of a list of sinks and moves *list behind it; false: there is none. A comma
+ * belongs to a path, unless NAME: follows it.
+ */
+bool settings_next_sink(const char **list, struct setting_sink *out);
+/*
+ * Moves `recording:DIR` and `gpufl:DIR` from s->sinks to s->directory and s->log_path, unless these
+ * are set. Returns 0 or E_USAGE; s->sinks is "" then.
+ */
+int settings_place_sinks(struct settings *s, struct error *e);
+
+/* Whether there is anything to write. */
 static inline bool settings_have_sink(const struct settings *s)
 {
-	return *s->directory || *s->log_path;
+	return *s->directory || *s->log_path || *s->sinks;
+}
+
+static inline void settings_clear_sinks(struct settings *s)
+{
+	s->directory[0] = s->log_path[0] = s->sinks[0] = '\0';
 }
 
 /* Whether the profilers of GPUs' vendors are used. */

@@ -375,6 +375,26 @@ static void read_path(const char *name, char path[SETTINGS_PATH_MAX], struct err
 	first(e, &problem);
 }
 
+/* Others than the code name no folder for an `own` recording, as PITOT_RECORDING does not. */
+static void place_sinks(struct settings *s, bool own, struct error *e)
+{
+	bool is_named = *s->directory || s->source[SETTING_ID_sinks] == SETTING_BY_CODE;
+	struct error problem = { 0 };
+
+	if (settings_place_sinks(s, &problem) < 0)
+		first(e, &problem);
+	if (is_named)
+		return;
+	if (*s->directory && *s->directory != '/') {
+		error_set(&problem, E_USAGE, "'%.100s' in sinks is not an absolute path",
+			  s->directory);
+		first(e, &problem);
+		s->directory[0] = '\0';
+	}
+	if (own)
+		s->directory[0] = '\0';
+}
+
 int settings_read(struct settings *s, const char *file, bool own, struct error *e)
 {
 	const char *options = variable("PITOT_OPTIONS", NULL);
@@ -395,6 +415,7 @@ int settings_read(struct settings *s, const char *file, bool own, struct error *
 	if (by_record && !own) {
 		settings_parse(s, options);
 		s->disabled |= file && is_off_in_file(file);
+		place_sinks(s, own, e);
 		return e->code;
 	}
 	read_gpufl_engine(s, e);
@@ -404,5 +425,6 @@ int settings_read(struct settings *s, const char *file, bool own, struct error *
 	file = file_of(file);
 	if (file)
 		read_file(s, file, e);
+	place_sinks(s, own, e);
 	return e->code;
 }

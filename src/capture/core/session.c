@@ -35,6 +35,8 @@
 
 /* Held by start and stop only; never on the launch path or by the recorder's threads. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+/* Held while the environment's session is opened, also while a disk hangs; taken before `lock`. */
+static pthread_mutex_t environment_lock = PTHREAD_MUTEX_INITIALIZER;
 /* Starting loads libraries, which may call back into session_start through NVTX. */
 static __thread bool starting;
 
@@ -283,55 +285,61 @@ struct session *session_open(const struct settings *settings, struct sink *sink,
 	return s;
 }
 
-static struct session *open_environment(enum session_trigger trigger)
+/* Opens the sinks that the environment requests, which may wait for a disk. NULL: none. */
+static struct session *new_environment(void)
 {
+	struct settings requested = SETTINGS_INIT;
 	struct error e = { 0 };
-	struct session *s;
 
 	log_open();
-	self.requested = (struct settings)SETTINGS_INIT;
-	settings_read(&self.requested, NULL, false, &e);
-	(void)!launcher_folder(self.requested.launcher, &self.requested.folder);
-	if (self.requested.disabled || !settings_have_sink(&self.requested))
+	settings_read(&requested, NULL, false, &e);
+	(void)!launcher_folder(requested.launcher, &requested.folder);
+	if (requested.disabled || !settings_have_sink(&requested))
 		return NULL;
 	if (e.code)
 		capability_note(feature_environment, capability_state_degraded, NULL, NULL, "%s",
 				e.text);
 	if (!late_start_is_preloaded())
-		self.requested.preload = SETTING_PRELOAD_NONE;
-	s = new_session(&self.requested, NULL);
-	if (s)
-		s = open_locked(s, trigger);
-	if (s)
-		log_line("recording into %s", *self.requested.directory ? self.requested.directory
-									: self.requested.log_path);
-	return s;
+		requested.preload = SETTING_PRELOAD_NONE;
+	return new_session(&requested, NULL);
 }
 
-static void start_locked(enum session_trigger trigger)
+static void start_locked(struct session *s, enum session_trigger trigger)
 {
 	struct source_start start;
 
-	if (self.environment && has_ended(self.environment)) {
-		free_session(self.environment);
-		self.environment = NULL;
-	}
-	if (!self.environment) {
-		self.environment = open_environment(trigger);
-	} else if (session_vendors(trigger) & ~self.vendors) { /* a runtime came after NVTX */
-		start_sources(trigger, false, false, &start);
+	if (s) {
+		self.requested = s->settings;
+		self.environment = open_locked(s, trigger);
+		if (self.environment)
+			log_line("recording into %s", *self.requested.directory
+							      ? self.requested.directory
+							      : self.requested.log_path);
+	} else if (self.environment && session_vendors(trigger) & ~self.vendors) {
+		start_sources(trigger, false, false, &start); /* a runtime came after NVTX */
 		collector_wake();
 	}
 }
 
 bool session_start(enum session_trigger trigger)
 {
+	struct session *s;
+
 	if (starting)
 		return false;
 	starting = true;
+	pthread_mutex_lock(&environment_lock);
 	pthread_mutex_lock(&lock);
-	start_locked(trigger);
+	if (self.environment && has_ended(self.environment)) {
+		free_session(self.environment);
+		self.environment = NULL;
+	}
 	pthread_mutex_unlock(&lock);
+	s = session_has_environment() ? NULL : new_environment();
+	pthread_mutex_lock(&lock);
+	start_locked(s, trigger);
+	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&environment_lock);
 	starting = false;
 	return collector_running();
 }
@@ -776,6 +784,7 @@ void session_after_fork(void)
 		     (self.environment && collector_running() && is_child_recorded());
 
 	/* The collector may have been using sessions and writer: they are leaked. */
+	pthread_mutex_init(&environment_lock, NULL);
 	pthread_mutex_init(&lock, NULL);
 	pthread_mutex_init(&list_lock, NULL);
 	self.sessions = self.environment = NULL;

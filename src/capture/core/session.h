@@ -38,11 +38,11 @@ struct session;
 /*
  * Opens a session, beside others or as the first, which starts the recorder's threads.
  * `sink` receives the rows and belongs to the session from then on; NULL: a recording in
- * settings->directory, which must exist, unless that is "". With settings->log_path gpufl's logs
- * are written as well. A sink that is attached late gets the rows that the writer retains from
- * before (process, threads, modules, devices, contexts, streams …), and then rows that begin after
- * the session was opened. On return the sources that it needs are on, unless a GPU hangs; they may
- * deliver more than its settings request, because another session requests it.
+ * settings->directory, which must exist, unless that is "". The settings may name more (sinks.h). A
+ * sink that is attached late gets the rows that the writer retains from before (process, threads,
+ * modules, devices, contexts, streams …), and then rows that begin after the session was opened. On
+ * return the sources that it needs are on, unless a GPU hangs; they may deliver more than its
+ * settings request, because another session requests it.
  *
  * NULL: no memory or no thread, the recording cannot be written (the log says why), this very
  * thread is starting the recorder, or a GPU that hangs keeps the recorder from ending; `sink` has
@@ -50,12 +50,6 @@ struct session;
  */
 struct session *session_open(const struct settings *settings, struct sink *sink,
 			     enum session_trigger trigger) MUST_USE;
-
-/*
- * Returns a sink that writes a recording into settings->directory, which must exist; NULL: *e says
- * why it could not.
- */
-struct sink *session_recording(const struct settings *settings, struct error *e) MUST_USE;
 
 /*
  * Ends a session in order and frees it: its sinks have all their rows and are closed. Beside other

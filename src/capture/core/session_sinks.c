@@ -1,47 +1,46 @@
 #include "capture/core/session_sinks.h"
 
 #include "base/helper_thread.h"
-#include "capture/sinks/gpufl_live.h"
 #include "capture/core/log.h"
 #include "capture/core/park.h"
+#include "capture/core/sinks.h"
 
 #define STACK_BYTES (512u << 10) /* the last rows of a sink may need names, as in the collector */
 
 atomic_uint session_sinks_closing;
 
-struct sink *session_recording(const struct settings *settings, struct error *e)
-{
-	struct sink *sink;
-	struct writer_options options = { .directory = settings->directory,
-					  .folder = settings->folder,
-					  .launcher = settings->launcher,
-					  .max_bytes = settings->max_bytes,
-					  .segment_bytes = settings->segment_bytes,
-					  .background = true };
-
-	return recording_sink_new(&options, &sink, e) == 0 ? sink : NULL;
-}
-
-static struct sink *new_recording(const struct settings *settings)
+/* Returns false if the session has no room for the sink, or none was opened. */
+static bool add(struct session *s, const char *name, const char *where)
 {
 	struct error e = { 0 };
-	struct sink *sink = session_recording(settings, &e);
+	struct sink **free = s->sinks;
 
-	if (!sink)
-		log_line("cannot record: %s", e.text);
-	return sink;
+	while (free < s->sinks + SESSION_SINKS_MAX && *free)
+		free++;
+	if (free == s->sinks + SESSION_SINKS_MAX)
+		error_set(&e, E_LIMIT, "a session has at most %u sinks", SESSION_SINKS_MAX);
+	else
+		*free = sink_open(&s->settings, name, where, &e);
+	if (e.code)
+		log_line("cannot open %s:%s: %s", name, where, e.text);
+	return !e.code;
 }
 
 bool session_sinks_open(struct session *s, struct sink *given)
 {
-	const struct settings *settings = &s->settings;
+	const char *rest = s->settings.sinks;
+	struct setting_sink more;
 
-	s->sinks[0] = given || !*settings->directory ? given : new_recording(settings);
-	if (*settings->log_path && (s->sinks[0] || !*settings->directory))
-		s->sinks[1] = gpufl_live_open(settings);
+	s->sinks[0] = given;
+	if (!given && *s->settings.directory && !add(s, "recording", s->settings.directory))
+		return false;
+	if (*s->settings.log_path)
+		add(s, "gpufl", s->settings.log_path);
+	while (settings_next_sink(&rest, &more))
+		add(s, more.name, more.where);
 	FOR_EACH_SINK (s, sink)
 		(*sink)->result = &s->result;
-	return s->sinks[0] || s->sinks[1];
+	return s->sinks[0];
 }
 
 void session_sinks_abandon(struct session *s)
@@ -64,10 +63,8 @@ static void *close_sinks(void *session)
 
 void session_sinks_close(struct session *s)
 {
-	bool has_sink = s->sinks[0] || s->sinks[1];
-
 	atomic_fetch_add(&session_sinks_closing, 1);
-	if (!has_sink || helper_thread_start(close_sinks, s, STACK_BYTES) < 0)
+	if (!s->sinks[0] || helper_thread_start(close_sinks, s, STACK_BYTES) < 0)
 		close_sinks(s);
 }
 

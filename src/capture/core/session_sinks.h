@@ -9,8 +9,9 @@
 #include "capture/core/session_state.h"
 
 /*
- * Opens what the session's settings request; `given`, if not NULL, instead of a recording. Returns
- * false if it has none then. Waits for the disk, so no lock must be held that others wait for.
+ * Opens what the session's settings request; `given`, if not NULL, instead of a recording. Without
+ * its recording a session has no other sinks. Returns false if it has none. Waits for the disk, so
+ * no lock must be held that others wait for.
  */
 bool session_sinks_open(struct session *s, struct sink *given);
 void session_sinks_abandon(struct session *s);

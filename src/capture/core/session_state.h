@@ -15,7 +15,7 @@ enum session_state {
 	SESSION_ENDED, /* its sinks are closed */
 };
 
-#define SESSION_SINKS 2 /* a recording, or what session_open was given, and gpufl's logs */
+#define SESSION_SINKS_MAX 8u
 
 struct session {
 	struct session *next;
@@ -29,7 +29,7 @@ struct session {
 	struct settings settings;
 	bool is_renamed; /* settings.name has changed and was not written yet */
 	uint64_t opened_ns; /* when the process opened it; its window may have begun before */
-	struct sink *sinks[SESSION_SINKS]; /* NULL: none; at least one is set */
+	struct sink *sinks[SESSION_SINKS_MAX]; /* those after the last one are NULL */
 	/* set by the collector, at last by session_sinks.c; session_close's futex */
 	atomic_uint state;
 	atomic_bool closing; /* session_close has requested its end */
@@ -42,9 +42,8 @@ struct session {
 };
 
 #define FOR_EACH_SINK(session, sink)                                                               \
-	for (struct sink **sink = (session)->sinks; sink < (session)->sinks + SESSION_SINKS;       \
-	     sink++)                                                                               \
-		if (*sink)
+	for (struct sink **sink = (session)->sinks;                                                \
+	     sink < (session)->sinks + SESSION_SINKS_MAX && *sink; sink++)
 
 /* Whether the session receives nothing new. An armed engine ends with its owner. */
 static inline bool session_is_ending(const struct session *s)

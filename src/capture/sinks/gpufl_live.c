@@ -1,4 +1,5 @@
-#include "capture/sinks/gpufl_live.h"
+/* gpufl_live.c: writes gpufl's logs while a program runs. */
+#include "capture/core/sinks.h"
 
 #include <arpa/inet.h>
 #include <ifaddrs.h>
@@ -43,11 +44,11 @@ static void find_address(char out[INET6_ADDRSTRLEN])
 	freeifaddrs(all);
 }
 
-struct sink *gpufl_live_open(const struct settings *settings)
+static struct sink *open(const struct settings *settings, const char *where, struct error *e)
 {
 	char session[GPUFL_ID_BYTES], address[INET6_ADDRSTRLEN];
 	struct gpufl_options o = {
-		.files = { .log_path = settings->log_path,
+		.files = { .log_path = where,
 			   .session = session,
 			   .background = true,
 			   .on_error = tell },
@@ -56,12 +57,10 @@ struct sink *gpufl_live_open(const struct settings *settings)
 		.blocking_calls = !settings->sync,
 	};
 	struct sink *sink;
-	struct error e = { 0 };
 
 	gpufl_id_random(session);
 	find_address(address);
-	if (gpufl_sink_new(&o, &sink, &e) == 0)
-		return sink;
-	log_line("no logs for gpufl: %s", e.text);
-	return NULL;
+	return gpufl_sink_new(&o, &sink, e) == 0 ? sink : NULL;
 }
+
+const struct sink_kind gpufl_sink_kind = { .name = "gpufl", .open = open };

@@ -337,7 +337,7 @@ static void read_settings(struct instance *i, const struct perfetto_config *conf
 
 	*s = (struct settings)SETTINGS_INIT;
 	(void)!settings_read(s, NULL, false, NULL);
-	s->directory[0] = s->log_path[0] = '\0';
+	settings_clear_sinks(s);
 	s->start_ns = s->delay_ns = s->duration_ns = 0; /* they are another recording's */
 	s->perf = 0;
 	if (i->source != SOURCE_SAMPLES)
@@ -586,7 +586,7 @@ static bool is_requested(bool injected, const char **socket)
 	    is_set("INJECTION_DATA_SOURCE_NAME_SUFFIX") || is_set("INJECTION_METRICS") ||
 	    is_set("__TRACE_STARTUP"))
 		return true;
-	return injected && !settings.directory[0] && !settings.log_path[0];
+	return injected && !settings_have_sink(&settings);
 }
 
 /* Returns the sources that __TRACE_STARTUP names, as bits; ignores unknown names. */

@@ -222,7 +222,7 @@ struct session *verbose_start(enum session_trigger trigger)
 	struct session *session;
 
 	(void)!settings_read(&s, NULL, false, NULL);
-	s.directory[0] = s.log_path[0] = '\0';
+	settings_clear_sinks(&s);
 	s.start_ns = s.delay_ns = s.duration_ns = 0; /* they are a recording's */
 	if (list) {
 		s.engine = SETTING_ENGINE_RANGE_PROFILER;

@@ -79,8 +79,8 @@ static void check_device_files(struct check *c)
 		check_advise(
 			c, "load the driver (nvidia-modprobe); start a container with --gpus all");
 	} else if (!usable || access("/dev/nvidiactl", R_OK | W_OK)) {
-		check_found(c, CHECK_MISSING, "%zu device files, but you may open none of them",
-			    all);
+		check_found(c, CHECK_MISSING, "%zu device file%s, but you may open none of them",
+			    all, plural(all));
 		check_advise(
 			c, "ask for access to /dev/nvidia* (often through a group such as video)");
 	} else {

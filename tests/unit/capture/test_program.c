@@ -86,7 +86,7 @@ static struct pitot_session *start(const char *directory)
 #define VALUE_U64 27
 #define VALUE_SIZE 77
 #define VALUE_DURATION (77 * NS_PER_MS)
-#define VALUE_TEXT "a,b"
+#define VALUE_TEXT "toy:a,b"
 #define HAS_FLAG(value) ((value) == 0)
 #define HAS_ENUM(value) ((value) == 0)
 #define HAS_U64(value) ((value) == VALUE_U64)

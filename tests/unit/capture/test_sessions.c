@@ -311,6 +311,64 @@ static void test_refusals_of_an_engine(void **state)
 	sink_free(sink);
 }
 
+static struct session *open_named(const char *sinks)
+{
+	struct settings s = SETTINGS_INIT;
+
+	snprintf(s.sinks, sizeof(s.sinks), "%s", sinks);
+	toy_sink = NULL;
+	return session_open(&s, NULL, SESSION_BY_PROGRAM);
+}
+
+static void test_sinks_by_name(void **state)
+{
+	struct session *s = open_named("nothing:x,toy:a,b,toy:none");
+
+	(void)state;
+	assert_non_null(s);
+	assert_non_null(toy_sink);
+	mark(1);
+	session_close(&s);
+	assert_int_equal(toy_sink->rows[TABLE_nvtx], 1);
+	assert_true(toy_sink->closed);
+	free(toy_sink);
+	assert_null(open_named("nothing:x"));
+	assert_null(open_named("toy:none"));
+	assert_null(open_named(""));
+}
+
+static void *start_environment(void *unused)
+{
+	session_start(SESSION_BY_PROGRAM);
+	return unused;
+}
+
+/* The environment's disk hangs while its session is opened: others go on. */
+static void test_a_hanging_environment(void **state)
+{
+	struct toy_sink *sink = sink_new();
+	struct error e = { 0 };
+	struct session *s;
+	pthread_t thread;
+
+	(void)state;
+	setenv("PITOT_SINKS", "toy:hangs", 1);
+	atomic_store(&toy_sink_hangs, true);
+	assert_int_equal(pthread_create(&thread, NULL, start_environment, NULL), 0);
+	s = open_session(sink, defaults());
+	assert_int_equal(arm_with(s, NULL, NULL, &e), 0);
+	assert_false(session_has_environment());
+	assert_int_equal(session_close(&s), 0);
+	assert_int_equal(session_stop(), 0);
+	atomic_store(&toy_sink_hangs, false);
+	pthread_join(thread, NULL);
+	unsetenv("PITOT_SINKS");
+	assert_true(session_has_environment());
+	assert_int_equal(session_stop(), 0);
+	sink_free(sink);
+	free(toy_sink);
+}
+
 static atomic_bool going;
 static atomic_uint_fast64_t marked[MARKERS + 1];
 
@@ -428,6 +486,8 @@ int main(void)
 		cmocka_unit_test_setup(test_windows_of_two, attach),
 		cmocka_unit_test_setup(test_capabilities_of_many, attach),
 		cmocka_unit_test_setup(test_refusals_of_an_engine, attach),
+		cmocka_unit_test_setup(test_sinks_by_name, attach),
+		cmocka_unit_test_setup(test_a_hanging_environment, attach),
 		cmocka_unit_test_setup(test_sessions_while_threads_mark, attach),
 		cmocka_unit_test_setup(test_exit_with_two, attach),
 		cmocka_unit_test_setup(test_a_slow_disk, attach),

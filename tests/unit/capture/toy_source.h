@@ -17,4 +17,7 @@ extern struct toy_source {
 	atomic_int_fast64_t stored; /* the last value that was on disk when it was told so */
 } toy;
 
+extern atomic_bool toy_sink_hangs; /* while it opens toy:hangs */
+extern struct counting_sink *toy_sink; /* the last one that was opened by its name */
+
 #endif

@@ -1,6 +1,7 @@
 /* What `pitot record` asks for, and what a hostile environment may put in its place. */
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -300,9 +301,35 @@ static void test_the_environment(void **state)
 	unsetenv("PITOT_RECORDING");
 }
 
+static void check_sinks(const char *list, const char *directory, const char *log_path,
+			const char *others)
+{
+	struct settings s = SETTINGS_INIT;
+	struct error e = { 0 };
+
+	snprintf(s.sinks, sizeof(s.sinks), "%s", list);
+	assert_int_equal(settings_place_sinks(&s, &e), directory ? 0 : E_USAGE);
+	assert_string_equal(s.directory, directory ?: "");
+	assert_string_equal(s.log_path, log_path);
+	assert_string_equal(s.sinks, others);
+}
+
+static void test_sinks(void **state)
+{
+	(void)state;
+	check_sinks("", "", "", "");
+	check_sinks("recording:/a", "/a", "", "");
+	check_sinks("gpufl:/g,recording:/a,b:1,memory:64M", "/a", "/g", "b:1,memory:64M");
+	check_sinks("recording:/a,b/c,d,gpufl:/g", "/a,b/c,d", "/g", ""); /* no names */
+	check_sinks("memory:", "", "", "memory:");
+	check_sinks("/a", NULL, "", "");
+	check_sinks("Recording:/a", NULL, "", "");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_sinks),
 		cmocka_unit_test(test_every_option),
 		cmocka_unit_test(test_cpu_samples),
 		cmocka_unit_test(test_the_last_one_counts),
