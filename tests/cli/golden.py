@@ -41,3 +41,15 @@ def check_golden(name, text):
     expected = path.read_text()
     changes = difflib.unified_diff(expected.splitlines(), text.splitlines(), str(path), "now", n=1, lineterm="")
     assert text == expected, "\n".join([*changes, "PITOT_UPDATE_GOLDENS=1 accepts it"])
+
+
+def check_part(path, before, text, after="\n\n"):
+    """Compares the part of a file between two texts; PITOT_UPDATE_GOLDENS=1 writes it instead."""
+    head, found, rest = path.read_text().partition(before)
+    assert found, f"{path} has no {before!r}"
+    part, end, tail = rest.partition(after)
+    if os.environ.get("PITOT_UPDATE_GOLDENS") and part != text:
+        path.write_text(head + before + text + end + tail)
+    elif part != text:
+        changes = difflib.unified_diff(part.splitlines(), text.splitlines(), str(path), "expected", n=0, lineterm="")
+        raise AssertionError("\n".join([*changes, "PITOT_UPDATE_GOLDENS=1 writes it"]))

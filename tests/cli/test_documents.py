@@ -4,6 +4,8 @@ import re
 
 import pytest
 
+from golden import check_part
+
 
 @pytest.fixture(scope="module")
 def varied(make_recording, tmp_path_factory):
@@ -85,11 +87,9 @@ def option_row(option):
 
 
 def test_options_of_record(source, pitot):
-    """The table of options is made from their declarations: where it differs, put what is expected into the document."""
+    """The table of options is generated from their declarations."""
     [command] = pitot("help", "record", "--json", json_output=True)["commands"]
-    expected = "\n".join(map(option_row, command["options"]))
-    documented = (source / "docs" / "record.md").read_text().split("| option | in `PITOT_OPTIONS` | meaning |\n|---|---|---|\n")[1]
-    assert documented.split("\n\n")[0] == expected, expected
+    check_part(source / "docs/record.md", "| option | in `PITOT_OPTIONS` | meaning |\n|---|---|---|\n", "\n".join(map(option_row, command["options"])))
 
 
 def test_settings_of_the_library(source, pitot):
@@ -98,9 +98,32 @@ def test_settings_of_the_library(source, pitot):
     rows = [f"| `{option['setting']}` | `PITOT_{option['name'].upper().replace('-', '_')}` | `{option['name']}` |"
             for option in command["options"] if option["setting"]]
     page = (source / "docs" / "embed.md").read_text()
-    table = page.split("| field, and key of `PITOT_OPTIONS` | environment | file |\n|---|---|---|\n")[1].split("\n\n")[0]
-    assert table.splitlines() == rows, "\n".join(rows)
+    check_part(source / "docs/embed.md", "| field, and key of `PITOT_OPTIONS` | environment | file |\n|---|---|---|\n", "\n".join(rows))
     assert set(re.findall(r"^\|.*`(GPUFL_\w+)`", page, re.M)) <= set(re.findall(r'"(GPUFL_\w+)"', (source / "src/schema/settings_read.c").read_text()))
+
+
+def python_type(kind, name, text):
+    """Of a field of struct pitot_options; the words of an enum are those of the command line."""
+    if kind == "enum pitot_switch":
+        return "bool"
+    if kind.startswith("enum"):
+        values = re.search(rf"{kind} {{(.*?)}}", text, re.S)[1]
+        prefix = kind.replace("enum ", "").upper() + "_"
+        words = re.findall(rf"{prefix}(\w+)", values)
+        return f"Literal{json.dumps([word.replace('_', '-').lower() for word in words])}"
+    return {"uint64_t": "int"}.get(kind) or ("Path" if name in ("log_path", "config_file") else "str")
+
+
+def test_settings_of_python(source):
+    """The keywords of a recording are generated from struct pitot_options, but for those that only C needs."""
+    text = re.sub(r"/\*.*?\*/", "", (source / "include/pitot/pitot.h").read_text(), flags=re.S)
+    struct = re.search(r"struct pitot_options {(.*?)^}", text, re.S | re.M)[1]
+    fields = {name: python_type(kind, name, text) for kind, names in re.findall(r"^\t(\w+(?: \w+)*) \*?([\w, ]+);", struct, re.M)
+              for name in names.split(", ") if name not in ("size", "directory", "log_context", "defaults")}
+    lines = [f"        {name}: Optional[{'Engine' if name == 'engine' else kind}]" for name, kind in fields.items()]
+    module = source / "python/pitot/_recorder.py"
+    check_part(module, "    Engine = ", fields["engine"], "\n")
+    check_part(module, 'A time or size of 0: none."""\n\n', "\n".join(lines))
 
 
 def test_keys_of_metrics(source, pitot, build):

@@ -288,17 +288,6 @@ def test_mistakes(run, tmp_path, python):
                          "AttributeError: module 'pitot' has no attribute 'recrd'", "nothing", False, None]
 
 
-def test_settings_are_those_of_c(source):
-    """Each field of struct pitot_options but for those that only C needs is a keyword, and nothing else."""
-    header = (source / "include/pitot/pitot.h").read_text()
-    struct = re.sub(r"/\*.*?\*/", "", header[header.index("struct pitot_options {"):header.index("/* --- recordings --- */")], flags=re.S)
-    fields = {name for line in re.findall(r"^\t(?:const |enum |struct )*\w+ \*?([\w, ]+);", struct, re.M) for name in re.split(r",\s*", line)}
-    typed = re.search(r"class Settings\(.*?\n\n    class ", (source / "python/pitot/_recorder.py").read_text(), re.S).group()
-    keywords = set(re.findall(r"^        (\w+): Optional", typed, re.M))
-    assert {"stacks", "memory", "log_path"} < keywords
-    assert fields - {"size", "directory", "log_context", "defaults"} == keywords
-
-
 def test_a_wrong_environment(run):
     said = run("""
         try:
