@@ -104,8 +104,8 @@ void trace_load_done(struct trace *t);
 
 /*
  * Drops the blocks of a table that `before`, an earlier trace of the same recording, has. Must be
- * called before anything of the table is loaded. CPU time without samples, which only all samples of
- * a process show (cpu_span), is not added to the new ones. 0 or -ENOMEM.
+ * called before anything of the table is loaded. CPU time without samples, which only all samples
+ * of a process show (cpu_span), is not added to the new ones. 0 or -ENOMEM.
  */
 int trace_only_new(struct trace *t, enum table_id table, const struct trace *before) MUST_USE;
 

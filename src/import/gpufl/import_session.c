@@ -16,7 +16,7 @@
 #define LATENESS_NS (60 * NS_PER_S) /* of work after the session's end, by different clocks */
 #define CLOCK_ERROR_NS                                                                             \
 	(24 * 3600 * NS_PER_S) /* of this machine's clock, for sessions without end */
-#define MISSING_CALLS feature_api_call /* incomplete in all logs, whatever their capabilities claim */
+#define MISSING_CALLS feature_api_call /* incomplete in all logs, whatever they claim */
 
 /* ---- texts ---- */
 
