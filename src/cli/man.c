@@ -61,6 +61,8 @@ static void roff_paragraphs(struct strbuf *out, const char *text)
 /* Appends the options of a group. */
 static void roff_group(struct strbuf *out, const struct option *option, const char *group)
 {
+	_cleanup_strbuf_ struct strbuf argument = STRBUF_INIT;
+
 	for (; option->name; option++) {
 		if (strcmp(group, option->group ? option->group : "") != 0)
 			continue;
@@ -74,7 +76,9 @@ static void roff_group(struct strbuf *out, const struct option *option, const ch
 		strbuf_adds(out, "\\fR");
 		if (option->type != OPTION_FLAG) {
 			strbuf_adds(out, option->bare ? "[=\\fI" : " \\fI");
-			option_argument(option, out);
+			option_argument(option, &argument);
+			roff_text(out, strbuf_text(&argument));
+			strbuf_clear(&argument);
 			strbuf_adds(out, option->bare ? "\\fR]" : "\\fR");
 		}
 		strbuf_addc(out, '\n');
