@@ -71,7 +71,7 @@ static const struct option options[] = {
 	OPTION(ENUM, "cpu-via", 0, request.method, NULL,
 	       "CPU sampling method; auto: the first that is allowed, and beside perf a timer for "
 	       "Python frames",
-	       .choices = record_method_names, .group = "CPU samples"),
+	       .choices = cpu_method_options, .group = "CPU samples"),
 	FLAG("off-cpu", 0, request.off_cpu,
 	     "also record the time that threads spend off the CPU (needs eBPF)",
 	     .group = "CPU samples"),
@@ -116,7 +116,7 @@ static int check_options(const struct context *c, int argc)
 {
 	if (pids.count && argc > 1)
 		return cli_usage(c, "--pid samples a running process and takes no command");
-	if (pids.count && request.method == RECORD_METHOD_TIMER)
+	if (pids.count && request.method == CPU_METHOD_TIMER)
 		return cli_usage(
 			c,
 			"--cpu-via timer needs a command: a running process has no timer inside");

@@ -31,7 +31,7 @@ static void warn_missing(const struct recording *r, const struct cpu_roots *root
 	proc_tree_release(&tree);
 	if (!python)
 		return;
-	cpu_explain_no_python(roots, r->cpu.method == RECORD_METHOD_PERF, has, &text);
+	cpu_explain_no_python(roots, r->cpu.method == CPU_METHOD_PERF, has, &text);
 	record_emit(r, RECORD_WARNING, "%s", strbuf_text(&text));
 }
 

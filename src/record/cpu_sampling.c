@@ -1,4 +1,4 @@
-/* cpu_sampling.c: chooses the method of CPU sampling, and records it as capabilities. */
+/* cpu_sampling.c: starts CPU sampling, and records its method as capabilities. */
 #include "record/cpu_sampling.h"
 
 #include <stdio.h>
@@ -9,20 +9,6 @@
 #include "base/strbuf.h"
 #include "record/checks.h"
 #include "format/rows.h"
-
-const char *const record_method_names[] = { "auto", "ebpf", "perf", "timer", NULL };
-
-static enum cpu_method sampler_method(enum record_method method)
-{
-	switch (method) {
-	case RECORD_METHOD_EBPF:
-		return CPU_METHOD_EBPF;
-	case RECORD_METHOD_PERF:
-		return CPU_METHOD_PERF;
-	default:
-		return CPU_METHOD_NONE;
-	}
-}
 
 /* Returns the inode of this process's pid namespace; 0: unknown. */
 static uint64_t pid_namespace(void)
@@ -45,9 +31,8 @@ int cpu_sampling_start(struct cpu_sampling *cpu, const char *directory,
 		.start_ns = cpu->start_ns,
 		.end_ns = cpu->end_ns,
 		.max_bytes = cpu->max_bytes,
-		.method = sampler_method(cpu->method),
-		.timers_inside =
-			cpu->method == RECORD_METHOD_AUTO && !roots->running && cpu->recorder,
+		.method = cpu->method,
+		.timers_inside = cpu->method == CPU_METHOD_AUTO && !roots->running && cpu->recorder,
 		.file_copies = cpu->keep_files ? &cpu->kept : NULL,
 	};
 	int err;
@@ -55,10 +40,6 @@ int cpu_sampling_start(struct cpu_sampling *cpu, const char *directory,
 	cpu->time_ns = clock_monotonic_ns();
 	if (!cpu->hz)
 		return 0;
-	if (cpu->method == RECORD_METHOD_TIMER) {
-		cpu->timer = true;
-		return 0;
-	}
 	if (roots->running && checks_foreign_proc())
 		return error_set(e, E_UNSUPPORTED,
 				 "cannot find process %d: /proc is of another pid namespace "
@@ -66,48 +47,29 @@ int cpu_sampling_start(struct cpu_sampling *cpu, const char *directory,
 				 (int)roots->pids[0]);
 	cpu->perf_namespace = options.timers_inside ? pid_namespace() : 0;
 	options.timers_inside = cpu->perf_namespace != 0;
-	err = cpu_sampler_start(&options, roots, &cpu->sampler, &cpu->unavailable);
-	if (err < 0 || cpu_sampler_method(cpu->sampler) != CPU_METHOD_PERF)
-		cpu->perf_namespace = 0;
-	if (err >= 0)
-		return 0;
-	cpu->sampler = NULL;
-	if (cpu->method != RECORD_METHOD_AUTO || roots->running) {
-		*e = cpu->unavailable;
+	err = cpu_sampler_start(&options, roots, &cpu->sampler, e);
+	if (err < 0)
 		return err;
-	}
-	cpu->timer = true;
+	cpu->timer = cpu_sampler_method(cpu->sampler) == CPU_METHOD_TIMER;
+	if (cpu_sampler_method(cpu->sampler) != CPU_METHOD_PERF)
+		cpu->perf_namespace = 0;
 	return 0;
 }
 
 static void write_sampling(const struct cpu_sampling *cpu, struct writer *w)
 {
 	struct row_capability row = { .time_ns = cpu->time_ns, .name = feature_cpu };
-	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
-	const char *reason = "";
+	const char *reason = "not requested";
 	char requested[64], actual[64] = "";
 
 	snprintf(requested, sizeof(requested), "%u Hz", cpu->hz);
-	if (!cpu->hz) {
-		reason = "not requested";
-	} else if (cpu->sampler) {
+	if (cpu->sampler) {
 		snprintf(actual, sizeof(actual), "%s, %u Hz%s",
 			 cpu_method_name(cpu_sampler_method(cpu->sampler)), cpu->hz,
 			 cpu->perf_namespace ? ", and timers in Python programs" : "");
 		reason = cpu_sampler_reason(cpu->sampler);
-		row.method = cpu_sampler_method(cpu->sampler) == CPU_METHOD_EBPF
-				     ? sampling_method_ebpf
-				     : sampling_method_perf_events;
+		row.method = (uint8_t)(cpu_sampler_method(cpu->sampler) - 1);
 		row.state = *reason ? capability_state_degraded : capability_state_on;
-	} else {
-		snprintf(actual, sizeof(actual),
-			 "a timer in each process with the recorder inside");
-		if (cpu->unavailable.code)
-			strbuf_addf(&text, "%s; ", cpu->unavailable.text);
-		strbuf_adds(&text, "setuid, static and very short-lived programs are not sampled");
-		reason = strbuf_text(&text);
-		row.method = sampling_method_timer;
-		row.state = capability_state_degraded;
 	}
 	row.requested = writer_string(w, requested, strlen(requested));
 	row.actual = writer_string(w, actual, strlen(actual));
@@ -148,7 +110,8 @@ int cpu_sampling_stop(struct cpu_sampling *cpu, struct writer *w, struct error *
 
 	if (cpu->sampler) {
 		err = cpu_sampler_stop(&cpu->sampler, &sampler_ns, e);
-		rows_cost(w, cost_kind_sampler, cpu->time_ns, now, 1, sampler_ns);
+		if (!cpu->timer)
+			rows_cost(w, cost_kind_sampler, cpu->time_ns, now, 1, sampler_ns);
 	}
 	return err;
 }

@@ -1,6 +1,6 @@
 /*
- * cpu_sampling.h: chooses the CPU sampling of `pitot record`: from outside, by the best permitted
- * method (sampler/cpu_sampler.h), else by a timer of the recorder inside the command.
+ * cpu_sampling.h: the CPU sampling of `pitot record`, by the best permitted method
+ * (sampler/cpu_sampler.h).
  */
 #ifndef PITOT_RECORD_CPU_SAMPLING_H
 #define PITOT_RECORD_CPU_SAMPLING_H
@@ -13,7 +13,7 @@
 struct cpu_sampling {
 	/* Set by the caller. */
 	unsigned hz; /* 0: no samples */
-	enum record_method method;
+	enum cpu_method method;
 	bool off_cpu;
 	uint64_t start_ns, end_ns; /* window, CLOCK_MONOTONIC; 0: none */
 	uint64_t max_bytes;
@@ -21,19 +21,15 @@ struct cpu_sampling {
 	const char *recorder;
 	bool keep_files; /* copy files, for symbols at the end of the recording */
 	/* Set by cpu_sampling_start. */
-	struct cpu_sampler *sampler; /* outside; NULL: none */
-	bool timer; /* the recorder samples from inside */
+	struct cpu_sampler *sampler; /* NULL: no samples */
+	bool timer; /* its method: recorders inside the processes sample them */
 	/* Not 0: the recorder also samples from inside, beside perf events (settings.h). */
 	uint64_t perf_namespace;
-	struct error unavailable; /* why there is no sampling from outside */
 	uint64_t time_ns; /* when the method was chosen */
 	struct file_copies kept; /* file_copies_release */
 };
 
-/*
- * Starts to sample the roots, or chooses the recorder's timer. Returns 0, or a negative code if the
- * requested method is not permitted, or no method is permitted for running processes.
- */
+/* As cpu_sampler_start(). */
 int cpu_sampling_start(struct cpu_sampling *cpu, const char *directory,
 		       const struct folder_id *folder, const struct cpu_roots *roots,
 		       struct error *e) MUST_USE;

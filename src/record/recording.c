@@ -89,7 +89,7 @@ static void choose_cpu(struct recording *r)
 	uint64_t start_ns = r->identity.start_monotonic_ns + s->delay_ns;
 
 	r->cpu.hz = r->request->gpu_only ? 0 : (unsigned)r->request->hz;
-	r->cpu.method = (enum record_method)r->request->method;
+	r->cpu.method = (enum cpu_method)r->request->method;
 	r->cpu.off_cpu = r->request->off_cpu;
 	r->cpu.start_ns = s->delay_ns ? start_ns : 0;
 	r->cpu.end_ns = s->duration_ns ? start_ns + s->duration_ns : 0;
@@ -172,17 +172,13 @@ void record_emit(const struct recording *r, enum record_message kind, const char
 
 void record_emit_cpu_method(const struct recording *r)
 {
-	const struct cpu_sampling *cpu = &r->cpu;
-	const char *how, *reason;
+	const struct cpu_sampler *sampler = r->cpu.sampler;
+	const char *reason = sampler ? cpu_sampler_reason(sampler) : "";
 
-	if (!cpu->hz)
-		return;
-	how = cpu->sampler ? cpu_method_name(cpu_sampler_method(cpu->sampler)) : "a timer inside";
-	reason = cpu->sampler            ? cpu_sampler_reason(cpu->sampler)
-		 : cpu->unavailable.code ? cpu->unavailable.text
-					 : "";
-	record_emit(r, RECORD_DETAIL, "sampling the CPU by %s%s%s", how, *reason ? ": " : "",
-		    reason);
+	if (sampler)
+		record_emit(r, RECORD_DETAIL, "sampling the CPU by %s%s%s",
+			    cpu_method_name(cpu_sampler_method(sampler)), *reason ? ": " : "",
+			    reason);
 }
 
 void record_undo(struct recording *r)

@@ -3,17 +3,8 @@
 #define PITOT_RECORD_REQUEST_H
 
 #include "record/spawn.h"
+#include "sampler/cpu_sampler.h"
 #include "schema/settings.h"
-
-enum record_method {
-	RECORD_METHOD_AUTO,
-	RECORD_METHOD_EBPF,
-	RECORD_METHOD_PERF,
-	RECORD_METHOD_TIMER,
-};
-
-/* Names of the methods by value, for the option; NULL at the end. */
-extern const char *const record_method_names[];
 
 #define RECORD_CPU_HZ 99
 
@@ -27,7 +18,7 @@ struct record_request {
 	bool force, force_injection, symbols;
 	struct settings settings; /* for the recorder inside the command */
 	uint64_t hz; /* CPU samples per second; 0: none */
-	int method; /* of CPU sampling: enum record_method */
+	int method; /* of CPU sampling: enum cpu_method */
 	bool off_cpu, gpu_only, cpu_only;
 	pid_t pids[SPAWN_ATTACHED_MAX]; /* running processes, each once */
 	size_t pid_count; /* 0: a command is started */

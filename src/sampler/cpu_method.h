@@ -1,6 +1,7 @@
 /*
- * cpu_method.h: the interface between cpu_sampler.c and the sampling methods (perf/perf_sampler.c,
- * ebpf/ebpf_source.c). Except `open` and `check`, the operations run on the sampler's thread.
+ * cpu_method.h: the interface between cpu_sampler.c and the sampling methods
+ * (perf/perf_sampler.c, ebpf/ebpf_source.c; the timer has only a name, since recorders sample by
+ * themselves). Except `open` and `check`, the operations run on the sampler's thread.
  */
 #ifndef PITOT_SAMPLER_CPU_METHOD_H
 #define PITOT_SAMPLER_CPU_METHOD_H

@@ -16,18 +16,25 @@
 
 #define POLL_MS 100
 
+#define TIMER_NAME "a timer inside each process"
+
+const char *const cpu_method_options[] = { "auto", "ebpf", "perf", "timer", NULL };
+
+static const struct cpu_method_ops timer = { .name = TIMER_NAME, .method = CPU_METHOD_TIMER };
+
 /* Best first. */
 static const struct cpu_method_ops *const methods[] = {
 #ifdef PITOT_HAVE_EBPF
 	&cpu_method_ebpf,
 #endif
 	&cpu_method_perf,
+	&timer,
 	NULL,
 };
 
 struct cpu_sampler {
-	const struct cpu_method_ops *type;
-	struct cpu_sampling_state *source;
+	const struct cpu_method_ops *method;
+	struct cpu_sampling_state *state; /* NULL: of the timer, which has none */
 	struct targets *targets;
 	struct strbuf reason;
 	pthread_t thread;
@@ -46,7 +53,7 @@ static const struct cpu_method_ops *method_ops(enum cpu_method method)
 
 const char *cpu_method_name(enum cpu_method method)
 {
-	static const char *const names[] = { "none", "eBPF", "perf_event" };
+	static const char *const names[] = { "auto", "eBPF", "perf_event", TIMER_NAME };
 
 	return (size_t)method < ARRAY_SIZE(names) ? names[method] : "unknown";
 }
@@ -57,14 +64,14 @@ static void *run(void *user)
 
 	pthread_setname_np(pthread_self(), "pitot-cpu");
 	while (!atomic_load_explicit(&s->stop, memory_order_acquire)) {
-		if (s->type->poll(s->source, POLL_MS, s->wake_fd) < 0)
+		if (s->method->poll(s->state, POLL_MS, s->wake_fd) < 0)
 			break;
 		targets_flush(s->targets, clock_monotonic_ns(), false);
 	}
-	s->type->finish(s->source);
+	s->method->finish(s->state);
 	s->cpu_ns = clock_read_ns(CLOCK_THREAD_CPUTIME_ID);
-	if (s->type->kernel_ns)
-		s->cpu_ns += s->type->kernel_ns(s->source);
+	if (s->method->kernel_ns)
+		s->cpu_ns += s->method->kernel_ns(s->state);
 	return NULL;
 }
 
@@ -81,18 +88,32 @@ static int start_thread(struct cpu_sampler *s)
 	return -err;
 }
 
-static int open_method(struct cpu_sampler *s, const struct cpu_method_ops *type,
+/* A recorder cannot get into a process that is running already. */
+static int open_timer(struct cpu_sampler *s, const struct cpu_roots *roots, struct error *e)
+{
+	if (roots->running)
+		return error_set(e, E_UNSUPPORTED, "the processes are running already");
+	s->method = &timer;
+	strbuf_addf(&s->reason, "%ssetuid, static and very short-lived programs are not sampled",
+		    s->reason.length ? "; " : "");
+	return 0;
+}
+
+static int open_method(struct cpu_sampler *s, const struct cpu_method_ops *method,
 		       const struct cpu_options *options, const struct cpu_roots *roots,
 		       struct error *e)
 {
 	struct strbuf reason = STRBUF_INIT;
-	int err = type->open(options, roots, s->targets, &reason, &s->source, e);
+	int err;
 
+	if (method == &timer)
+		return open_timer(s, roots, e);
+	err = method->open(options, roots, s->targets, &reason, &s->state, e);
 	if (err < 0) {
 		strbuf_release(&reason);
 		return err;
 	}
-	s->type = type;
+	s->method = method;
 	if (s->reason.length && reason.length)
 		strbuf_adds(&s->reason, "; ");
 	strbuf_adds(&s->reason, strbuf_text(&reason));
@@ -101,14 +122,16 @@ static int open_method(struct cpu_sampler *s, const struct cpu_method_ops *type,
 }
 
 /* Opens the requested method, or the best that is allowed. */
-static int open_source(struct cpu_sampler *s, const struct cpu_options *options,
-		       const struct cpu_roots *roots, struct error *e)
+static int choose_method(struct cpu_sampler *s, const struct cpu_options *options,
+			 const struct cpu_roots *roots, struct error *e)
 {
 	struct error why = { 0 };
 	int err = -ENOENT;
 
 	for (size_t i = 0; methods[i]; i++) {
-		if (options->method != CPU_METHOD_NONE && options->method != methods[i]->method)
+		if (options->method != CPU_METHOD_AUTO && options->method != methods[i]->method)
+			continue;
+		if (options->method == CPU_METHOD_AUTO && methods[i] == &timer && roots->running)
 			continue;
 		why = (struct error){ 0 };
 		err = open_method(s, methods[i], options, roots, &why);
@@ -145,16 +168,16 @@ int cpu_sampler_start(const struct cpu_options *options, const struct cpu_roots 
 	s->wake_fd = -1;
 	err = targets_new(&targets_options, &s->targets, e);
 	if (err >= 0)
-		err = open_source(s, options, roots, e);
-	if (err >= 0) {
+		err = choose_method(s, options, roots, e);
+	if (err >= 0 && s->state) {
 		s->wake_fd = io_above_standard(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
 		err = s->wake_fd < 0 ? -errno : start_thread(s);
 		if (err < 0)
 			error_errno(e, -err, "cannot start the sampler's thread");
 	}
 	if (err < 0) {
-		if (s->source)
-			s->type->free(s->source);
+		if (s->state)
+			s->method->free(s->state);
 		if (s->targets)
 			targets_free(s->targets, NULL);
 		if (s->wake_fd >= 0)
@@ -169,7 +192,7 @@ int cpu_sampler_start(const struct cpu_options *options, const struct cpu_roots 
 
 enum cpu_method cpu_sampler_method(const struct cpu_sampler *s)
 {
-	return s->type->method;
+	return s->method->method;
 }
 
 const char *cpu_sampler_reason(const struct cpu_sampler *s)
@@ -179,7 +202,7 @@ const char *cpu_sampler_reason(const struct cpu_sampler *s)
 
 enum cpu_python cpu_sampler_python(const struct cpu_sampler *s)
 {
-	return s->type->python ? s->type->python(s->source) : CPU_PYTHON_READ;
+	return s->method->python ? s->method->python(s->state) : CPU_PYTHON_READ;
 }
 
 void cpu_explain_no_python(const struct cpu_roots *roots, bool was_chosen, enum cpu_python python,
@@ -208,13 +231,15 @@ int cpu_sampler_stop(struct cpu_sampler **sampler, uint64_t *cpu_ns, struct erro
 
 	if (!s)
 		return 0;
-	atomic_store_explicit(&s->stop, true, memory_order_release);
-	eventfd_write(s->wake_fd, 1);
-	pthread_join(s->thread, NULL);
-	close(s->wake_fd);
+	if (s->state) {
+		atomic_store_explicit(&s->stop, true, memory_order_release);
+		eventfd_write(s->wake_fd, 1);
+		pthread_join(s->thread, NULL);
+		close(s->wake_fd);
+		s->method->free(s->state);
+	}
 	if (cpu_ns)
 		*cpu_ns = s->cpu_ns;
-	s->type->free(s->source);
 	targets_flush(s->targets, clock_monotonic_ns(), true);
 	err = targets_free(s->targets, e);
 	strbuf_release(&s->reason);
@@ -225,10 +250,10 @@ int cpu_sampler_stop(struct cpu_sampler **sampler, uint64_t *cpu_ns, struct erro
 
 int cpu_method_check(enum cpu_method method, struct error *e)
 {
-	const struct cpu_method_ops *type = method_ops(method);
+	const struct cpu_method_ops *ops = method_ops(method);
 
-	if (!type)
+	if (!ops)
 		return error_set(e, E_UNSUPPORTED, "this pitot was built without %s",
 				 cpu_method_name(method));
-	return type->check(e);
+	return ops->check ? ops->check(e) : 0;
 }

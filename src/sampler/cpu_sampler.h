@@ -3,14 +3,14 @@
  * segments cpu-<pid>.<n>.pit of a recording: tables process, thread, module, stack_node, stack,
  * cpu_sample, off_cpu, loss, cost, capability.
  *
- * The best method that is allowed is used: eBPF (privileged: kernel stacks, Python frames, time off
- * the CPU; stacks are unwound in the operating system's kernel, from the unwind tables), then
- * perf_event (own processes: registers and a copy of the top of the stack, unwound here from the
- * same tables). Where neither is allowed, the recorder inside the process has a timer, which is not
- * part of this module.
+ * The best method that is allowed is used: eBPF (privileged: kernel stacks, Python frames, time
+ * off the CPU; stacks are unwound in the operating system's kernel, from the unwind tables),
+ * then perf_event (own processes: registers and a copy of the top of the stack, unwound here
+ * from the same tables). Where neither is allowed, the recorder inside each process samples it
+ * by a timer (capture/cpu/cpu_timer.c): then there is nothing to do here.
  *
- * A sampler runs its own thread. All functions must be called on one thread, that of `pitot
- * record`.
+ * A sampler runs its own thread, unless its method is the timer. All functions must be called on
+ * one thread, that of `pitot record`.
  */
 #ifndef PITOT_SAMPLER_CPU_SAMPLER_H
 #define PITOT_SAMPLER_CPU_SAMPLER_H
@@ -24,7 +24,10 @@
 
 struct file_copies;
 
-enum cpu_method { CPU_METHOD_NONE, CPU_METHOD_EBPF, CPU_METHOD_PERF };
+/* A method is 1 + enum sampling_method; auto: the best that is allowed. */
+enum cpu_method { CPU_METHOD_AUTO, CPU_METHOD_EBPF, CPU_METHOD_PERF, CPU_METHOD_TIMER };
+/* Their names as values of an option; NULL at the end. */
+extern const char *const cpu_method_options[];
 
 /* Whether the Python frames of processes that were already running are sampled. */
 enum cpu_python {
@@ -46,7 +49,7 @@ struct cpu_options {
 	 * frames (settings.h, perf_namespace).
 	 */
 	bool timers_inside;
-	enum cpu_method method; /* CPU_METHOD_NONE: the best that is allowed */
+	enum cpu_method method;
 	/*
 	 * Receives copies of files that may soon be deleted. Used by the sampler until it is
 	 * stopped; NULL: no copies are made.
@@ -74,7 +77,7 @@ int cpu_sampler_start(const struct cpu_options *options, const struct cpu_roots 
 		      struct cpu_sampler **out, struct error *e) MUST_USE;
 
 enum cpu_method cpu_sampler_method(const struct cpu_sampler *s);
-/* "eBPF", "perf_event" */
+/* "eBPF", "perf_event", "a timer inside each process" */
 const char *cpu_method_name(enum cpu_method method);
 /*
  * Why no better method is used, or what this one lacks, such as "no kernel frames:
