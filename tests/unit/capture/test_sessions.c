@@ -456,7 +456,7 @@ static void test_exit_with_two(void **state)
 	sink_free(second);
 }
 
-/* Sources are told when rows are on disk, which may take longer than each seal waits. */
+/* Recording goes on while the disk is slow; the end waits for it. */
 static void test_a_slow_disk(void **state)
 {
 	struct toy_sink *sink = sink_new();
@@ -465,13 +465,11 @@ static void test_a_slow_disk(void **state)
 	(void)state;
 	wait_for_samples(2);
 	atomic_store(&sink->counting.slow, UINT_MAX);
-	for (int64_t from = toy.samples; toy.stored <= from;)
-		usleep(1000);
+	wait_for_samples(3);
 	atomic_store(&sink->counting.slow, 1000);
 	while (collector_running())
 		session_exit();
 	assert_int_equal(sink->counting.slow, 0);
-	assert_int_equal(toy.stored, toy.samples);
 	assert_int_equal(sink->last_sample, toy.samples);
 	session_close(&s);
 	sink_free(sink);

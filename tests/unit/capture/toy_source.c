@@ -11,7 +11,6 @@
 #include "format/rows.h"
 
 struct toy_source toy;
-static int64_t sealed; /* the last value before the last seal */
 
 static void start(const struct source_start *how)
 {
@@ -55,17 +54,6 @@ static uint64_t collect(struct writer *w, uint64_t now_ns)
 	return 1;
 }
 
-static void stored(void)
-{
-	atomic_store(&toy.stored, sealed);
-}
-
-static void periodic(struct writer *w, uint64_t since_ns, uint64_t now_ns)
-{
-	(void)w, (void)since_ns, (void)now_ns;
-	sealed = atomic_load(&toy.samples);
-}
-
 static void stop(struct writer *w)
 {
 	(void)w;
@@ -88,7 +76,5 @@ const struct source toy_source = {
 	.begin = begin,
 	.window = window,
 	.collect = collect,
-	.periodic = periodic,
-	.stored = stored,
 	.stop = stop,
 };

@@ -14,7 +14,6 @@ extern struct toy_source {
 	atomic_uint starts, windows; /* times that it was told */
 	atomic_uint_fast64_t stacks, counters_ns, perf; /* wanted together */
 	atomic_int_fast64_t samples; /* the last value */
-	atomic_int_fast64_t stored; /* the last value that was on disk when it was told so */
 } toy;
 
 extern atomic_bool toy_sink_hangs; /* while it opens toy:hangs */
