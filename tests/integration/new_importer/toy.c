@@ -60,7 +60,7 @@ int toy_run(struct import_source *source, const struct import_options *options,
 	    const char *directory, struct import_result *result, struct error *e)
 {
 	struct json_pull p = { .read = input_read, .user = &source->input };
-	struct row_clock clock = { .missing = UINT64_C(1) << COLUMN_clock_cupti_ns };
+	struct row_clock clock = { .missing = UINT64_C(1) << COLUMN_clock_gpu_ns };
 	struct row_process process = { .pid = 1,
 				       .missing = UINT64_C(1) << COLUMN_process_exit_status };
 	struct writer_options o = { .directory = directory, .prefix = "toy" };
