@@ -60,9 +60,8 @@ int toy_run(struct import_source *source, const struct import_options *options,
 	    const char *directory, struct import_result *result, struct error *e)
 {
 	struct json_pull p = { .read = input_read, .user = &source->input };
-	struct row_clock clock = { .missing = UINT64_C(1) << COLUMN_clock_gpu_ns };
-	struct row_process process = { .pid = 1,
-				       .missing = UINT64_C(1) << COLUMN_process_exit_status };
+	struct row_clock clock = { .missing = schema_missing(TABLE_clock) };
+	struct row_process process = { .pid = 1, .missing = schema_missing(TABLE_process) };
 	struct writer_options o = { .directory = directory, .prefix = "toy" };
 	struct writer *w;
 	int rc = writer_open(&o, &w, e);
@@ -73,6 +72,7 @@ int toy_run(struct import_source *source, const struct import_options *options,
 	writer_append(w, TABLE_clock, &clock);
 	rc = read_kernels(&p, w, result, e);
 	process.end_ns = result->end_ns;
+	process.missing &= ~(UINT64_C(1) << COLUMN_process_end_ns);
 	writer_append(w, TABLE_process, &process);
 	json_pull_release(&p);
 	result->files++;
