@@ -271,7 +271,7 @@ int export_merge_next(struct export_merge *m, struct export_event *event)
 					.start_ns = c->time_ns,
 					.end_ns = c->end_ns[c->row],
 					.finished = true };
-	if (c->kind >= EVENT_WORK && c->kind <= EVENT_CUDA_EVENT)
+	if (c->work || c->kind == EVENT_CUDA_EVENT)
 		event->gpu = gpu_of(m->view, c);
 	if (unlikely(event->end_ns == NVTX_OPEN)) {
 		event->finished = false;

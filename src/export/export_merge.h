@@ -66,7 +66,7 @@ struct export_event {
 	uint64_t start_ns, end_ns; /* start_ns <= end_ns */
 	/* false: an NVTX range without an end; end_ns is the end of its process's recording */
 	bool finished;
-	uint32_t gpu; /* GPU work, EVENT_CUDA_EVENT: index of the view's gpus */
+	uint32_t gpu; /* GPU work, EVENT_SYNC, EVENT_CUDA_EVENT: index of the view's gpus */
 };
 
 struct event_cursor;

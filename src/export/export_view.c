@@ -14,17 +14,17 @@
 
 #define GPU_PIDS 16 /* readers reserve at least this many ids for GPUs */
 
-/* Columns that exporters show in addition to those common to all work. */
+/* Columns of single exporters, in addition to those common to all work and to SHOWN ones. */
 static const struct {
 	enum table_id table;
 	uint64_t columns;
 } details[] = {
 	{ TABLE_kernel, COLUMN_BITS(kernel, config) },
 	{ TABLE_memcpy,
-	  COLUMN_BITS(memcpy, bytes, kind, source_kind, destination_kind, async, source_device,
+	  COLUMN_BITS(memcpy, kind, source_kind, destination_kind, async, source_device,
 		      source_context, destination_device, destination_context) },
-	{ TABLE_memset, COLUMN_BITS(memset, bytes, value, memory_kind, async) },
-	{ TABLE_synchronization, COLUMN_BITS(synchronization, kind, event, event_record) },
+	{ TABLE_memset, COLUMN_BITS(memset, memory_kind, async) },
+	{ TABLE_synchronization, COLUMN_BITS(synchronization, kind, event_record) },
 };
 
 static enum table_id work_table(int kind)
@@ -42,6 +42,8 @@ static int load_work(struct export_view *v, int kind, struct error *e)
 				    1u << ROLE_LABEL,
 			    e);
 
+	if (r >= 0 && schema_table(table)->shown)
+		r = trace_load(t, table, schema_table(table)->shown, e);
 	for (size_t i = 0; i < ARRAY_SIZE(details) && r >= 0; i++)
 		if (details[i].table == table)
 			r = trace_load(t, table, details[i].columns, e);

@@ -203,10 +203,7 @@ static void open_described(struct perfetto_live *p, const struct table_schema *t
 static void work_arguments(struct perfetto_live *p, const struct table_schema *table,
 			   const void *row)
 {
-	const struct row_memcpy *copy = row;
-	const struct row_memset *set = row;
-	const struct row_cuda_event *event = row;
-	uint64_t value;
+	uint64_t value, missing;
 
 	if (read_role(table, row, ROLE_CORRELATION, &value))
 		perfetto_argument_unsigned(p->out, IN_LAUNCH, ARG_CORRELATION, value);
@@ -214,14 +211,16 @@ static void work_arguments(struct perfetto_live *p, const struct table_schema *t
 		perfetto_argument_unsigned(p->out, IN_LAUNCH, ARG_GRAPH, value);
 	if (read_role(table, row, ROLE_GRAPH_NODE, &value))
 		perfetto_argument_unsigned(p->out, IN_LAUNCH, ARG_GRAPH_NODE, value);
-	if (table->id == TABLE_memcpy && !(copy->missing >> COLUMN_memcpy_bytes & 1))
-		perfetto_argument_unsigned(p->out, IN_LAUNCH, ARG_BYTES, copy->bytes);
-	if (table->id == TABLE_memset && !(set->missing >> COLUMN_memset_bytes & 1))
-		perfetto_argument_unsigned(p->out, IN_LAUNCH, ARG_BYTES, set->bytes);
-	if (table->id == TABLE_memset && !(set->missing >> COLUMN_memset_value & 1))
-		perfetto_argument(p->out, IN_LAUNCH, ARG_VALUE, set->value);
-	if (table->id == TABLE_cuda_event)
-		perfetto_argument(p->out, IN_LAUNCH, ARG_EVENT, event->event);
+	memcpy(&missing, row, sizeof(missing));
+	for (uint64_t left = table->shown & ~missing; left; left &= left - 1) {
+		int column = __builtin_ctzll(left);
+
+		value = 0;
+		memcpy(&value, (const uint8_t *)row + table->columns[column].row_offset,
+		       table->columns[column].width);
+		perfetto_argument_unsigned(p->out, IN_LAUNCH,
+					   perfetto_argument_iid(table->id, column), value);
+	}
 }
 
 static uint64_t event_id(const struct perfetto_live *p, const struct table_schema *table,

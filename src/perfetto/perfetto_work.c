@@ -120,6 +120,27 @@ bool perfetto_works_claim_name(struct perfetto_works *g, uint64_t class, const c
 	return !first || *first == iid;
 }
 
+static void name_shown(struct strbuf *s, const struct table_schema *table)
+{
+	for (uint64_t left = table->shown; left; left &= left - 1) {
+		int column = __builtin_ctzll(left);
+		const char *name = table->columns[column].name;
+
+		perfetto_intern_name(s, DATA_ARGUMENT_NAMES,
+				     perfetto_argument_iid(table->id, column), name, strlen(name));
+	}
+}
+
+static void name_arguments(struct strbuf *s)
+{
+	for (size_t i = 1; i < ARG_END; i++)
+		perfetto_intern_name(s, DATA_ARGUMENT_NAMES, i, argument_names[i],
+				     strlen(argument_names[i]));
+	for (int i = 0; i < GPU_WORK_KINDS; i++)
+		name_shown(s, schema_gpu_work[i]);
+	name_shown(s, schema_table(TABLE_cuda_event));
+}
+
 /* Writes the interned data that a packet needs and this file lacks. */
 static void define(struct perfetto_works *g, struct strbuf *s, struct gpu_queue *queue,
 		   struct gpu_class *class, const struct perfetto_work_texts *texts, bool is_first)
@@ -127,11 +148,7 @@ static void define(struct perfetto_works *g, struct strbuf *s, struct gpu_queue 
 	size_t token = proto_open(s, PACKET_INTERNED_DATA);
 
 	if (is_first)
-		for (size_t i = 1; i < ARG_END; i++)
-			perfetto_intern_name(s, DATA_ARGUMENT_NAMES, i, argument_names[i],
-					     strlen(argument_names[i]));
-	if (is_first && g->name_arguments)
-		g->name_arguments(g->user, s);
+		name_arguments(s);
 	if (!queue->defined) {
 		perfetto_intern_specification(s, queue->iid, texts->queue, strlen(texts->queue),
 					      PERFETTO_OTHER);

@@ -22,9 +22,6 @@
 	A(CORRELATION, "correlation")                                                              \
 	A(GRAPH, "graph_id")                                                                       \
 	A(GRAPH_NODE, "graph_node_id")                                                             \
-	A(BYTES, "bytes")                                                                          \
-	A(VALUE, "value")                                                                          \
-	A(EVENT, "event")                                                                          \
 	A(REGISTERS, "registers_per_thread")                                                       \
 	A(STATIC_SHARED, "shared_mem_static")                                                      \
 	A(DYNAMIC_SHARED, "shared_mem_dynamic")                                                    \
@@ -47,6 +44,12 @@
 
 #define ARGUMENT_ID(id, name) ARG_##id,
 enum { ARG_NONE, PERFETTO_ARGUMENTS(ARGUMENT_ID) ARG_END };
+
+/* Columns that exports show are arguments, too. */
+static inline uint32_t perfetto_argument_iid(enum table_id table, int column)
+{
+	return ARG_END + ((uint32_t)table << 6 | (uint32_t)column);
+}
 
 /* Fields in a kernel and in a launch. */
 enum { IN_LAUNCH = 3, IN_KERNEL = 5 };
@@ -111,11 +114,6 @@ struct perfetto_works {
 	struct map stages; /* stage iids defined in this file */
 	struct perfetto_shared *shared, own; /* the owner may share it between processes */
 	struct map context_iids; /* of contexts defined in this file */
-	/*
-	 * Interns the names of further arguments, from ARG_END on, in the first packet. NULL: none.
-	 */
-	void (*name_arguments)(void *user, struct strbuf *s);
-	void *user;
 };
 
 /* Begins a file, in which everything must be defined again. */

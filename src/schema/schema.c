@@ -54,6 +54,10 @@ SCHEMA_TABLES(COLUMN_LIST)
 /* Bits of one or two names; a third argument is ignored. */
 #define BITS_OF(prefix, ...) BITS(prefix, __VA_ARGS__, __VA_ARGS__, )
 
+/* Of one to three names. */
+#define BITS3(prefix, a, b, c, ...) (BITS(prefix, a, b) | UINT64_C(1) << prefix##c)
+#define BITS3_OF(prefix, ...) BITS3(prefix, __VA_ARGS__, __VA_ARGS__, __VA_ARGS__, )
+
 #define TRAIT_SPAN(table) ROLE(START, table, start_ns), ROLE(END, table, end_ns),
 #define TRAIT_MOMENT(table, column) ROLE(START, table, column),
 #define TRAIT_GPU_WORK(table)                                                                      \
@@ -69,6 +73,7 @@ SCHEMA_TABLES(COLUMN_LIST)
 #define TRAIT_LABEL(table, column) ROLE(LABEL, table, column),
 #define TRAIT_LAUNCHED_BY(table, ...)                                                              \
 	ROLE(CORRELATION, table, correlation), .launching_kinds = BITS_OF(api_kind_, __VA_ARGS__),
+#define TRAIT_SHOWN(table, ...) .shown = BITS3_OF(COLUMN_##table##_, __VA_ARGS__),
 #define TRAIT_INTERNED(table) .repeated = REPEAT_INTERNED,
 #define TRAIT_LAST(table) .repeated = REPEAT_LAST,
 #define TRAIT_LAST_OF(table, ...)                                                                  \

@@ -62,6 +62,7 @@ SCHEMA_TABLES(SCHEMA_ROW)
 #define SCHEMA_WORK_LAST(table)
 #define SCHEMA_WORK_LAST_USED(table)
 #define SCHEMA_WORK_USES(table)
+#define SCHEMA_WORK_SHOWN(table)
 #define SCHEMA_WORK(table, trait, ...) SCHEMA_WORK_##trait(table)
 #define SCHEMA_WORK_OF(table, id, doc) TRAITS_##table(SCHEMA_WORK, table)
 enum gpu_work { SCHEMA_TABLES(SCHEMA_WORK_OF) GPU_WORK_KINDS };
@@ -145,6 +146,7 @@ struct table_schema {
 	/* first TIME column, or -1; blocks are sorted by it, and their time span is its range */
 	int8_t time_column;
 	bool gpu_work;
+	uint64_t shown;	/* columns that exports show, as bits */
 	enum table_repeat repeated; /* if not NEVER, equal rows of a session are one row */
 	/* REPEAT_LAST, REPEAT_LAST_USED: key columns, as bits; 0: only one row is repeated */
 	uint64_t key;

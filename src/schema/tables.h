@@ -25,6 +25,7 @@
  * HAS, column      column device, context, stream, graph or graph_node means the same as in tables
  *                  of GPU work
  * LABEL, column    name of a row: a STRING, an ENUM, or a REF to a table with a LABEL
+ * SHOWN, …         exports show these integers (one to three columns) with each row, by their names
  * LAUNCHED_BY, …   calls of these kinds (one or two of api_kind) cause the rows; column correlation
  *                  leads to the call
  *
@@ -259,7 +260,7 @@
 	C(T, device_launched, U8, MAYBE, NONE, "", "1: launched from the GPU by a device graph")
 #define TRAITS_memcpy(X, T)												\
 	X(T, GPU_WORK) X(T, HAS, graph) X(T, HAS, graph_node) X(T, LABEL, kind)						\
-	X(T, LAUNCHED_BY, memcpy, graph_launch)
+	X(T, LAUNCHED_BY, memcpy, graph_launch) X(T, SHOWN, bytes)
 
 #define ENUM_copy_kind(V, E)                                                                                           \
 	V(E, unknown, 0) V(E, HtoD, 1) V(E, DtoH, 2) V(E, HtoA, 3) V(E, AtoH, 4) V(E, AtoA, 5) V(E, AtoD, 6) V(E, DtoA, 7) V(E, DtoD, 8) \
@@ -286,7 +287,7 @@
 	C(T, device_launched, U8, MAYBE, NONE, "", "1: launched from the GPU by a device graph")
 #define TRAITS_memset(X, T)												\
 	X(T, GPU_WORK) X(T, HAS, graph) X(T, HAS, graph_node) X(T, LABEL, memory_kind)					\
-	X(T, LAUNCHED_BY, memset, graph_launch)
+	X(T, LAUNCHED_BY, memset, graph_launch) X(T, SHOWN, bytes, value)
 
 #define SCHEMA_synchronization(C, T)                                                                                   \
 	C(T, start_ns, TIME, MAYBE, NONE, "ns", "start of the wait")                                                   \
@@ -298,7 +299,9 @@
 	C(T, event, U32, MAYBE, NONE, "", "CUDA event id")                                                             \
 	C(T, event_record, U64, MAYBE, NONE, "", "number of the record of that event that was waited for (CUPTI 12.8)") \
 	C(T, result, I32, MAYBE, NONE, "", "CUresult of the call (CUPTI 12.8)")
-#define TRAITS_synchronization(X, T) X(T, SPAN) X(T, HAS, context) X(T, HAS, stream) X(T, LAUNCHED_BY, synchronize)
+#define TRAITS_synchronization(X, T)										\
+	X(T, SPAN) X(T, HAS, context) X(T, HAS, stream) X(T, LAUNCHED_BY, synchronize)				\
+	X(T, SHOWN, context, stream, event)
 
 #define ENUM_synchronization_kind(V, E)                                                                                \
 	V(E, unknown, 0) V(E, event, 1) V(E, stream_wait_event, 2) V(E, stream, 3) V(E, context, 4)
@@ -311,7 +314,7 @@
 	C(T, device, U32, MAYBE, NONE, "", "ordinal of the GPU (CUPTI 12.8)")                                          \
 	C(T, event_record, U64, MAYBE, NONE, "", "number of this record of the event (CUPTI 12.8)")                    \
 	C(T, time_ns, TIME, MAYBE, NONE, "ns", "time when the GPU reached it, if that was requested")
-#define TRAITS_cuda_event(X, T) X(T, MOMENT, time_ns) X(T, LAUNCHED_BY, event, graph_launch)
+#define TRAITS_cuda_event(X, T) X(T, MOMENT, time_ns) X(T, LAUNCHED_BY, event, graph_launch) X(T, SHOWN, event)
 
 #define SCHEMA_graph_launch(C, T)                                                                                      \
 	C(T, start_ns, TIME, MAYBE, NONE, "ns", "start of the first node")                                             \
@@ -340,7 +343,8 @@
 	C(T, pool_bytes, U64, MAYBE, NONE, "bytes", "size of that pool")                                               \
 	C(T, pool_used_bytes, U64, MAYBE, NONE, "bytes", "bytes of that pool in use")                                  \
 	C(T, name, STRING, MAYBE, NONE, "", "name of the variable of a static allocation")
-#define TRAITS_allocation(X, T) X(T, MOMENT, time_ns) X(T, LAUNCHED_BY, allocate, release)
+#define TRAITS_allocation(X, T)											\
+	X(T, MOMENT, time_ns) X(T, LAUNCHED_BY, allocate, release) X(T, SHOWN, bytes, address)
 
 #define ENUM_memory_operation(V, E) V(E, unknown, 0) V(E, allocation, 1) V(E, release, 2)
 
@@ -421,7 +425,7 @@
 	C(T, kind, ENUM, ALWAYS, overhead_kind, "", "what the library spent the time on")                              \
 	C(T, thread, U32, MAYBE, NONE, "", "thread id (gettid)")                                                       \
 	C(T, correlation, U64, MAYBE, NONE, "", "correlation id of the delayed call")
-#define TRAITS_overhead(X, T) X(T, SPAN)
+#define TRAITS_overhead(X, T) X(T, SPAN) X(T, SHOWN, thread)
 
 #define ENUM_overhead_kind(V, E)                                                                                       \
 	V(E, unknown, 0) V(E, compiler, 1) V(E, buffer_flush, 2) V(E, instrumentation, 3) V(E, resource, 4) V(E, module_loading, 5) \

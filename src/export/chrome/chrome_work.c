@@ -122,23 +122,30 @@ static struct chrome_slice other_slice(struct chrome *c, const struct export_eve
 	};
 }
 
-static void copy_arguments(struct chrome *c, const struct export_event *event)
+/* Writes the columns that all exports show, and the bandwidth of what has bytes. */
+static void shown_arguments(struct chrome *c, const struct export_event *event)
 {
-	const struct trace *t = c->view.trace;
+	const struct table_schema *table = schema_table(event_table(event->kind));
 	struct strbuf *s = &c->out;
-	bool copies = event->kind == EVENT_MEMCPY;
-	const uint8_t *valid =
-		copies ? memcpy_columns(t)->valid.bytes : memset_columns(t)->valid.bytes;
-	uint64_t bytes = copies ? memcpy_columns(t)->bytes[event->row]
-				: memset_columns(t)->bytes[event->row];
 
-	if (!column_has(valid, event->row))
-		return;
-	TEXT_U64(s, "bytes", bytes);
-	if (event->end_ns == event->start_ns)
-		return;
-	TEXT(s, ",\"memory bandwidth (GB/s)\":");
-	text_ratio(s, bytes, event->end_ns - event->start_ns);
+	for (uint64_t left = table->shown; left; left &= left - 1) {
+		int column = __builtin_ctzll(left);
+		const char *name = table->columns[column].name;
+		bool missing;
+		uint64_t value =
+			trace_value(c->view.trace, table->id, column, event->row, &missing);
+
+		if (missing)
+			continue;
+		TEXT(s, ",\"");
+		raw_add(s, name, strlen(name));
+		TEXT(s, "\":");
+		text_u64(s, value);
+		if (strcmp(name, "bytes") != 0 || event->end_ns == event->start_ns)
+			continue;
+		TEXT(s, ",\"memory bandwidth (GB/s)\":");
+		text_ratio(s, value, event->end_ns - event->start_ns);
+	}
 }
 
 /* Writes the source and the destination of a copy between GPUs. */
@@ -269,7 +276,7 @@ int chrome_work(void *exporter, const struct export_event *event)
 	struct strbuf *s = &c->out;
 	uint64_t row = event->row,
 		 correlation = export_correlation(v, event->process, w->correlation[row]);
-	size_t gpu = work_gpu(v, w, event->process, row);
+	size_t gpu = event->gpu;
 	struct chrome_track *track = chrome_track(c, CHROME_STREAM, event->process, w->context[row],
 						  w->stream[row], gpu);
 	const struct chrome_class *class = NULL;
@@ -295,8 +302,7 @@ int chrome_work(void *exporter, const struct export_event *event)
 		raw_add(s, c->class_text.data + class->tail, class->tail_length);
 	if (event->kind == EVENT_KERNEL)
 		kernel_metrics(c, event, w->correlation[row]);
-	if (event->kind == EVENT_MEMCPY || event->kind == EVENT_MEMSET)
-		copy_arguments(c, event);
+	shown_arguments(c, event);
 	if (event->kind == EVENT_MEMCPY)
 		peer_arguments(c, event);
 	graph_arguments(s, w, row);
@@ -345,10 +351,9 @@ int chrome_sync(void *exporter, const struct export_event *event)
 	uint8_t kind = synchronization_columns(c->view.trace)->kind[row];
 	const char *name = synchronization_name(kind);
 	struct chrome_slice slice = chrome_slice("cuda_sync", name);
-	struct chrome_track *track =
-		chrome_track(c, CHROME_SYNC, event->process, w->context[row],
-			     column_has(w->stream_valid, row) ? w->stream[row] : NO_STREAM,
-			     work_gpu(&c->view, w, event->process, row));
+	struct chrome_track *track = chrome_track(
+		c, CHROME_SYNC, event->process, w->context[row],
+		column_has(w->stream_valid, row) ? w->stream[row] : NO_STREAM, event->gpu);
 	struct strbuf *s = &c->out;
 	int r = chrome_slice_open(c, event, track, &slice);
 
@@ -387,17 +392,15 @@ int chrome_cuda_event(void *exporter, const struct export_event *event)
 	struct chrome *c = exporter;
 	const struct cuda_event_columns *e = cuda_event_columns(c->view.trace);
 	struct strbuf *s = &c->out;
-	uint64_t row = event->row, device = 0, correlation;
+	uint64_t row = event->row, correlation;
 	struct export_event drawn = *event;
 	struct chrome_slice slice = chrome_slice("cuda_event", "cudaEvent");
 	struct chrome_track *track;
 	int r;
 
 	drawn.end_ns = drawn.start_ns + EVENT_NS;
-	map_get(&c->view.context_devices, (uint64_t)event->process << 32 | e->context[row],
-		&device);
 	track = chrome_track(c, CHROME_EVENTS, event->process, e->context[row], e->stream[row],
-			     gpus_find(&c->view.gpus, event->process, (uint32_t)device));
+			     event->gpu);
 	r = chrome_slice_open(c, &drawn, track, &slice);
 	if (r < 0)
 		return r;

@@ -77,24 +77,14 @@ static void add_dim3(struct json *j, const char *key, uint32_t x, uint32_t y, ui
 	json_end(j);
 }
 
-/* Columns shown unchanged as details. */
+/* Columns with CUDA ordinals, which are shown as GPUs. */
 static const struct {
 	uint8_t kind, column;
-	bool is_device;
 	const char *key;
-} details[] = {
-	{ EVENT_MEMCPY, COLUMN_memcpy_bytes, false, "bytes" },
-	{ EVENT_MEMCPY, COLUMN_memcpy_source_device, true, "from device" },
-	{ EVENT_MEMCPY, COLUMN_memcpy_destination_device, true, "to device" },
-	{ EVENT_MEMSET, COLUMN_memset_bytes, false, "bytes" },
-	{ EVENT_SYNC, COLUMN_synchronization_context, false, "context" },
-	{ EVENT_SYNC, COLUMN_synchronization_stream, false, "stream" },
-	{ EVENT_SYNC, COLUMN_synchronization_event, false, "event" },
-	{ EVENT_CUDA_EVENT, COLUMN_cuda_event_event, false, "event" },
-	{ EVENT_OVERHEAD, COLUMN_overhead_thread, false, "thread" },
-	{ EVENT_ALLOCATION, COLUMN_allocation_bytes, false, "bytes" },
-	{ EVENT_ALLOCATION, COLUMN_allocation_address, false, "address" },
-	{ EVENT_ALLOCATION, COLUMN_allocation_device, true, "device" },
+} devices[] = {
+	{ EVENT_MEMCPY, COLUMN_memcpy_source_device, "from device" },
+	{ EVENT_MEMCPY, COLUMN_memcpy_destination_device, "to device" },
+	{ EVENT_ALLOCATION, COLUMN_allocation_device, "device" },
 };
 
 /* Numbers of JavaScript are doubles: an integer that none has exactly is a text. */
@@ -119,17 +109,26 @@ static void key_exact(struct json *j, const char *key, uint64_t value)
 
 static void add_details(struct timeline *t, const struct export_event *event, struct json *j)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(details); i++) {
-		bool missing = true;
-		uint64_t value = 0;
+	const struct table_schema *table = schema_table(event_table(event->kind));
+	const struct trace *trace = t->view.trace;
+	bool missing;
 
-		if (details[i].kind == event->kind)
-			value = trace_value(t->view.trace, event_table(event->kind),
-					    details[i].column, event->row, &missing);
-		if (!missing && details[i].is_device)
-			value = gpus_find(&t->view.gpus, event->process, (uint32_t)value);
+	for (uint64_t left = table->shown; left; left &= left - 1) {
+		int column = __builtin_ctzll(left);
+		uint64_t value = trace_value(trace, table->id, column, event->row, &missing);
+
 		if (!missing)
-			key_exact(j, details[i].key, value);
+			key_exact(j, table->columns[column].name, value);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(devices); i++) {
+		uint64_t value;
+
+		if (devices[i].kind != event->kind)
+			continue;
+		value = trace_value(trace, table->id, devices[i].column, event->row, &missing);
+		if (!missing)
+			key_exact(j, devices[i].key,
+				  gpus_find(&t->view.gpus, event->process, (uint32_t)value));
 	}
 }
 
@@ -210,7 +209,7 @@ static int work_event(void *exporter, const struct export_event *event)
 	class = graph_class(t, event, w, class);
 	r = timeline_slice(t,
 			   timeline_track(t, TIMELINE_STREAM, event->process, w->context[row],
-					  w->stream[row], work_gpu(v, w, event->process, row)),
+					  w->stream[row], event->gpu),
 			   event, class,
 			   export_correlation(v, event->process, w->correlation[row]));
 	if (r < 0)
@@ -226,17 +225,13 @@ static int cuda_event(void *exporter, const struct export_event *event)
 {
 	struct timeline *t = exporter;
 	const struct cuda_event_columns *e = cuda_event_columns(t->view.trace);
-	uint64_t row = event->row, device = 0;
+	uint64_t row = event->row;
 	struct json j = event_class(t, event->kind, "cudaEvent");
-	size_t gpu;
 
-	map_get(&t->view.context_devices, (uint64_t)event->process << 32 | e->context[row],
-		&device);
-	gpu = gpus_find(&t->view.gpus, event->process, (uint32_t)device);
 	add_details(t, event, &j);
 	return timeline_slice(t,
 			      timeline_track(t, TIMELINE_EVENTS, event->process, e->context[row],
-					     e->stream[row], gpu),
+					     e->stream[row], event->gpu),
 			      event, timeline_class_end(t, &j),
 			      export_correlation(&t->view, event->process, e->correlation[row]));
 }
