@@ -10,19 +10,19 @@ static struct {
 	char why[400];
 } refusals[REFUSALS];
 
-void refusal_set(enum refusal refusal, const char *why)
+void refusal_set(enum refused what, const char *why)
 {
 	enum state expected = NONE;
 
-	if (!atomic_compare_exchange_strong(&refusals[refusal].state, &expected, BEING_SET))
+	if (!atomic_compare_exchange_strong(&refusals[what].state, &expected, BEING_SET))
 		return;
-	snprintf(refusals[refusal].why, sizeof(refusals[refusal].why), "%s", why);
-	atomic_store(&refusals[refusal].state, SET);
+	snprintf(refusals[what].why, sizeof(refusals[what].why), "%s", why);
+	atomic_store(&refusals[what].state, SET);
 }
 
-const char *refusal_find(enum refusal refusal)
+const char *refusal_find(enum refused what)
 {
-	return atomic_load(&refusals[refusal].state) == SET ? refusals[refusal].why : NULL;
+	return atomic_load(&refusals[what].state) == SET ? refusals[what].why : NULL;
 }
 
 void refusals_clear(void)

@@ -8,17 +8,17 @@
 #ifndef PITOT_CAPTURE_REFUSALS_H
 #define PITOT_CAPTURE_REFUSALS_H
 
-enum refusal {
+enum refused {
 	REFUSAL_LIBRARY, /* the vendor's library, and with it all GPU work */
 	REFUSAL_ENGINE, /* the engine that was requested */
 	REFUSALS,
 };
 
 /* Sets the reason, unless there is one already. Any thread; never waits. */
-void refusal_set(enum refusal refusal, const char *why);
+void refusal_set(enum refused what, const char *why);
 
 /* The reason, or NULL. It stays readable until refusals_clear(). */
-const char *refusal_find(enum refusal refusal);
+const char *refusal_find(enum refused what);
 
 /* Called before sources are started or extended, one thread at a time. */
 void refusals_clear(void);
