@@ -337,8 +337,8 @@ static void test_calls_in_signal_handlers(void **state)
 	nvtx.mark_a("from the program");
 	read_rows();
 	/* A handler's two calls are refused together: when it interrupted another call. */
-	assert_int_equal(row_count + loss("calls of NVTX and scopes by signal handlers that "
-					  "interrupted such a call") /
+	assert_int_equal(row_count + loss("NVTX and scope calls in signal handlers that "
+					  "interrupted an NVTX call") /
 					     2,
 			 marks + 1 + (uint64_t)signals);
 	for (size_t i = 0; i < row_count; i++)
