@@ -209,7 +209,7 @@ def test_switched_off(record, tmp_path):
 def test_every_setting_is_an_option(record, pitot):
     """Each option of the recorder, from the one list of them (schema/settings.h), reaches it."""
     [command] = pitot("help", "record", "--json", json_output=True)["commands"]
-    values = {"duration": ("250ms", "250000000"), "size": ("2M", str(2 << 20)), "number": ("7", "7"), "string": ("x*,y", "x*,y")}
+    values = {"duration": ("250ms", "250000000"), "size": ("2M", str(2 << 20)), "number": ("7", "7"), "string": ("toy:x*,y", "toy:x*,y")}
     options, expected = [], {}
     for option in command["options"]:
         if not option["setting"]:
