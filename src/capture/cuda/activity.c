@@ -5,10 +5,9 @@
 #include "capture/cuda/correlation.h"
 #include "capture/cuda/cupti_clock.h"
 #include "capture/cuda/devices.h"
+#include "capture/cuda/hub/hub.h"
 #include "capture/cuda/kernel_configs.h"
 #include "capture/cuda/records.h"
-#include "capture/cuda/share/share.h"
-#include "capture/engines/launch_engine.h"
 #include "format/rows.h"
 
 #define ID_NONE UINT32_MAX /* CUPTI's value for "no such id" */
@@ -139,10 +138,10 @@ static struct span kernel_span(struct writer *w, const struct record_kernel *r)
 	struct span s = { 0 };
 
 	if (unlikely(!r->start && !r->end) && !r->graph_node &&
-	    launch_engine_times(w, r->correlation, &s.start, &s.end))
+	    hub_adjust_kernel(w, r->correlation, 0, &s.start, &s.end))
 		return s;
 	s = work_span(r->start, r->end);
-	if (!r->graph_node && unlikely(launch_engine_has_patched(r->correlation, begin_of(&s))))
+	if (!r->graph_node && hub_adjust_kernel(w, r->correlation, begin_of(&s), &s.start, &s.end))
 		s.missing |= 2;
 	return s;
 }
@@ -440,7 +439,7 @@ struct activity_decoded activity_decode(const struct cupti *cupti, struct writer
 	const uint8_t *from = bytes;
 	CUpti_Activity *record = NULL;
 	CUptiResult result;
-	uint64_t before = counts.records, left_out = share_left_out();
+	uint64_t before = counts.records, left_out = hub_left_out();
 
 	version = cupti->version;
 	first_start = last_end = 0;

@@ -6,15 +6,7 @@
 #include "capture/core/capability_notes.h"
 #include "capture/cuda/api_calls.h"
 #include "capture/cuda/graph_nodes.h"
-#include "capture/engines/launch_engine.h"
 #include "capture/core/vendor_thread.h"
-
-enum kind_state {
-	KIND_OFF,
-	KIND_ON,
-	KIND_HELD, /* on, though no session wants it now */
-	KIND_REFUSED, /* CUPTI cannot record it; not tried again while it is requested */
-};
 
 static const struct {
 	CUpti_ActivityKind kind;
@@ -23,8 +15,7 @@ static const struct {
 } kinds[] = {
 	{ CUPTI_ACTIVITY_KIND_CONTEXT, feature_context, false },
 	{ CUPTI_ACTIVITY_KIND_STREAM, feature_stream, false },
-	{ CUPTI_ACTIVITY_KIND_KERNEL, feature_kernel, true }, /* serializes kernels */
-	{ CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, feature_kernel, true }, /* the alternative to it */
+	{ HUB_KERNELS, feature_kernel, true },
 	{ CUPTI_ACTIVITY_KIND_MEMCPY, feature_memcpy, false },
 	{ CUPTI_ACTIVITY_KIND_MEMCPY2, feature_memcpy_peer, false },
 	{ CUPTI_ACTIVITY_KIND_MEMSET, feature_memset, false },
@@ -37,8 +28,9 @@ static const struct {
 	{ CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION, feature_external_correlation, false },
 };
 
-static enum kind_state states[ARRAY_SIZE(kinds)];
-static _Atomic enum kind_state launch_records, serialized; /* copies for other threads */
+/* By kind, as bits: CUPTI cannot record it; not tried again while it is requested. */
+static atomic_uint_fast64_t refused;
+static bool noted_serialized; /* that kernels are serialized */
 
 /*
  * SYNCHRONIZATION and CUDA_EVENT each make every CUDA call more expensive: +4 ms on a 20 ms step of
@@ -48,10 +40,6 @@ static _Atomic enum kind_state launch_records, serialized; /* copies for other t
 static bool is_requested(CUpti_ActivityKind kind, const struct settings *requested)
 {
 	switch (kind) {
-	case CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL:
-		return !launch_engine_serializes() || atomic_load(&serialized) == KIND_REFUSED;
-	case CUPTI_ACTIVITY_KIND_KERNEL:
-		return launch_engine_serializes();
 	case CUPTI_ACTIVITY_KIND_SYNCHRONIZATION:
 	case CUPTI_ACTIVITY_KIND_CUDA_EVENT:
 		return requested->sync;
@@ -65,36 +53,36 @@ static bool is_requested(CUpti_ActivityKind kind, const struct settings *request
 	}
 }
 
-static void set_state(size_t i, enum kind_state state)
+static uint64_t bit_of(CUpti_ActivityKind kind)
 {
-	states[i] = state;
-	if (kinds[i].kind == CUPTI_ACTIVITY_KIND_GRAPH_TRACE)
-		atomic_store(&launch_records, state);
-	if (kinds[i].kind == CUPTI_ACTIVITY_KIND_KERNEL)
-		atomic_store(&serialized, state);
+	return UINT64_C(1) << kind;
 }
 
-static CUptiResult switch_kind(const struct cupti *cupti, size_t i, bool on, bool has_past)
+static bool is_on(CUpti_ActivityKind kind)
 {
-	bool dump = has_past && cupti->ActivityEnableAndDump &&
-		    (kinds[i].kind == CUPTI_ACTIVITY_KIND_CONTEXT ||
-		     kinds[i].kind == CUPTI_ACTIVITY_KIND_STREAM);
+	return hub_kinds(&trace_client) & bit_of(kind);
+}
+
+static CUptiResult switch_kind(const struct cupti *cupti, CUpti_ActivityKind kind, bool on,
+			       bool has_past)
+{
+	bool dump = on && has_past && cupti->ActivityEnableAndDump &&
+		    (kind == CUPTI_ACTIVITY_KIND_CONTEXT || kind == CUPTI_ACTIVITY_KIND_STREAM);
 	CUptiResult result;
 
 	vendor_enter(on ? "cuptiActivityEnable" : "cuptiActivityDisable");
-	if (on && dump)
-		result = cupti->ActivityEnableAndDump(kinds[i].kind);
-	else
-		result = (on ? cupti->ActivityEnable : cupti->ActivityDisable)(kinds[i].kind);
+	result = hub_set_kind(&trace_client, on, kind);
+	if (dump && result == CUPTI_SUCCESS)
+		result = cupti->ActivityEnableAndDump(kind);
 	vendor_leave();
 	return result;
 }
 
-static void disable_kind(const struct cupti *cupti, size_t i)
+static void disable_kind(CUpti_ActivityKind kind)
 {
-	if (states[i] == KIND_ON || states[i] == KIND_HELD)
-		switch_kind(cupti, i, false, false);
-	set_state(i, KIND_OFF);
+	if (is_on(kind))
+		switch_kind(NULL, kind, false, false);
+	atomic_fetch_and(&refused, ~bit_of(kind));
 }
 
 /*
@@ -114,10 +102,6 @@ static void note_refused(size_t i, const char *why)
 					? "one record per launch must be requested before graphs "
 					  "are instantiated"
 					: "cuptiActivityEnable refuses records of launches");
-	else if (kinds[i].kind == CUPTI_ACTIVITY_KIND_KERNEL)
-		launch_engine_refuse("cuptiActivityEnable refuses records of serialized kernels "
-				     "(%s), without which CUPTI counts nothing",
-				     why);
 	else
 		capability_note(kinds[i].name, capability_state_unavailable, "activity", "none",
 				"cuptiActivityEnable: %s%s", why,
@@ -135,23 +119,22 @@ static void note_serialized(bool is_late)
 
 static void enable_kind(const struct cupti *cupti, bool has_past, size_t i)
 {
-	bool was_held = states[i] == KIND_HELD;
-	CUptiResult result = is_too_late(kinds[i].kind) ? CUPTI_ERROR_NOT_COMPATIBLE
-			     : was_held                 ? CUPTI_SUCCESS
-							: switch_kind(cupti, i, true, has_past);
+	CUpti_ActivityKind kind = kinds[i].kind;
+	CUptiResult result = is_too_late(kind) ? CUPTI_ERROR_NOT_COMPATIBLE
+					       : switch_kind(cupti, kind, true, has_past);
 
-	if (result == CUPTI_SUCCESS && is_too_late(kinds[i].kind)) { /* made in between */
+	if (result == CUPTI_SUCCESS && is_too_late(kind)) { /* made in between */
 		result = CUPTI_ERROR_NOT_COMPATIBLE;
-		switch_kind(cupti, i, false, false);
+		switch_kind(cupti, kind, false, false);
 	}
-	set_state(i, result == CUPTI_SUCCESS ? KIND_ON : KIND_REFUSED);
 	if (result != CUPTI_SUCCESS) {
+		atomic_fetch_or(&refused, bit_of(kind));
 		note_refused(i, cupti_result_text(cupti, result));
 		return;
 	}
-	if (kinds[i].kind == CUPTI_ACTIVITY_KIND_KERNEL)
-		note_serialized(has_past || (!was_held && api_calls_devices()));
-	else
+	if (kind == HUB_KERNELS)
+		noted_serialized = false;
+	if (kind != HUB_KERNELS || !hub_is_serialized())
 		capability_note(kinds[i].name, capability_state_on, "activity", "activity", "%s",
 				"");
 }
@@ -169,64 +152,35 @@ void activity_kinds_apply(const struct cupti *cupti, const struct settings *requ
 			  bool has_past)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
-		if (states[i] != KIND_OFF && !is_requested(kinds[i].kind, requested))
-			disable_kind(cupti, i);
+		if (!is_requested(kinds[i].kind, requested))
+			disable_kind(kinds[i].kind);
 	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
-		if ((states[i] == KIND_OFF || states[i] == KIND_HELD) &&
-		    is_requested(kinds[i].kind, requested))
+		if (is_requested(kinds[i].kind, requested) && !is_on(kinds[i].kind) &&
+		    !(atomic_load(&refused) & bit_of(kinds[i].kind)))
 			enable_kind(cupti, has_past, i);
+	if (hub_is_serialized() && !noted_serialized && is_on(HUB_KERNELS))
+		note_serialized(hub_is_serialized_late());
+	noted_serialized = hub_is_serialized();
 }
 
-static bool is_kernel(size_t i)
-{
-	return kinds[i].kind == (launch_engine_serializes()
-					 ? CUPTI_ACTIVITY_KIND_KERNEL
-					 : CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL);
-}
-
-void activity_kinds_hold_kernels(const struct cupti *cupti)
+void activity_kinds_disable(void)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
-		if (is_kernel(i) && states[i] == KIND_OFF &&
-		    switch_kind(cupti, i, true, false) == CUPTI_SUCCESS)
-			set_state(i, KIND_HELD);
-}
-
-bool activity_kinds_are_held(void)
-{
-	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
-		if (states[i] == KIND_HELD)
-			return true;
-	return false;
-}
-
-void activity_kinds_disable(const struct cupti *cupti, bool hold)
-{
-	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
-		if (hold && is_kernel(i) && states[i] == KIND_ON)
-			set_state(i, KIND_HELD);
-		if (!hold || states[i] != KIND_HELD)
-			disable_kind(cupti, i);
-	}
+		disable_kind(kinds[i].kind);
 }
 
 bool activity_kinds_launch_records(void)
 {
-	return atomic_load_explicit(&launch_records, memory_order_relaxed) == KIND_ON;
-}
-
-bool activity_kinds_serialized(void)
-{
-	return atomic_load_explicit(&serialized, memory_order_relaxed) == KIND_ON;
+	return is_on(CUPTI_ACTIVITY_KIND_GRAPH_TRACE);
 }
 
 bool activity_kinds_launch_records_refused(void)
 {
-	return atomic_load_explicit(&launch_records, memory_order_relaxed) == KIND_REFUSED;
+	return atomic_load_explicit(&refused, memory_order_relaxed) &
+	       bit_of(CUPTI_ACTIVITY_KIND_GRAPH_TRACE);
 }
 
 void activity_kinds_reset(void)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
-		set_state(i, KIND_OFF);
+	atomic_store(&refused, 0);
 }

@@ -21,18 +21,7 @@ void activity_kinds_note_unwanted(const struct settings *requested);
 void activity_kinds_apply(const struct cupti *cupti, const struct settings *requested,
 			  bool has_past);
 
-/*
- * cuptiActivityEnable refuses kernel records while contexts are sampled (NOT_COMPATIBLE; 13.0).
- * Therefore they are enabled before the first context is sampled, and remain so while one is. Must
- * be called while none is sampled. Likewise, if an engine needs records of serialized kernels, they
- * are enabled before the first context.
- */
-void activity_kinds_hold_kernels(const struct cupti *cupti);
-/* Whether kernel records are enabled although no window is open. */
-bool activity_kinds_are_held(void);
-
-/* Disables all kinds; with `hold` kernel records remain enabled, and their rows are dropped. */
-void activity_kinds_disable(const struct cupti *cupti, bool hold);
+void activity_kinds_disable(void);
 
 /*
  * Whether CUPTI makes one record per graph launch. This is enabled only while no graph exists;
@@ -40,8 +29,6 @@ void activity_kinds_disable(const struct cupti *cupti, bool hold);
  * record. Any thread.
  */
 bool activity_kinds_launch_records(void);
-/* Whether CUPTI serializes kernels and records them so. Any thread. */
-bool activity_kinds_serialized(void);
 /* Whether launch records were requested and refused: nodes are recorded instead. */
 bool activity_kinds_launch_records_refused(void);
 

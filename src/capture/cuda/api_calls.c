@@ -9,12 +9,7 @@
 #include "capture/cuda/correlation.h"
 #include "capture/cuda/devices.h"
 #include "capture/cuda/graph_nodes.h"
-#include "capture/cuda/share/share.h"
-#include "capture/engines/launch_engine.h"
-#include "capture/engines/launch_gate.h"
-#include "capture/engines/pc_sampling.h"
-#include "capture/engines/pm_sampling.h"
-#include "capture/engines/stream_captures.h"
+#include "capture/cuda/hub/hub.h"
 #include "capture/stack/stack_capture.h"
 #include "capture/core/ring.h"
 #include "format/rows.h"
@@ -32,19 +27,8 @@ static atomic_bool keep_nested; /* --api all: also record driver calls inside ru
 static atomic_uint_fast64_t devices; /* bit i: a context was created on device i */
 static const struct cupti *subscribed;
 
-/* Who else gets callbacks: usually nobody, so the launch path checks a single word. */
-enum { LISTENER_CLIENT = 1, LISTENER_MODULES = 2, LISTENER_LAUNCHES = 4 };
-static atomic_uint listeners;
-
-/* Functions by domain and callback id, filled before their callbacks are enabled. */
-static struct function {
-	const char *name; /* NULL: CUPTI knows none */
-	uint8_t kind; /* enum api_kind */
-	bool watched;
-	bool is_module; /* loads or unloads code */
-	bool is_capture; /* begins or ends the capture of a graph */
-	bool is_gated; /* launch_gate.h */
-} functions[API_RUNTIME + 1][API_CALLBACK_IDS_MAX];
+/* By domain and callback id; filled before callbacks are enabled. name NULL: CUPTI knows none. */
+static struct hub_function functions[API_RUNTIME + 1][API_CALLBACK_IDS_MAX];
 
 /* Classifies a function by its name. */
 static enum api_kind api_kind_of(const char *name)
@@ -88,12 +72,14 @@ static enum api_kind api_kind_of(const char *name)
 	return api_kind_other;
 }
 
-static bool is_requested(unsigned api, enum api_kind kind, const struct settings *s)
+static bool wants_call(const struct hub_function *f, const struct settings *s)
 {
-	switch (kind) {
+	if (!s)
+		return false;
+	switch (f->kind) {
 	case api_kind_launch:
 	case api_kind_graph_launch:
-		return api == API_DRIVER;
+		return f->is_driver;
 	case api_kind_memcpy:
 	case api_kind_memset:
 	case api_kind_synchronize:
@@ -128,7 +114,7 @@ static void write_call(struct ring *r, unsigned api, CUpti_CallbackId cbid,
 	ring_push(r, event, result != 0 ? 2 : 1);
 }
 
-static void on_enter(unsigned api, const CUpti_CallbackData *data, uint64_t now)
+ALWAYS_INLINE void on_enter(unsigned api, const CUpti_CallbackData *data, uint64_t now)
 {
 	struct ring *r = ring_get();
 
@@ -150,8 +136,8 @@ static void on_enter(unsigned api, const CUpti_CallbackData *data, uint64_t now)
 		counter_add(&r->sampled_ns, clock_monotonic_ns() - now);
 }
 
-static void on_exit_of_call(unsigned api, CUpti_CallbackId cbid, const CUpti_CallbackData *data,
-			    uint64_t now)
+ALWAYS_INLINE void on_exit_of_call(unsigned api, CUpti_CallbackId cbid,
+				   const CUpti_CallbackData *data, uint64_t now)
 {
 	uint64_t start = *data->correlationData;
 	struct ring *r = ring_of_thread; /* NULL was counted when the call began */
@@ -174,7 +160,6 @@ static void note_context(const CUpti_ResourceData *data)
 	    subscribed->GetDeviceId(data->context, &device) == CUPTI_SUCCESS &&
 	    device < DEVICES_MAX)
 		atomic_fetch_or(&devices, UINT64_C(1) << device);
-	pm_sampling_context_created();
 }
 
 static void on_resource(CUpti_CallbackId cbid, const CUpti_ResourceData *data)
@@ -182,16 +167,9 @@ static void on_resource(CUpti_CallbackId cbid, const CUpti_ResourceData *data)
 	switch (cbid) {
 	case CUPTI_CBID_RESOURCE_MODULE_UNLOAD_STARTING:
 		atomic_store(&module_unloaded, true);
-		pc_sampling_callback(cbid, data);
-		launch_engine_callback(cbid, data);
 		break;
 	case CUPTI_CBID_RESOURCE_CONTEXT_CREATED:
 		note_context(data);
-		__attribute__((fallthrough));
-	case CUPTI_CBID_RESOURCE_MODULE_LOADED:
-	case CUPTI_CBID_RESOURCE_CONTEXT_DESTROY_STARTING:
-		pc_sampling_callback(cbid, data);
-		launch_engine_callback(cbid, data);
 		break;
 	default:
 		graph_nodes_callback(cbid, data);
@@ -211,131 +189,82 @@ static void on_fatal_error(const CUpti_StateData *state)
 	atomic_store(&fatal, true);
 }
 
-ALWAYS_INLINE void on_own_callback(CUpti_CallbackDomain domain, CUpti_CallbackId cbid,
-				   const void *info)
+ALWAYS_INLINE void on_call(CUpti_CallbackDomain domain, CUpti_CallbackId cbid,
+			   const CUpti_CallbackData *data)
 {
-	const CUpti_CallbackData *data = info;
-
-	switch (domain) {
-	case CUPTI_CB_DOMAIN_DRIVER_API:
-	case CUPTI_CB_DOMAIN_RUNTIME_API:
-		if (!atomic_load_explicit(&enabled, memory_order_relaxed))
-			return;
-		if (data->callbackSite == CUPTI_API_ENTER)
-			on_enter((unsigned)domain, data, clock_monotonic_ns());
-		else
-			on_exit_of_call((unsigned)domain, cbid, data, clock_monotonic_ns());
-		break;
-	case CUPTI_CB_DOMAIN_RESOURCE:
-		on_resource(cbid, info);
-		break;
-	case CUPTI_CB_DOMAIN_STATE:
-		if (cbid == CUPTI_CBID_STATE_FATAL_ERROR)
-			on_fatal_error(info);
-		break;
-	default:
-		break;
-	}
-}
-
-/* Calls the client's callback within ours, as if it were a part of the CUDA call. */
-static void on_shared_callback(CUpti_CallbackDomain domain, CUpti_CallbackId cbid, const void *info)
-{
-	const CUpti_CallbackData *data = info;
-	bool is_call =
-		     domain == CUPTI_CB_DOMAIN_DRIVER_API || domain == CUPTI_CB_DOMAIN_RUNTIME_API,
-	     ends = is_call && data->callbackSite == CUPTI_API_EXIT;
-
-	if (ends)
-		share_callback(domain, cbid, info);
-	if (share_is_recorders(domain, cbid))
-		on_own_callback(domain, cbid, info);
-	if (!ends)
-		share_callback(domain, cbid, info);
-}
-
-static bool is_module_function(const char *name)
-{
-	return starts_with(name, "cuModuleLoad") || starts_with(name, "cuModuleUnload") ||
-	       starts_with(name, "cuLibraryLoad") || starts_with(name, "cuLibraryUnload");
-}
-
-/*
- * Samples must not be read while code is loaded or unloaded, and an engine's own work for a launch
- * must lie outside the recorded call. An engine may be armed during a call, of which it then sees
- * only the end.
- */
-static NOINLINE void on_callback_with_listeners(unsigned who, CUpti_CallbackDomain domain,
-						CUpti_CallbackId cbid, const void *info)
-{
-	const CUpti_CallbackData *data = info;
-	const struct function *f =
-		domain == CUPTI_CB_DOMAIN_DRIVER_API && cbid < API_CALLBACK_IDS_MAX
-			? &functions[API_DRIVER][cbid]
-			: NULL;
-	bool for_launches = who & LISTENER_LAUNCHES && f,
-	     is_module = who & LISTENER_MODULES && f && f->is_module,
-	     is_graph = for_launches && f->kind == api_kind_graph_launch,
-	     is_launch = is_graph || (for_launches && f->kind == api_kind_launch),
-	     is_gated = is_launch || (for_launches && f->is_gated);
-
-	if (who & LISTENER_LAUNCHES && launch_engine_calls())
+	if (!atomic_load_explicit(&enabled, memory_order_relaxed))
 		return;
-	if (is_module && data->callbackSite == CUPTI_API_ENTER)
-		pc_sampling_module_call(true, data->correlationId);
-	if (is_gated && data->callbackSite == CUPTI_API_ENTER)
-		launch_gate_enter(data->correlationId);
-	if (for_launches && f->is_capture)
-		stream_captures_call(data, f->name);
-	if (is_launch && data->callbackSite == CUPTI_API_ENTER && atomic_load(&enabled))
-		launch_engine_enter(data, f->name, is_graph);
-	if (who & LISTENER_CLIENT)
-		on_shared_callback(domain, cbid, info);
+	if (data->callbackSite == CUPTI_API_ENTER)
+		on_enter((unsigned)domain, data, clock_monotonic_ns());
 	else
-		on_own_callback(domain, cbid, info);
-	if (is_launch && data->callbackSite == CUPTI_API_EXIT)
-		launch_engine_exit(data);
-	if (is_gated && data->callbackSite == CUPTI_API_EXIT)
-		launch_gate_leave(data->correlationId);
-	if (is_module && data->callbackSite == CUPTI_API_EXIT)
-		pc_sampling_module_call(false, data->correlationId);
+		on_exit_of_call((unsigned)domain, cbid, data, clock_monotonic_ns());
+}
+
+static void on_call_of_all(const struct hub_call *call)
+{
+	on_call(call->domain, call->function->id, call->data);
+}
+
+static NOINLINE void call_all(CUpti_CallbackDomain domain, CUpti_CallbackId cbid, const void *info)
+{
+	static const struct hub_function beyond = { .id = API_CALLBACK_IDS_MAX };
+
+	hub_call(&(struct hub_call){
+		cbid < API_CALLBACK_IDS_MAX ? &functions[domain][cbid] : &beyond, domain, info });
+}
+
+/* Before the others, which ask for what this notes. */
+static NOINLINE void on_notification(CUpti_CallbackDomain domain, CUpti_CallbackId cbid,
+				     const void *info)
+{
+	if (!hub_is_own_call && domain == CUPTI_CB_DOMAIN_RESOURCE &&
+	    hub_wants(&trace_client, domain, cbid))
+		on_resource(cbid, info);
+	else if (domain == CUPTI_CB_DOMAIN_STATE && cbid == CUPTI_CBID_STATE_FATAL_ERROR)
+		on_fatal_error(info);
+	hub_notify(domain, cbid, info);
 }
 
 static void CUPTIAPI on_callback(void *user, CUpti_CallbackDomain domain, CUpti_CallbackId cbid,
 				 const void *info)
 {
-	unsigned who = atomic_load_explicit(&listeners, memory_order_relaxed);
-
 	(void)user;
-	if (unlikely(who))
-		on_callback_with_listeners(who, domain, cbid, info);
-	else
-		on_own_callback(domain, cbid, info);
+	switch (domain) {
+	case CUPTI_CB_DOMAIN_DRIVER_API:
+	case CUPTI_CB_DOMAIN_RUNTIME_API:
+		if (unlikely(atomic_load_explicit(&hub_listeners, memory_order_relaxed)))
+			call_all(domain, cbid, info);
+		else
+			on_call(domain, cbid, info);
+		break;
+	default:
+		on_notification(domain, cbid, info);
+	}
 }
 
-bool api_calls_add_engine(int engine)
-{
-	unsigned who = (pc_sampling_is(engine) ? LISTENER_MODULES : 0) |
-		       (launch_engine_is(engine) ? LISTENER_LAUNCHES : 0);
-
-	return who & ~atomic_fetch_or(&listeners, who);
-}
+static struct hub_wishes wishes;
+const struct hub_client trace_client = {
+	.name = "trace",
+	.wishes = &wishes,
+	.wants_call = wants_call,
+	.enter = on_call_of_all,
+	.exit = on_call_of_all,
+};
 
 static void find_functions(const struct cupti *cupti)
 {
 	for (unsigned api = API_DRIVER; api <= API_RUNTIME; api++) {
-		for (CUpti_CallbackId id = 1; id < API_CALLBACK_IDS_MAX; id++) {
-			struct function *f = &functions[api][id];
+		for (CUpti_CallbackId id = 0; id < API_CALLBACK_IDS_MAX; id++) {
+			struct hub_function *f = &functions[api][id];
 
-			if (cupti->GetCallbackName((CUpti_CallbackDomain)api, id, &f->name) !=
-			    CUPTI_SUCCESS)
+			*f = (struct hub_function){ .is_driver = api == API_DRIVER,
+						    .id = id,
+						    .kind = api_kind_other };
+			if (id && cupti->GetCallbackName((CUpti_CallbackDomain)api, id, &f->name) !=
+					  CUPTI_SUCCESS)
 				f->name = NULL;
-			f->kind = f->name ? (uint8_t)api_kind_of(f->name) : api_kind_other;
-			if (!f->name || api != API_DRIVER)
-				continue;
-			f->is_module = is_module_function(f->name);
-			f->is_capture = stream_captures_is_function(f->name);
-			f->is_gated = launch_gate_is_function(f->name);
+			if (f->name)
+				f->kind = api_kind_of(f->name);
 		}
 	}
 }
@@ -350,50 +279,44 @@ static void count_watched(struct api_watched *watched, CUptiResult result)
 	}
 }
 
-static void enable_one(const struct cupti *cupti, CUpti_SubscriberHandle subscriber, unsigned api,
-		       CUpti_CallbackId id, bool on, struct api_watched *watched)
+static void watch_function(const struct hub_function *f, const struct settings *requested,
+			   struct api_watched *watched)
 {
-	struct function *f = &functions[api][id];
-	CUptiResult result;
+	CUpti_CallbackDomain domain =
+		f->is_driver ? CUPTI_CB_DOMAIN_DRIVER_API : CUPTI_CB_DOMAIN_RUNTIME_API;
 
-	if (f->watched == on)
-		return;
-	result = cupti->EnableCallback(on, subscriber, (CUpti_CallbackDomain)api, id);
-	f->watched = on && result == CUPTI_SUCCESS;
-	if (on)
-		count_watched(watched, result);
+	FOR_EACH_HUB_CLIENT(c)
+	{
+		bool is_trace = c == &trace_client, on;
+		CUptiResult result;
+
+		if (!c->wants_call || (!is_trace && !hub_is_attached(c)))
+			continue;
+		on = (is_trace && atomic_load(&keep_nested)) || c->wants_call(f, requested);
+		if (on == hub_wants(c, domain, f->id))
+			continue;
+		result = hub_set_callback(c, on, domain, f->id);
+		if (is_trace && on)
+			count_watched(watched, result);
+	}
 }
 
-struct api_watched api_calls_watch(const struct cupti *cupti, CUpti_SubscriberHandle subscriber,
-				   const struct settings *requested)
+struct api_watched api_calls_watch(const struct settings *requested)
 {
 	struct api_watched watched = { 0 };
 	bool all = requested && requested->api == SETTING_API_ALL,
-	     fewer = atomic_load(&keep_nested) && !all,
-	     modules = atomic_load(&listeners) & LISTENER_MODULES,
-	     launches = atomic_load(&listeners) & LISTENER_LAUNCHES;
+	     fewer = atomic_load(&keep_nested) && !all;
 
 	atomic_store(&keep_nested, all);
 	for (unsigned api = API_DRIVER; api <= API_RUNTIME; api++) {
-		if (fewer) {
-			cupti->EnableDomain(0, subscriber, (CUpti_CallbackDomain)api);
-			for (CUpti_CallbackId id = 1; id < API_CALLBACK_IDS_MAX; id++)
-				functions[api][id].watched = false;
-		}
-		if (all) {
-			count_watched(&watched, cupti->EnableDomain(1, subscriber,
-								    (CUpti_CallbackDomain)api));
-			continue;
-		}
+		if (fewer)
+			hub_set_domain(&trace_client, false, (CUpti_CallbackDomain)api);
+		if (all)
+			count_watched(&watched, hub_set_domain(&trace_client, true,
+							       (CUpti_CallbackDomain)api));
 		for (CUpti_CallbackId id = 1; id < API_CALLBACK_IDS_MAX; id++)
 			if (functions[api][id].name)
-				enable_one(cupti, subscriber, api, id,
-					   (requested && is_requested(api, functions[api][id].kind,
-								      requested)) ||
-						   (modules && functions[api][id].is_module) ||
-						   (launches && (functions[api][id].is_capture ||
-								 functions[api][id].is_gated)),
-					   &watched);
+				watch_function(&functions[api][id], requested, &watched);
 	}
 	return watched;
 }
@@ -430,16 +353,15 @@ CUptiResult api_calls_subscribe(const struct cupti *cupti, CUpti_SubscriberHandl
 
 	if (result != CUPTI_SUCCESS)
 		return result;
-	atomic_fetch_and(&listeners, LISTENER_CLIENT);
+	hub_subscribed(*subscriber);
 	atomic_store(&devices, 0);
 	subscribed = cupti;
-	memset(functions, 0, sizeof(functions));
 	find_functions(cupti);
-	cupti->EnableCallback(1, *subscriber, CUPTI_CB_DOMAIN_RESOURCE,
-			      CUPTI_CBID_RESOURCE_MODULE_UNLOAD_STARTING);
-	cupti->EnableCallback(1, *subscriber, CUPTI_CB_DOMAIN_RESOURCE,
-			      CUPTI_CBID_RESOURCE_CONTEXT_CREATED);
-	cupti->EnableCallback(1, *subscriber, CUPTI_CB_DOMAIN_STATE, CUPTI_CBID_STATE_FATAL_ERROR);
+	hub_set_callback(&trace_client, true, CUPTI_CB_DOMAIN_RESOURCE,
+			 CUPTI_CBID_RESOURCE_MODULE_UNLOAD_STARTING);
+	hub_set_callback(&trace_client, true, CUPTI_CB_DOMAIN_RESOURCE,
+			 CUPTI_CBID_RESOURCE_CONTEXT_CREATED);
+	hub_set_callback(&trace_client, true, CUPTI_CB_DOMAIN_STATE, CUPTI_CBID_STATE_FATAL_ERROR);
 	return CUPTI_SUCCESS;
 }
 
@@ -449,12 +371,9 @@ void api_calls_enable(bool on)
 	atomic_store(&app_external_on, on);
 }
 
-void api_calls_with_client(bool there)
+bool api_calls_are_enabled(void)
 {
-	if (there)
-		atomic_fetch_or(&listeners, LISTENER_CLIENT);
-	else
-		atomic_fetch_and(&listeners, ~(unsigned)LISTENER_CLIENT);
+	return atomic_load(&enabled);
 }
 
 const char *api_function_name(uint32_t function, enum api_kind *kind)

@@ -11,12 +11,13 @@
 
 #include <stdbool.h>
 
-#include "capture/cuda/vendor.h"
-#include "schema/schema.h"
+#include "capture/cuda/hub/hub.h"
 #include "format/writer.h"
-#include "schema/settings.h"
 
 enum { API_DRIVER = 1, API_RUNTIME = 2 };
+
+/* The client of the hub that is the recording itself. */
+extern const struct hub_client trace_client;
 
 /*
  * Subscribes to CUPTI's own notifications; api_calls_watch() adds functions. Returns 0, or a
@@ -25,36 +26,22 @@ enum { API_DRIVER = 1, API_RUNTIME = 2 };
 CUptiResult api_calls_subscribe(const struct cupti *cupti, CUpti_SubscriberHandle *subscriber,
 				char *other_tool, size_t other_tool_room);
 
-/*
- * From now on, for as long as this subscription lasts, calls are reported to `engine`
- * (SETTING_ENGINE_): loads of modules to pc-sampling; launches, captures of graphs, and calls that
- * load code to range-profiler and sass-metrics. api_calls_watch() always watches all of these then.
- * Returns whether that is new.
- */
-bool api_calls_add_engine(int engine);
-
 struct api_watched {
 	unsigned functions, failed;
-	CUptiResult why;	/* of the last failure */
+	CUptiResult why; /* of the last failure */
 };
 
 /*
- * Enables the callbacks of the requested functions; NULL: only of those that an engine needs, as
- * above.
+ * Enables the callbacks of the functions that the settings request and that the hub's attached
+ * clients want; NULL: no window is open. Returns what was enabled for the trace.
  */
-struct api_watched api_calls_watch(const struct cupti *cupti, CUpti_SubscriberHandle subscriber,
-				   const struct settings *requested);
+struct api_watched api_calls_watch(const struct settings *requested);
 
 /* Whether callbacks write events. Any thread. */
 void api_calls_enable(bool on);
+bool api_calls_are_enabled(void);
 
-/*
- * Sets whether the program has its own CUPTI client beside ours (share/share.h): its callback is
- * then called within ours, and callbacks that only it requested are ignored here. Any thread.
- */
-void api_calls_with_client(bool there);
-
-#define API_CALLBACK_IDS_MAX 2048u /* more than CUPTI has */
+#define API_CALLBACK_IDS_MAX HUB_CALLBACK_IDS_MAX
 
 /*
  * A function id (api << 16 | callback id) as an index below API_FUNCTIONS_MAX; callback ids beyond

@@ -28,13 +28,10 @@
 #include "capture/cuda/cupti_gap.h"
 #include "capture/cuda/devices.h"
 #include "capture/cuda/graph_nodes.h"
+#include "capture/cuda/hub/hub.h"
 #include "capture/cuda/kernel_configs.h"
 #include "capture/cuda/records.h"
 #include "capture/cuda/share/share.h"
-#include "capture/engines/launch_engine.h"
-#include "capture/engines/pc_contexts.h"
-#include "capture/engines/pc_sampling.h"
-#include "capture/engines/pm_sampling.h"
 #include "capture/core/log.h"
 #include "capture/core/vendor_thread.h"
 #include "format/rows.h"
@@ -71,7 +68,6 @@ static struct {
 	atomic_bool dormant; /* subscribed only for an engine's contexts: everything else is off */
 	bool enabled; /* the vendor thread's once that runs */
 	atomic_int engine; /* that a session requests, whether its window is open or not */
-	int attached; /* last engine beyond trace since subscribing; the vendor thread's */
 	atomic_bool closed; /* by VENDOR_CLOSE: later rounds only read the clocks */
 	/* Another tool came first; tried again until it is gone. Written by start, too. */
 	atomic_bool held_by_other;
@@ -118,7 +114,7 @@ static void watch_nodes(void)
 	if (self.watches_nodes || !watches)
 		return;
 	self.watches_nodes = true;
-	if (graph_nodes_start(&self.cupti, self.subscriber))
+	if (graph_nodes_start(&trace_client, &self.cupti))
 		capability_note(feature_graph_node, capability_state_on, "callbacks", "callbacks",
 				"%s", "");
 	else
@@ -127,32 +123,13 @@ static void watch_nodes(void)
 }
 
 /*
- * Attaches the engine that a session requests beside the trace; it gets callbacks from now on.
- * Idempotent. Must be called on the subscribing thread or on the vendor thread.
+ * Attaches the clients of the engine that a session requests beside the trace; they get callbacks
+ * from now on. Idempotent. Must be called on the subscribing thread or on the vendor thread.
  */
 static void attach_engine(bool late)
 {
-	int engine = atomic_load(&self.engine);
-	bool is_new = api_calls_add_engine(engine);
-
-	if (engine > SETTING_ENGINE_TRACE && engine != self.attached) {
-		self.attached = engine;
-		share_hold_counters(setting_engine_names[engine]);
-	}
-	if (launch_engine_is(engine))
-		launch_engine_attach(engine, &self.cupti, self.subscriber);
-	if (is_new && self.enabled && launch_engine_is(engine))
-		activity_kinds_apply(&self.cupti, &self.applied, self.has_past);
-	else if (is_new && (pc_sampling_is(engine) || launch_engine_serializes()))
-		activity_kinds_hold_kernels(&self.cupti);
-	if (pc_sampling_is(engine)) {
-		pc_sampling_attach(&self.cupti, self.subscriber, late);
-		if (is_new)
-			api_calls_watch(&self.cupti, self.subscriber,
-					self.enabled ? &self.applied : NULL);
-	}
-	if (engine == SETTING_ENGINE_PM_SAMPLING)
-		pm_sampling_attach(&self.cupti, self.subscriber);
+	if (hub_attach(atomic_load(&self.engine), late))
+		api_calls_watch(self.enabled ? &self.applied : NULL);
 }
 
 static void note_held(const char *other)
@@ -203,7 +180,7 @@ static bool subscribe(void)
 	self.subscribed = true;
 	self.dormant = self.held_by_other = false;
 	self.watches_nodes = false;
-	graph_nodes_watch_graphs(&self.cupti, self.subscriber);
+	graph_nodes_watch_graphs(&trace_client);
 	if (self.late)
 		graph_nodes_graphs_unseen();
 	if (self.applied.graphs == SETTING_GRAPHS_LAUNCH)
@@ -223,7 +200,7 @@ static void apply_kinds(void)
 static void watch_calls(void)
 {
 	const char *requested = self.applied.api == SETTING_API_ALL ? "all" : "launches";
-	struct api_watched watched = api_calls_watch(&self.cupti, self.subscriber, &self.applied);
+	struct api_watched watched = api_calls_watch(&self.applied);
 
 	if (!watched.failed && watched.functions)
 		capability_note(feature_api_call, capability_state_on, requested, "callbacks", "%s",
@@ -244,7 +221,8 @@ static void enable(void)
 	if ((!self.subscribed || self.dormant) && !subscribe())
 		return;
 	activity_kinds_note_unwanted(&self.applied);
-	atomic_store(&self.opened_ns, activity_kinds_are_held() ? clock_monotonic_ns() : 0);
+	/* An engine's kernels may be recorded already. */
+	atomic_store(&self.opened_ns, hub_recorded_kinds() ? clock_monotonic_ns() : 0);
 	atomic_store(&self.closed_ns, UINT64_MAX);
 	apply_kinds();
 	watch_calls();
@@ -273,12 +251,12 @@ static void apply_requested(void)
 /* Returns false if CUPTI must not be flushed now. */
 static bool flush(uint32_t flag)
 {
-	if (!launch_engine_hold())
+	if (!hub_hold())
 		return false;
 	vendor_enter("cuptiActivityFlushAll");
 	self.cupti.ActivityFlushAll(flag);
 	vendor_leave();
-	launch_engine_let();
+	hub_let();
 	atomic_store(&self.flushed_ns, clock_monotonic_ns());
 	return true;
 }
@@ -302,8 +280,8 @@ static void become_dormant(void)
 	if (self.dormant)
 		return;
 	vendor_enter("cuptiEnableCallback");
-	api_calls_watch(&self.cupti, self.subscriber, NULL);
-	graph_nodes_stop(&self.cupti, self.subscriber);
+	api_calls_watch(NULL);
+	graph_nodes_stop(&trace_client);
 	attributes_zeroed(&self.cupti, 0);
 	vendor_leave();
 	self.dormant = true;
@@ -312,15 +290,15 @@ static void become_dormant(void)
 /* Stays subscribed while an engine has contexts: it is unknown if CUPTI tolerates leaving then. */
 static void unsubscribe(void)
 {
-	if (pc_sampling_detach() && launch_engine_detach()) {
-		activity_kinds_disable(&self.cupti, false);
+	if (hub_detach()) {
+		activity_kinds_disable();
 		vendor_enter("cuptiUnsubscribe");
+		hub_close_window();
 		attributes_zeroed(&self.cupti, 0);
 		self.cupti.Unsubscribe(self.subscriber);
+		hub_unsubscribed();
 		vendor_leave();
 		self.subscribed = self.dormant = false;
-		self.attached = 0;
-		share_hold_counters(NULL);
 	} else {
 		become_dormant();
 	}
@@ -355,7 +333,10 @@ static void detach_from_program(void)
 	api_calls_enable(false);
 	atomic_store(&self.closed_ns, clock_monotonic_ns());
 	flush_tail();
-	activity_kinds_disable(&self.cupti, pc_contexts_exist());
+	activity_kinds_disable();
+	vendor_enter("cuptiActivityDisable");
+	hub_close_window();
+	vendor_leave();
 	flush(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
 	read_clock(); /* before CUPTI is another tool's */
 	unsubscribe();
@@ -376,6 +357,7 @@ static void load(const struct source_start *start)
 		note_no_cupti(e.text, "");
 		return;
 	}
+	hub_use(&self.cupti);
 	share_wrap(&self.cupti, start->wanted);
 	if (!buffers_start()) {
 		note_no_cupti("no memory for activity buffers", "");
@@ -505,8 +487,11 @@ static uint64_t vendor(unsigned reasons, uint64_t now_ns)
 	else if (reasons == VENDOR_FLUSH && atomic_load(&self.closed))
 		return UINT64_MAX; /* the program's own profiler was late with its flush */
 	update_cupti(atomic_load(&self.open) && !atomic_load(&self.closed), exits);
-	if (self.subscribed && !self.dormant && !exits)
+	if (self.subscribed && !self.dormant && !exits) {
 		attach_engine(self.has_past || api_calls_devices());
+		if (self.enabled)
+			apply_kinds(); /* the engine may have changed how kernels are recorded */
+	}
 	if (self.enabled && reasons != VENDOR_CLOCK &&
 	    flush(exits ? CUPTI_ACTIVITY_FLAG_FLUSH_FORCED : 0))
 		read_drops();
@@ -757,6 +742,7 @@ static void after_fork(void)
 	activity_reset();
 	clock_pairs_reset();
 	devices_reset();
+	hub_after_fork();
 	share_after_fork();
 }
 

@@ -18,29 +18,29 @@ static __typeof__(cuptiGetGraphNodeId) *node_id;
 
 static atomic_bool exist; /* graphs were instantiated, or may have been */
 
-static bool watch(const struct cupti *cupti, CUpti_SubscriberHandle subscriber, CUpti_CallbackId id)
+static bool watch(const struct hub_client *c, CUpti_CallbackId id)
 {
-	return cupti->EnableCallback(1, subscriber, CUPTI_CB_DOMAIN_RESOURCE, id) == CUPTI_SUCCESS;
+	return hub_set_callback(c, true, CUPTI_CB_DOMAIN_RESOURCE, id) == CUPTI_SUCCESS;
 }
 
-void graph_nodes_watch_graphs(const struct cupti *cupti, CUpti_SubscriberHandle subscriber)
+void graph_nodes_watch_graphs(const struct hub_client *c)
 {
-	if (!watch(cupti, subscriber, CUPTI_CBID_RESOURCE_GRAPHEXEC_CREATE_STARTING))
+	if (!watch(c, CUPTI_CBID_RESOURCE_GRAPHEXEC_CREATE_STARTING))
 		atomic_store(&exist, true); /* perhaps */
 }
 
-bool graph_nodes_start(const struct cupti *cupti, CUpti_SubscriberHandle subscriber)
+bool graph_nodes_start(const struct hub_client *c, const struct cupti *cupti)
 {
 	graph_id = cupti->GetGraphId;
 	node_id = cupti->GetGraphNodeId;
 	if (!node_id)
 		return false;
-	return watch(cupti, subscriber, CUPTI_CBID_RESOURCE_GRAPHNODE_CREATED) &&
-	       watch(cupti, subscriber, CUPTI_CBID_RESOURCE_GRAPHNODE_CLONED) &&
-	       watch(cupti, subscriber, CUPTI_CBID_RESOURCE_GRAPHEXEC_CREATED);
+	return watch(c, CUPTI_CBID_RESOURCE_GRAPHNODE_CREATED) &&
+	       watch(c, CUPTI_CBID_RESOURCE_GRAPHNODE_CLONED) &&
+	       watch(c, CUPTI_CBID_RESOURCE_GRAPHEXEC_CREATED);
 }
 
-void graph_nodes_stop(const struct cupti *cupti, CUpti_SubscriberHandle subscriber)
+void graph_nodes_stop(const struct hub_client *c)
 {
 	static const CUpti_CallbackId watched[] = { CUPTI_CBID_RESOURCE_GRAPHEXEC_CREATE_STARTING,
 						    CUPTI_CBID_RESOURCE_GRAPHNODE_CREATED,
@@ -48,7 +48,7 @@ void graph_nodes_stop(const struct cupti *cupti, CUpti_SubscriberHandle subscrib
 						    CUPTI_CBID_RESOURCE_GRAPHEXEC_CREATED };
 
 	for (size_t i = 0; i < ARRAY_SIZE(watched); i++)
-		cupti->EnableCallback(0, subscriber, CUPTI_CB_DOMAIN_RESOURCE, watched[i]);
+		hub_set_callback(c, false, CUPTI_CB_DOMAIN_RESOURCE, watched[i]);
 }
 
 bool graph_nodes_graphs_exist(void)

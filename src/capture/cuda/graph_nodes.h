@@ -9,18 +9,18 @@
 #ifndef PITOT_CAPTURE_CUDA_GRAPH_NODES_H
 #define PITOT_CAPTURE_CUDA_GRAPH_NODES_H
 
-#include "capture/cuda/vendor.h"
+#include "capture/cuda/hub/hub.h"
 #include "capture/core/ring.h"
 #include "format/writer.h"
 
 /* Enables the callbacks for nodes. Returns false if this CUPTI has no ids for nodes. */
-bool graph_nodes_start(const struct cupti *cupti, CUpti_SubscriberHandle subscriber);
+bool graph_nodes_start(const struct hub_client *c, const struct cupti *cupti);
 
 /* Only watches whether graphs exist. */
-void graph_nodes_watch_graphs(const struct cupti *cupti, CUpti_SubscriberHandle subscriber);
+void graph_nodes_watch_graphs(const struct hub_client *c);
 
 /* Disables the callbacks of both. */
-void graph_nodes_stop(const struct cupti *cupti, CUpti_SubscriberHandle subscriber);
+void graph_nodes_stop(const struct hub_client *c);
 
 /* Handles a callback of the resource domain, on the thread that caused it. */
 void graph_nodes_callback(CUpti_CallbackId cbid, const CUpti_ResourceData *data);

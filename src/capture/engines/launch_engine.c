@@ -24,7 +24,6 @@
 #include <string.h>
 
 #include "capture/core/capability_notes.h"
-#include "capture/cuda/activity_kinds.h"
 #include "capture/cuda/api_calls.h"
 #include "capture/cuda/correlation.h"
 #include "capture/engines/marked_ranges.h"
@@ -85,8 +84,6 @@ static struct {
 	uint64_t since_ns; /* when costs and losses were last written */
 } self = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
-static __thread bool calling __attribute__((tls_model("initial-exec")));
-
 const char *launch_engine_metrics(void)
 {
 	return self.chosen.metrics;
@@ -102,7 +99,7 @@ void launch_engine_refuse(const char *format, ...)
 	va_list args;
 
 	va_start(args, format);
-	refuse_with(&self.refusal, self.engine->name, format, args);
+	refuse_with(&self.refusal, &launches_client, self.engine->name, format, args);
 	va_end(args);
 	atomic_store(&self.active, false);
 	launch_gate_use(false);
@@ -144,7 +141,7 @@ bool launch_engine_hold(void)
 	return !launch_engine_serializes() || launch_claim_hold();
 }
 
-void launch_engine_let(void)
+void launch_engine_resume(void)
 {
 	if (launch_engine_serializes() && launch_claim_is_mine())
 		launch_claim_let();
@@ -216,9 +213,9 @@ static bool runs_at_once(const CUpti_CallbackData *data, const char *function)
 {
 	bool at_once;
 
-	calling = true;
+	hub_is_own_call = true;
 	at_once = range_choice_runs_at_once(data, function);
-	calling = false;
+	hub_is_own_call = false;
 	return at_once;
 }
 
@@ -256,7 +253,7 @@ static void enter(const CUpti_CallbackData *data, const char *function, int meas
 	const struct cupti *cupti;
 	struct marked_range range;
 
-	if (self.engine->patches && !activity_kinds_serialized())
+	if (self.engine->patches && !hub_is_serialized())
 		return;
 	if (!data->context || !runs_at_once(data, function) || (!graph && !range_choice_is_turn()))
 		return;
@@ -271,11 +268,11 @@ static void enter(const CUpti_CallbackData *data, const char *function, int meas
 	}
 	launch_claim_watch(end_unseen);
 	self.begun_ns = clock_monotonic_ns();
-	calling = true;
+	hub_is_own_call = true;
 	if ((graph && !marked_ranges_graph(cupti, data, self.begun_ns, &range)) ||
 	    !start_measuring(cupti, data->context, data->correlationId, graph ? &range : NULL))
 		launch_claim_release();
-	calling = false;
+	hub_is_own_call = false;
 }
 
 void launch_engine_enter(const CUpti_CallbackData *data, const char *function, bool graph)
@@ -312,7 +309,7 @@ void launch_engine_exit(const CUpti_CallbackData *data)
 		return;
 	context = launch_claim_context();
 	self.ended_ns = clock_monotonic_ns();
-	calling = true;
+	hub_is_own_call = true;
 	launched = !data->functionReturnValue || *(const uint32_t *)data->functionReturnValue == 0;
 	/* When the window has closed, the launch's call and kernel may not be recorded. */
 	stop_measuring(cupti, launched && atomic_load(&self.open));
@@ -324,14 +321,9 @@ void launch_engine_exit(const CUpti_CallbackData *data)
 		self.engine->leave_context(cupti, context, false);
 		launch_gate_use(false);
 	}
-	calling = false;
+	hub_is_own_call = false;
 	own_work_add(cost_kind_replay, self.begun_ns, 1);
 	launch_claim_release();
-}
-
-bool launch_engine_calls(void)
-{
-	return calling;
 }
 
 /* --- for marked_ranges.c --- */
@@ -346,10 +338,10 @@ const struct cupti *launch_engine_claim(void)
 	const struct cupti *cupti = NULL;
 
 	atomic_fetch_add(&self.inside, 1);
-	if (atomic_load(&self.active) && !calling && !api_calls_fatal())
+	if (atomic_load(&self.active) && !hub_is_own_call && !api_calls_fatal())
 		cupti = claimed_for(SETTING_MEASURE_RANGE, launch_claim());
 	if (cupti) {
-		calling = true;
+		hub_is_own_call = true;
 		self.begun_ns = clock_monotonic_ns();
 	} else {
 		atomic_fetch_sub(&self.inside, 1);
@@ -366,7 +358,7 @@ bool launch_engine_start(const struct cupti *cupti, CUcontext context,
 		own_work_add(cost_kind_replay, self.begun_ns, 1);
 	else
 		launch_claim_release();
-	calling = false;
+	hub_is_own_call = false;
 	atomic_fetch_sub(&self.inside, 1);
 	return started;
 }
@@ -377,10 +369,10 @@ void launch_engine_stop(bool valid)
 
 	launch_claim_take_over();
 	self.ended_ns = clock_monotonic_ns();
-	calling = true;
+	hub_is_own_call = true;
 	if (cupti && !api_calls_fatal())
 		stop_measuring(cupti, valid);
-	calling = false;
+	hub_is_own_call = false;
 	own_work_add(cost_kind_replay, self.ended_ns, 0);
 	launch_claim_release();
 }
@@ -456,35 +448,54 @@ static bool stop_worker(const struct cupti *cupti)
 	return result == CUPTI_SUCCESS;
 }
 
-void launch_engine_attach(int engine, const struct cupti *cupti, CUpti_SubscriberHandle subscriber)
+/* CUPTI counts instructions only while it records serialized kernels. */
+static bool serialize(const struct cupti *cupti, bool late)
+{
+	CUptiResult result = hub_serialize(&launches_client, late);
+
+	if (result == CUPTI_SUCCESS)
+		result = hub_set_kind(&launches_client, true, HUB_KERNELS);
+	if (result != CUPTI_SUCCESS)
+		launch_engine_refuse("cuptiActivityEnable refuses records of serialized kernels "
+				     "(%s), without which CUPTI counts nothing",
+				     cupti_result_text(cupti, result));
+	return result == CUPTI_SUCCESS;
+}
+
+bool launch_engine_attach(const struct cupti *cupti, int engine, bool late)
 {
 	const char *missing, *needs;
 
+	if (refusal_text(&self.refusal))
+		return false;
 	if (!self.engine || self.engine->engine != launch_engine_of(engine) ||
-	    atomic_load(&self.cupti) || refusal_text(&self.refusal))
-		return;
+	    atomic_load(&self.cupti))
+		return true;
 	missing = self.engine->missing(cupti, &needs);
 	if (!cupti->GetDeviceId)
 		missing = "cuptiGetDeviceId";
 	if (missing) {
 		launch_engine_refuse("this CUPTI lacks %s: %s", missing, needs);
-		return;
+		return false;
 	}
 	if (!range_choice_find_driver()) {
 		launch_engine_refuse("the driver lacks cuStreamIsCapturing: which launches run at "
 				     "once is not known");
-		return;
+		return false;
 	}
-	cupti->EnableCallback(1, subscriber, CUPTI_CB_DOMAIN_RESOURCE,
-			      CUPTI_CBID_RESOURCE_CONTEXT_DESTROY_STARTING);
-	if (self.engine->patches && !stop_worker(cupti))
-		return;
+	if (self.engine->patches && (!stop_worker(cupti) || !serialize(cupti, late)))
+		return false;
 	stream_captures_forget(NULL); /* those whose ends were not seen */
 	self.keeps_code = self.engine->patches && !pc_sampling_is(engine); /* it does that */
+	hub_set_callback(&launches_client, true, CUPTI_CB_DOMAIN_RESOURCE,
+			 CUPTI_CBID_RESOURCE_CONTEXT_DESTROY_STARTING);
+	hub_set_callback(&launches_client, true, CUPTI_CB_DOMAIN_RESOURCE,
+			 CUPTI_CBID_RESOURCE_MODULE_UNLOAD_STARTING);
 	if (self.keeps_code)
-		cupti->EnableCallback(1, subscriber, CUPTI_CB_DOMAIN_RESOURCE,
-				      CUPTI_CBID_RESOURCE_MODULE_LOADED);
+		hub_set_callback(&launches_client, true, CUPTI_CB_DOMAIN_RESOURCE,
+				 CUPTI_CBID_RESOURCE_MODULE_LOADED);
 	atomic_store(&self.cupti, cupti);
+	return true;
 }
 
 bool launch_engine_detach(void)
@@ -693,23 +704,20 @@ static bool take_times(uint32_t correlation, uint64_t *start_ns, uint64_t *end_n
 	       launch_marks_take(LAUNCH_END, correlation, CORRELATION_NOW, end_ns);
 }
 
-bool launch_engine_times(struct writer *w, uint32_t correlation, uint64_t *start_ns,
-			 uint64_t *end_ns)
+bool launch_engine_adjust(struct writer *w, uint32_t correlation, uint64_t began_ns,
+			  uint64_t *start_ns, uint64_t *end_ns)
 {
+	uint64_t any;
+
 	if (!atomic_load_explicit(&self.wanted, memory_order_relaxed))
 		return false;
+	if (began_ns)
+		return self.engine->patches &&
+		       launch_marks_take(LAUNCH_PATCHED, correlation, began_ns, &any);
 	if (take_times(correlation, start_ns, end_ns))
 		return true;
 	collect(w, 0);
 	return take_times(correlation, start_ns, end_ns);
-}
-
-bool launch_engine_has_patched(uint32_t correlation, uint64_t began_ns)
-{
-	uint64_t any;
-
-	return atomic_load_explicit(&self.wanted, memory_order_relaxed) && self.engine->patches &&
-	       launch_marks_take(LAUNCH_PATCHED, correlation, began_ns, &any);
 }
 
 static void periodic(struct writer *w, uint64_t since_ns, uint64_t now)
@@ -757,7 +765,7 @@ static void after_fork(void)
 	memset(&self, 0, sizeof(self));
 	pthread_mutex_init(&self.lock, NULL);
 	launch_queue_after_fork();
-	calling = false;
+	hub_is_own_call = false;
 	for (size_t i = 0; i < ARRAY_SIZE(engines); i++)
 		memset(engines[i]->state, 0, engines[i]->state_bytes);
 }
@@ -777,12 +785,13 @@ const struct source launch_engine_source = {
 
 #else
 
-void launch_engine_attach(int engine, const struct cupti *cupti, CUpti_SubscriberHandle subscriber)
+bool launch_engine_attach(const struct cupti *cupti, int engine, bool late)
 {
-	(void)cupti, (void)subscriber;
+	(void)cupti, (void)late;
 	engine_note_trace(setting_engine_names[engine],
 			  "this libpitot.so was built without the headers of CUDA 12.6 "
 			  "Update 2 or later");
+	return false;
 }
 
 const struct source launch_engine_source = { .name = "launches" };

@@ -10,11 +10,12 @@
 #include <stddef.h>
 
 #include "base/map.h"
-#include "capture/cuda/vendor.h"
+#include "capture/cuda/hub/hub.h"
 #include "capture/core/source.h"
 #include "cupti/profiler_host.h"
 
 extern const struct source launch_engine_source;
+extern const struct hub_client launches_client;
 
 /* The engine that measures launches for a value of the setting; SETTING_ENGINE_TRACE: none. */
 static inline int launch_engine_of(int engine)
@@ -30,11 +31,8 @@ static inline bool launch_engine_is(int engine)
 	return launch_engine_of(engine) != SETTING_ENGINE_TRACE;
 }
 
-/*
- * Attaches the engine to a CUPTI subscription that delivers the callbacks below. Idempotent. Must
- * be called on the subscribing thread or on the vendor thread.
- */
-void launch_engine_attach(int engine, const struct cupti *cupti, CUpti_SubscriberHandle subscriber);
+/* For launches_client; see struct hub_client. */
+bool launch_engine_attach(const struct cupti *cupti, int engine, bool late);
 
 #ifdef PITOT_HAS_PROFILER_HOST
 
@@ -108,30 +106,25 @@ void launch_engine_count_pass(void);
 /* Queues a measurement of this size, which it owns from then on. NULL counts as lost. */
 void launch_engine_push(struct measured *m, size_t bytes);
 /*
- * Finds start and end of the kernel's last run; it ends with the call, because the driver keeps
- * the call until all runs are over. Returns false if they are unknown. Returns them only once, so
- * it must be called when the kernel's record arrives. Collector's thread.
+ * For launches_client. Times: start and end of the kernel's last run, which ends with the call,
+ * because the driver keeps the call until all runs are over; they are returned only once. An end
+ * that is not the kernel's own: of a launch that ran patched code.
  */
-bool launch_engine_times(struct writer *w, uint32_t correlation, uint64_t *start_ns,
-			 uint64_t *end_ns);
-/*
- * Whether the launch whose record begins at began_ns ran patched code, so that the record's times
- * are not the kernel's own. Returns true only once. Collector's thread.
- */
-bool launch_engine_has_patched(uint32_t correlation, uint64_t began_ns);
+bool launch_engine_adjust(struct writer *w, uint32_t correlation, uint64_t began_ns,
+			  uint64_t *start_ns, uint64_t *end_ns);
 
 /* Whether an engine that patches kernels is attached: CUPTI must then record serialized kernels. */
 bool launch_engine_serializes(void);
 
 /*
  * Must be called before cuptiActivityFlushAll, which hangs beside a launch that is being measured
- * with patched code (H100, CUPTI 13.0): nothing is measured until launch_engine_let(). Launches
+ * with patched code (H100, CUPTI 13.0): nothing is measured until launch_engine_resume(). Launches
  * wait for that briefly and then go unmeasured, because the flush may be waiting for them. Returns
- * false if a launch is being measured for too long. After true, launch_engine_let() must be called
- * on the same thread.
+ * false if a launch is being measured for too long. After true, launch_engine_resume() must be
+ * called on the same thread.
  */
 bool launch_engine_hold(void);
-void launch_engine_let(void);
+void launch_engine_resume(void);
 
 /*
  * Must be called before CUPTI is unsubscribed. Waits for the launch that is being measured. Returns
@@ -158,23 +151,8 @@ bool launch_engine_is_active(void);
 /* Must be called once for each successful start. !valid: discards the values. Any thread. */
 void launch_engine_stop(bool valid);
 
-/* Whether the calling thread is inside a CUDA or CUPTI call made by the engine itself. */
-bool launch_engine_calls(void);
-
 /* Must be called from callbacks of the resource domain, on their thread. */
 void launch_engine_callback(CUpti_CallbackId cbid, const CUpti_ResourceData *data);
-#else /* headers of an older CUDA */
-#define launch_engine_detach() true
-#define launch_engine_enter(data, function, graph) ((void)(function), (void)(graph))
-#define launch_engine_exit(data) ((void)0)
-#define launch_engine_calls() false
-#define launch_engine_times(w, correlation, start_ns, end_ns) false
-#define launch_engine_has_patched(correlation, began_ns) ((void)(began_ns), false)
-#define launch_engine_serializes() false
-#define launch_engine_hold() true
-#define launch_engine_let() ((void)0)
-#define launch_engine_refuse(...) ((void)0)
-#define launch_engine_callback(cbid, data) ((void)0)
 #endif
 
 #endif

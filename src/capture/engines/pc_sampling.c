@@ -10,6 +10,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "base/starts_with.h"
 #include "capture/cuda/api_calls.h"
 #include "capture/cuda/records.h"
 #include "capture/engines/engine_notes.h"
@@ -76,7 +77,7 @@ static void add_context(const struct cupti *cupti, CUcontext handle)
 				  "another process samples this GPU, and CUPTI serves one at a "
 				  "time: launches and kernels are recorded, without samples");
 	else if (result != CUPTI_SUCCESS)
-		refuse(&self.refusal, ENGINE, "%s: %s: %s", function,
+		refuse(&self.refusal, &pc_sampling_client, ENGINE, "%s: %s: %s", function,
 		       cupti_result_text(cupti, result), engine_advice(result));
 }
 
@@ -106,10 +107,12 @@ static void follow_callback(const struct cupti *cupti, CUpti_CallbackId cbid,
 	}
 }
 
-void pc_sampling_callback(CUpti_CallbackId cbid, const CUpti_ResourceData *data)
+static void notify(CUpti_CallbackDomain domain, CUpti_CallbackId cbid, const void *info)
 {
+	const CUpti_ResourceData *data = info;
 	const struct cupti *cupti;
 
+	(void)domain;
 	atomic_fetch_add(&self.inside, 1);
 	cupti = atomic_load(&self.cupti);
 	if (cupti && data && !atomic_load(&self.exits) && !api_calls_fatal())
@@ -117,9 +120,30 @@ void pc_sampling_callback(CUpti_CallbackId cbid, const CUpti_ResourceData *data)
 	atomic_fetch_sub(&self.inside, 1);
 }
 
-void pc_sampling_module_call(bool begins, uint32_t correlation)
+/*
+ * CUPTI's function tables change while code is loaded or unloaded, so no samples are read
+ * meanwhile. Code that a launch loads lazily is not announced.
+ */
+static bool wants_call(const struct hub_function *f, const struct settings *s)
 {
-	pc_contexts_module_call(begins, correlation);
+	static const char *const prefixes[] = { "cuModuleLoad", "cuModuleUnload", "cuLibraryLoad",
+						"cuLibraryUnload" };
+	bool wanted = false;
+
+	(void)s;
+	for (size_t i = 0; i < ARRAY_SIZE(prefixes); i++)
+		wanted |= f->is_driver && starts_with(f->name, prefixes[i]);
+	return wanted;
+}
+
+static void enter(const struct hub_call *call)
+{
+	pc_contexts_module_call(true, call->data->correlationId);
+}
+
+static void leave(const struct hub_call *call)
+{
+	pc_contexts_module_call(false, call->data->correlationId);
 }
 
 /* --- attaching --- */
@@ -134,7 +158,11 @@ static const char *missing_function(const struct cupti *cupti)
 	return NULL;
 }
 
-void pc_sampling_attach(const struct cupti *cupti, CUpti_SubscriberHandle subscriber, bool late)
+/*
+ * cuptiActivityEnable refuses kernel records while contexts are sampled (NOT_COMPATIBLE; 13.0).
+ * Therefore they are enabled before the first context is sampled.
+ */
+static bool attach(const struct cupti *cupti, int engine, bool late)
 {
 	static const CUpti_CallbackId wanted[] = { CUPTI_CBID_RESOURCE_CONTEXT_CREATED,
 						   CUPTI_CBID_RESOURCE_CONTEXT_DESTROY_STARTING,
@@ -142,31 +170,35 @@ void pc_sampling_attach(const struct cupti *cupti, CUpti_SubscriberHandle subscr
 						   CUPTI_CBID_RESOURCE_MODULE_UNLOAD_STARTING };
 	const char *missing = missing_function(cupti);
 
+	(void)engine;
 	if (atomic_load(&self.cupti) || refusal_text(&self.refusal))
-		return;
+		return !refusal_text(&self.refusal);
 	if (missing) {
-		refuse(&self.refusal, ENGINE,
+		refuse(&self.refusal, &pc_sampling_client, ENGINE,
 		       "this CUPTI lacks %s: sampling needs CUDA 12.8 Update 1 or later", missing);
-		return;
+		return false;
 	}
 	if (cupti->version < CUPTI_12_8) {
-		refuse(&self.refusal, ENGINE,
+		refuse(&self.refusal, &pc_sampling_client, ENGINE,
 		       "CUPTI of '%s' cannot sample beside records of kernels: that needs CUDA "
 		       "12.8 Update 1 or later",
 		       cupti->path);
-		return;
+		return false;
 	}
 	pc_contexts_find_driver();
+	hub_set_kind(&pc_sampling_client, true, HUB_KERNELS);
 	for (size_t i = 0; i < ARRAY_SIZE(wanted); i++)
-		cupti->EnableCallback(1, subscriber, CUPTI_CB_DOMAIN_RESOURCE, wanted[i]);
+		hub_set_callback(&pc_sampling_client, true, CUPTI_CB_DOMAIN_RESOURCE, wanted[i]);
 	atomic_store(&self.older, late);
 	if (late)
 		note_older();
 	atomic_store(&self.used, true);
 	atomic_store(&self.cupti, cupti);
+	return true;
 }
 
-bool pc_sampling_detach(void)
+/* After `vendor`. The subscription must stay while contexts are sampled. */
+static bool detach(void)
 {
 	const struct cupti *cupti = atomic_load(&self.cupti);
 
@@ -183,6 +215,21 @@ bool pc_sampling_detach(void)
 	atomic_store(&self.cupti, cupti);
 	return false;
 }
+
+static struct hub_wishes wishes;
+const struct hub_client pc_sampling_client = {
+	.name = ENGINE,
+	.wishes = &wishes,
+	.takes_counters = true,
+	.is_engine = pc_sampling_is,
+	.attach = attach,
+	.detach = detach,
+	.keeps_kinds = pc_contexts_exist,
+	.wants_call = wants_call,
+	.enter = enter,
+	.exit = leave,
+	.notify = notify,
+};
 
 /* --- the vendor thread --- */
 

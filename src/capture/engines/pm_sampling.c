@@ -70,7 +70,6 @@ struct sampled_device {
 
 static struct {
 	_Atomic(const struct cupti *) cupti; /* NULL: not attached */
-	CUpti_SubscriberHandle subscriber;
 	atomic_bool wanted; /* a session with this engine exists */
 	atomic_bool open; /* a window of a session with this engine is open */
 	struct refusal refusal; /* of a device, permanently, or because CUPTI is too old */
@@ -175,7 +174,7 @@ static void open_device(struct sampled_device *d, const struct cupti *cupti, uns
 			  cupti_result_text(cupti, result), engine_advice(result));
 	d->refused = e.code;
 	if (e.code)
-		refuse(&self.refusal, ENGINE, "%s", e.text);
+		refuse(&self.refusal, &pm_sampling_client, ENGINE, "%s", e.text);
 	own_work_add(cost_kind_setup, begun, 1);
 }
 
@@ -295,7 +294,7 @@ static void follow_device(struct sampled_device *d, const struct cupti *cupti, u
 		return;
 	}
 	d->refused = true;
-	refuse(&self.refusal, ENGINE,
+	refuse(&self.refusal, &pm_sampling_client, ENGINE,
 	       "device %u: %s: %s, %u times in a row: a longer --pm-interval or fewer --metrics "
 	       "may help",
 	       ordinal, failed, cupti_result_text(cupti, result), FAILURES_MAX);
@@ -362,23 +361,26 @@ static const char *missing_function(const struct cupti *cupti)
 	return NULL;
 }
 
-void pm_sampling_attach(const struct cupti *cupti, CUpti_SubscriberHandle subscriber)
+static bool attach(const struct cupti *cupti, int engine, bool late)
 {
 	const char *missing = missing_function(cupti);
 
-	if (atomic_load(&self.cupti) && self.subscriber == subscriber)
-		return;
+	(void)engine, (void)late;
 	if (missing) {
-		refuse(&self.refusal, ENGINE,
+		refuse(&self.refusal, &pm_sampling_client, ENGINE,
 		       "this CUPTI lacks %s: sampling needs CUDA 12.6 Update 2 or later", missing);
-		return;
+		return false;
 	}
-	self.subscriber = subscriber;
+	hub_set_callback(&pm_sampling_client, true, CUPTI_CB_DOMAIN_RESOURCE,
+			 CUPTI_CBID_RESOURCE_CONTEXT_CREATED);
 	atomic_store(&self.cupti, cupti);
+	return true;
 }
 
-void pm_sampling_context_created(void)
+/* A context was created. */
+static void notify(CUpti_CallbackDomain domain, CUpti_CallbackId id, const void *info)
 {
+	(void)domain, (void)id, (void)info;
 	if (atomic_load(&self.open))
 		vendor_thread_request(VENDOR_COUNTERS);
 }
@@ -513,13 +515,31 @@ const struct source pm_sampling_source = {
 
 #else
 
-void pm_sampling_attach(const struct cupti *cupti, CUpti_SubscriberHandle subscriber)
+static bool attach(const struct cupti *cupti, int engine, bool late)
 {
-	(void)cupti, (void)subscriber;
+	(void)cupti, (void)engine, (void)late;
 	engine_note_trace(ENGINE, "this libpitot.so was built without the headers of CUDA 12.6 "
 				  "Update 2 or later");
+	return false;
 }
+
+#define notify NULL
 
 const struct source pm_sampling_source = { .name = ENGINE };
 
 #endif
+
+static bool is_engine(int engine)
+{
+	return engine == SETTING_ENGINE_PM_SAMPLING;
+}
+
+static struct hub_wishes wishes;
+const struct hub_client pm_sampling_client = {
+	.name = ENGINE,
+	.wishes = &wishes,
+	.takes_counters = true,
+	.is_engine = is_engine,
+	.attach = attach,
+	.notify = notify,
+};

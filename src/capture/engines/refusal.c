@@ -2,25 +2,26 @@
 
 #include <stdio.h>
 
-#include "capture/cuda/share/share.h"
 #include "capture/engines/engine_notes.h"
 
-void refuse_with(struct refusal *refusal, const char *engine, const char *format, va_list args)
+void refuse_with(struct refusal *refusal, const struct hub_client *client, const char *engine,
+		 const char *format, va_list args)
 {
 	if (atomic_exchange(&refusal->begun, true))
 		return;
 	vsnprintf(refusal->text, sizeof(refusal->text), format, args);
-	share_let_counters(engine);
+	hub_release_counters(client);
 	engine_note_trace(engine, refusal->text);
 	atomic_store(&refusal->complete, true);
 }
 
-void refuse(struct refusal *refusal, const char *engine, const char *format, ...)
+void refuse(struct refusal *refusal, const struct hub_client *client, const char *engine,
+	    const char *format, ...)
 {
 	va_list args;
 
 	va_start(args, format);
-	refuse_with(refusal, engine, format, args);
+	refuse_with(refusal, client, engine, format, args);
 	va_end(args);
 }
 

@@ -10,6 +10,7 @@
 #include <stdbool.h>
 
 #include "base/compiler.h"
+#include "capture/cuda/hub/hub.h"
 
 struct refusal {
 	atomic_bool begun, complete; /* set before and after `text` is written */
@@ -17,11 +18,13 @@ struct refusal {
 };
 
 /*
- * Sets the reason, gives up the engine's ownership of the GPU's counters, and notes it in the
+ * Sets the reason, releases the client's hold on the GPU's counters, and notes it in the
  * capability "engine". Has no effect if there is a reason already.
  */
-void refuse_with(struct refusal *refusal, const char *engine, const char *format, va_list args);
-void refuse(struct refusal *refusal, const char *engine, const char *format, ...) PRINTF_LIKE(3, 4);
+void refuse_with(struct refusal *refusal, const struct hub_client *client, const char *engine,
+		 const char *format, va_list args);
+void refuse(struct refusal *refusal, const struct hub_client *client, const char *engine,
+	    const char *format, ...) PRINTF_LIKE(4, 5);
 
 /* Returns the reason; NULL: there is none. */
 static inline const char *refusal_text(const struct refusal *refusal)

@@ -4,12 +4,9 @@
 #include <stdatomic.h>
 
 #include "base/clock.h"
-#include "capture/cuda/api_calls.h"
 #include "capture/core/pause.h"
 #include "capture/core/vendor_thread.h"
 
-#define DOMAINS 8u
-#define WORDS (API_CALLBACK_IDS_MAX / 64)
 #define KINDS 64u
 #define SUBSCRIPTIONS 16u /* retained, for late threads that still read an ended one */
 #define CALLS 6u /* nested CUDA calls on one thread: static TLS is scarce */
@@ -17,222 +14,10 @@
 
 struct real_cupti real_cupti;
 
-static atomic_uint_fast64_t callbacks[PARTIES][DOMAINS][WORDS];
-static atomic_uint_fast64_t kinds[PARTIES];
-
-/* --- callbacks --- */
-
-static bool is_id(CUpti_CallbackDomain domain, CUpti_CallbackId id)
-{
-	return (unsigned)domain < DOMAINS && id < API_CALLBACK_IDS_MAX;
-}
-
-bool party_has_callback(enum party who, CUpti_CallbackDomain domain, CUpti_CallbackId id)
-{
-	return is_id(domain, id) &&
-	       atomic_load_explicit(&callbacks[who][domain][id / 64], memory_order_relaxed) >>
-			       id % 64 &
-		       1;
-}
-
-static bool is_callback_on(CUpti_CallbackDomain domain, CUpti_CallbackId id)
-{
-	return party_has_callback(PARTY_RECORDER, domain, id) ||
-	       party_has_callback(PARTY_CLIENT, domain, id);
-}
-
-static void set_callback(enum party who, bool on, CUpti_CallbackDomain domain, CUpti_CallbackId id)
-{
-	uint64_t bit = UINT64_C(1) << id % 64;
-
-	if (on)
-		atomic_fetch_or(&callbacks[who][domain][id / 64], bit);
-	else
-		atomic_fetch_and(&callbacks[who][domain][id / 64], ~bit);
-}
-
-/* Adjusts CUPTI, repeatedly if the other one changes its wish meanwhile. */
-static CUptiResult update_callback(CUpti_CallbackDomain domain, CUpti_CallbackId id)
-{
-	CUptiResult result;
-	bool on;
-
-	do {
-		on = is_callback_on(domain, id);
-		result = real_cupti.recorder.EnableCallback(on, atomic_load(&real_cupti.subscriber),
-							    domain, id);
-	} while (is_callback_on(domain, id) != on);
-	return result;
-}
-
-CUptiResult party_set_callback(enum party who, bool on, CUpti_CallbackDomain domain,
-			       CUpti_CallbackId id)
-{
-	enum party other = who == PARTY_CLIENT ? PARTY_RECORDER : PARTY_CLIENT;
-	CUptiResult result;
-
-	if (!is_id(domain, id))
-		return CUPTI_ERROR_INVALID_PARAMETER;
-	set_callback(who, on, domain, id);
-	if (party_has_callback(other, domain, id))
-		return CUPTI_SUCCESS;
-	result = update_callback(domain, id);
-	if (on && result != CUPTI_SUCCESS)
-		set_callback(who, false, domain, id);
-	return result;
-}
-
-bool party_has_any(enum party who, CUpti_CallbackDomain domain)
-{
-	for (unsigned i = 0; i < WORDS; i++)
-		if (atomic_load(&callbacks[who][domain][i]))
-			return true;
-	return false;
-}
-
-/* Callbacks of the domain that the other one wants stay enabled without a gap. */
-static CUptiResult clear_domain(enum party who, CUpti_CallbackDomain domain)
-{
-	enum party other = who == PARTY_CLIENT ? PARTY_RECORDER : PARTY_CLIENT;
-	CUptiResult result = CUPTI_SUCCESS;
-	bool alone = !party_has_any(other, domain);
-
-	if (alone)
-		result = real_cupti.recorder.EnableDomain(0, atomic_load(&real_cupti.subscriber),
-							  domain);
-	for (CUpti_CallbackId id = 0; id < API_CALLBACK_IDS_MAX; id++) {
-		bool was = party_has_callback(who, domain, id);
-
-		set_callback(who, false, domain, id);
-		if (alone ? is_callback_on(domain, id)
-			  : was && !party_has_callback(other, domain, id))
-			update_callback(domain, id);
-	}
-	return result;
-}
-
-CUptiResult party_set_domain(enum party who, bool on, CUpti_CallbackDomain domain)
-{
-	CUptiResult result;
-
-	if ((unsigned)domain >= DOMAINS)
-		return CUPTI_ERROR_INVALID_PARAMETER;
-	if (!on)
-		return clear_domain(who, domain);
-	for (unsigned i = 0; i < WORDS; i++)
-		atomic_store(&callbacks[who][domain][i], UINT64_MAX);
-	result = real_cupti.recorder.EnableDomain(1, atomic_load(&real_cupti.subscriber), domain);
-	if (result != CUPTI_SUCCESS)
-		for (unsigned i = 0; i < WORDS; i++)
-			atomic_store(&callbacks[who][domain][i], 0);
-	return result;
-}
-
-/* --- kinds of records --- */
-
-uint64_t party_kinds(enum party who)
-{
-	return atomic_load(&kinds[who]);
-}
-
-/*
- * While the recorder has records of serialized kernels, the client gets those instead of concurrent
- * ones (client_records.h).
- */
-static bool is_replaced(CUpti_ActivityKind kind)
-{
-	return kind == CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL &&
-	       party_kinds(PARTY_RECORDER) >> CUPTI_ACTIVITY_KIND_KERNEL & 1;
-}
-
-static bool is_kind_on(CUpti_ActivityKind kind)
-{
-	return !is_replaced(kind) &&
-	       (atomic_load(&kinds[PARTY_RECORDER]) | atomic_load(&kinds[PARTY_CLIENT])) >> kind &
-		       1;
-}
-
-/* Adjusts CUPTI, repeatedly if the other one changes its wish meanwhile. */
-static CUptiResult update_kind(CUpti_ActivityKind kind)
-{
-	CUptiResult result;
-	bool to;
-
-	do {
-		to = is_kind_on(kind);
-		result = (to ? real_cupti.recorder.ActivityEnable
-			     : real_cupti.recorder.ActivityDisable)(kind);
-	} while (is_kind_on(kind) != to);
-	return result;
-}
-
-static void update_replaced(CUpti_ActivityKind kind)
-{
-	if (kind == CUPTI_ACTIVITY_KIND_KERNEL &&
-	    party_kinds(PARTY_CLIENT) >> CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL & 1)
-		update_kind(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL);
-}
-
-CUptiResult party_set_kind(enum party who, bool on, CUpti_ActivityKind kind)
-{
-	enum party other = who == PARTY_CLIENT ? PARTY_RECORDER : PARTY_CLIENT;
-	uint64_t bit = (unsigned)kind < KINDS ? UINT64_C(1) << kind : 0;
-	CUptiResult result;
-
-	if (!bit)
-		return CUPTI_ERROR_INVALID_KIND;
-	if (on)
-		atomic_fetch_or(&kinds[who], bit);
-	else
-		atomic_fetch_and(&kinds[who], ~bit);
-	if (on)
-		update_replaced(kind);
-	result = atomic_load(&kinds[other]) & bit || is_replaced(kind) ? CUPTI_SUCCESS
-								       : update_kind(kind);
-	if (on && result != CUPTI_SUCCESS)
-		atomic_fetch_and(&kinds[who], ~bit);
-	if (!on || result != CUPTI_SUCCESS)
-		update_replaced(kind);
-	return result;
-}
-
-bool party_has_anything(enum party who)
-{
-	bool any = party_kinds(who) != 0;
-
-	for (unsigned domain = 0; domain < DOMAINS && !any; domain++)
-		any = party_has_any(who, (CUpti_CallbackDomain)domain);
-	return any;
-}
-
-void party_forget(enum party who)
-{
-	for (unsigned domain = 0; domain < DOMAINS; domain++)
-		for (unsigned i = 0; i < WORDS; i++)
-			atomic_store(&callbacks[who][domain][i], 0);
-	atomic_store(&kinds[who], 0);
-}
-
-void client_repeat_callbacks(CUpti_SubscriberHandle subscriber)
-{
-	for (unsigned domain = 0; domain < DOMAINS; domain++) {
-		if (party_has_callback(PARTY_CLIENT, (CUpti_CallbackDomain)domain,
-				       API_CALLBACK_IDS_MAX - 1)) {
-			real_cupti.recorder.EnableDomain(1, subscriber,
-							 (CUpti_CallbackDomain)domain);
-			continue;
-		}
-		for (CUpti_CallbackId id = 0; id < API_CALLBACK_IDS_MAX; id++)
-			if (party_has_callback(PARTY_CLIENT, (CUpti_CallbackDomain)domain, id))
-				real_cupti.recorder.EnableCallback(
-					1, subscriber, (CUpti_CallbackDomain)domain, id);
-	}
-}
-
 void client_repeat_kinds(bool on)
 {
 	for (unsigned kind = 0; kind < KINDS; kind++)
-		if (party_kinds(PARTY_CLIENT) >> kind & 1)
+		if (hub_kinds(&profiler_client) >> kind & 1)
 			(on ? real_cupti.recorder.ActivityEnable
 			    : real_cupti.recorder.ActivityDisable)((CUpti_ActivityKind)kind);
 }
@@ -328,7 +113,7 @@ void client_call(CUpti_CallbackDomain domain, CUpti_CallbackId id, const void *i
 {
 	struct subscription *s;
 
-	if (!party_has_callback(PARTY_CLIENT, domain, id))
+	if (!hub_wants(&profiler_client, domain, id))
 		return;
 	atomic_fetch_add(&callers, 1);
 	s = client_subscription();

@@ -1,46 +1,45 @@
-/*
- * client.h: what the recorder and the client want from CUPTI, and the client's subscription.
- *
- * There is no lock: each of the two sets its own bits and then adjusts CUPTI to the union of both,
- * until that no longer changes.
- */
+/* client.h: the program's own client of CUPTI and its subscription. */
 #ifndef PITOT_CAPTURE_CUDA_SHARE_CLIENT_H
 #define PITOT_CAPTURE_CUDA_SHARE_CLIENT_H
 
 #include <stdatomic.h>
 #include <stdbool.h>
 
-#include "capture/cuda/vendor.h"
+#include "capture/cuda/hub/hub.h"
 
 /*
  * Functions of CUPTI that both call, and functions that only the client calls; their replacements
  * are named own_…. Functions that this CUPTI lacks are not offered to the client either.
  */
 #define SHARED_FUNCTIONS(F)                                                                        \
-	F(Subscribe) F(Subscribe_v2) F(Unsubscribe) F(EnableCallback) F(EnableDomain)              \
-	F(GetTimestamp) F(SetThreadIdType) F(ActivityRegisterCallbacks) F(ActivityEnable)          \
-	F(ActivityEnableAndDump) F(ActivityDisable) F(ActivityFlushAll) F(ActivityGetNextRecord)   \
-	F(ActivityGetNumDroppedRecords) F(ActivitySetAttribute)
+	F(Subscribe)                                                                               \
+	F(Subscribe_v2) F(Unsubscribe) F(EnableCallback) F(EnableDomain) F(GetTimestamp)           \
+		F(SetThreadIdType) F(ActivityRegisterCallbacks) F(ActivityEnable)                  \
+			F(ActivityEnableAndDump) F(ActivityDisable) F(ActivityFlushAll)            \
+				F(ActivityGetNextRecord) F(ActivityGetNumDroppedRecords)           \
+					F(ActivitySetAttribute)
 
 #define CLIENTS_FUNCTIONS(F)                                                                       \
-	F(EnableAllDomains) F(GetCallbackState) F(ActivityRegisterTimestampCallback)               \
-	F(ActivityEnableContext) F(ActivityDisableContext) F(ActivityEnableHWTrace)                \
-	F(ActivityFlush) F(ActivityFlushPeriod) F(ActivityGetAttribute) F(GetThreadIdType)         \
-	F(GetLastError) F(Finalize)
+	F(EnableAllDomains)                                                                        \
+	F(GetCallbackState) F(ActivityRegisterTimestampCallback) F(ActivityEnableContext)          \
+		F(ActivityDisableContext) F(ActivityEnableHWTrace) F(ActivityFlush)                \
+			F(ActivityFlushPeriod) F(ActivityGetAttribute) F(GetThreadIdType)          \
+				F(GetLastError) F(Finalize)
 
 /*
  * Functions that take the GPU's counters or patch code, which only one client at a time can do.
  * Each has one argument; headers of an older CUDA lack some.
  */
 #define COUNTER_FUNCTIONS(F)                                                                       \
-	F(EventGroupEnable) F(EventGroupSetEnable) F(ProfilerBeginSession) F(RangeProfilerEnable)  \
-	F(PCSamplingEnable) F(PmSamplingEnable) F(SassMetricsSetConfig) F(SassMetricsEnable)
+	F(EventGroupEnable)                                                                        \
+	F(EventGroupSetEnable) F(ProfilerBeginSession) F(RangeProfilerEnable) F(PCSamplingEnable)  \
+		F(PmSamplingEnable) F(SassMetricsSetConfig) F(SassMetricsEnable)
 
 /* Functions of the recorder's table that are replaced; the replacements are named recorder_…. */
 #define RECORDERS_FUNCTIONS(F)                                                                     \
-	F(Subscribe) F(Subscribe_v2) F(Unsubscribe) F(EnableCallback) F(EnableDomain)              \
-	F(ActivityRegisterCallbacks) F(ActivityEnable) F(ActivityEnableAndDump)                    \
-	F(ActivityDisable) F(ActivityGetNumDroppedRecords)
+	F(Subscribe)                                                                               \
+	F(Subscribe_v2) F(Unsubscribe) F(ActivityRegisterCallbacks)                                \
+		F(ActivityGetNumDroppedRecords)
 
 /* The functions of CUPTI itself. */
 struct real_cupti {
@@ -51,27 +50,13 @@ struct real_cupti {
 #define F(name) CUptiResult(CUPTIAPI *name)(void *);
 	COUNTER_FUNCTIONS(F) F(ProfilerDeInitialize)
 #undef F
-	/* the recorder's, or the client's while the recorder has none */
-	_Atomic(CUpti_SubscriberHandle) subscriber;
 };
 extern struct real_cupti real_cupti;
 
-enum party { PARTY_RECORDER, PARTY_CLIENT, PARTIES };
+/* The client of the hub that is the program's own profiler. */
+extern const struct hub_client profiler_client;
 
-/* Set and query what one of the two has enabled; setting it adjusts CUPTI. */
-CUptiResult party_set_callback(enum party who, bool on, CUpti_CallbackDomain domain,
-			       CUpti_CallbackId id);
-CUptiResult party_set_domain(enum party who, bool on, CUpti_CallbackDomain domain);
-CUptiResult party_set_kind(enum party who, bool on, CUpti_ActivityKind kind);
-bool party_has_callback(enum party who, CUpti_CallbackDomain domain, CUpti_CallbackId id);
-bool party_has_any(enum party who, CUpti_CallbackDomain domain);
-/* As bits by kind. */
-uint64_t party_kinds(enum party who);
-bool party_has_anything(enum party who);
-void party_forget(enum party who);
-
-/* Enable in CUPTI what the client wants, after a new subscription. */
-void client_repeat_callbacks(CUpti_SubscriberHandle subscriber);
+/* Enables or disables the kinds that the client wants, when CUPTI has a new subscriber. */
 void client_repeat_kinds(bool on);
 
 /* The client's subscription; there is one at a time. */

@@ -10,7 +10,6 @@
 #include "capture/cuda/buffers.h"
 #include "capture/cuda/share/client_records.h"
 #include "capture/cuda/share/slots.h"
-#include "capture/engines/launch_engine.h"
 #include "capture/core/pause.h"
 #include "capture/core/vendor_thread.h"
 
@@ -54,9 +53,9 @@ void client_update(void)
 	bool there;
 
 	do {
-		there = client_is_shared() && party_has_anything(PARTY_CLIENT);
-		api_calls_with_client(there);
-	} while (there != (client_is_shared() && party_has_anything(PARTY_CLIENT)));
+		there = client_is_shared() && hub_wants_anything(&profiler_client);
+		hub_listen(&profiler_client, there);
+	} while (there != (client_is_shared() && hub_wants_anything(&profiler_client)));
 	if (there)
 		note_client("share", "share");
 }
@@ -72,7 +71,7 @@ CUptiResult client_subscribe_really(struct subscription *s)
 	if (result != CUPTI_SUCCESS)
 		return result;
 	atomic_store(&s->real, handle);
-	atomic_store(&real_cupti.subscriber, handle);
+	hub_subscribed(handle);
 	return result;
 }
 
@@ -137,7 +136,7 @@ static CUptiResult CUPTIAPI own_Unsubscribe(CUpti_SubscriberHandle handle)
 	if (!s)
 		return answer(CUPTI_ERROR_INVALID_PARAMETER);
 	for (unsigned domain = 1; domain < CUPTI_CB_DOMAIN_SIZE; domain++)
-		party_set_domain(PARTY_CLIENT, false, (CUpti_CallbackDomain)domain);
+		hub_set_domain(&profiler_client, false, (CUpti_CallbackDomain)domain);
 	client_unsubscribe(s);
 	if (!client_is_shared() && (real = atomic_exchange(&s->real, NULL)))
 		real_cupti.recorder.Unsubscribe(real);
@@ -153,8 +152,8 @@ static CUptiResult enable(uint32_t on, CUpti_SubscriberHandle handle, CUpti_Call
 
 	if (!subscription_of(handle))
 		return answer(CUPTI_ERROR_INVALID_PARAMETER);
-	result = id ? party_set_callback(PARTY_CLIENT, on != 0, domain, *id)
-		    : party_set_domain(PARTY_CLIENT, on != 0, domain);
+	result = id ? hub_set_callback(&profiler_client, on != 0, domain, *id)
+		    : hub_set_domain(&profiler_client, on != 0, domain);
 	client_update();
 	return answer(result);
 }
@@ -185,7 +184,7 @@ static CUptiResult CUPTIAPI own_GetCallbackState(uint32_t *enable, CUpti_Subscri
 {
 	if (!enable || !subscription_of(handle))
 		return answer(CUPTI_ERROR_INVALID_PARAMETER);
-	*enable = party_has_callback(PARTY_CLIENT, domain, id);
+	*enable = hub_wants(&profiler_client, domain, id);
 	return CUPTI_SUCCESS;
 }
 
@@ -251,13 +250,19 @@ static CUptiResult CUPTIAPI own_ActivityRegisterTimestampCallback(CUpti_Timestam
 	return real_cupti.ActivityRegisterTimestampCallback(read);
 }
 
+static bool is_recorded(CUpti_ActivityKind kind)
+{
+	return kind == CUPTI_ACTIVITY_KIND_KERNEL ? hub_is_serialized()
+						  : hub_recorded_kinds() >> kind & 1;
+}
+
 /*
  * KERNEL serializes kernels, and GRAPH_TRACE replaces the records of graph nodes: both would change
  * the recording.
  */
 static bool is_refused(CUpti_ActivityKind kind)
 {
-	return client_is_shared() && !(party_kinds(PARTY_RECORDER) >> kind & 1) &&
+	return client_is_shared() && !is_recorded(kind) &&
 	       (kind == CUPTI_ACTIVITY_KIND_KERNEL || kind == CUPTI_ACTIVITY_KIND_GRAPH_TRACE);
 }
 
@@ -269,10 +274,10 @@ static CUptiResult CUPTIAPI own_ActivityEnable(CUpti_ActivityKind kind)
 		return answer(CUPTI_ERROR_INVALID_KIND);
 	if (is_refused(kind))
 		return answer(CUPTI_ERROR_NOT_COMPATIBLE);
-	if (client_is_shared() && !(party_kinds(PARTY_RECORDER) >> kind & 1))
-		atomic_fetch_or(&client.left_out, UINT64_C(1) << kind);
-	copies_enable((uint32_t)kind, party_has_any(PARTY_RECORDER, CUPTI_CB_DOMAIN_DRIVER_API));
-	result = party_set_kind(PARTY_CLIENT, true, kind);
+	if (client_is_shared() && !is_recorded(kind))
+		hub_leave_out(UINT64_C(1) << kind, true);
+	copies_enable((uint32_t)kind, hub_wants_any(&trace_client, CUPTI_CB_DOMAIN_DRIVER_API));
+	result = hub_set_kind(&profiler_client, true, kind);
 	if (result != CUPTI_SUCCESS)
 		copies_disable((uint32_t)kind);
 	client_update();
@@ -286,7 +291,7 @@ static CUptiResult CUPTIAPI own_ActivityDisable(CUpti_ActivityKind kind)
 	if ((unsigned)kind >= COPIES_KINDS)
 		return answer(CUPTI_ERROR_INVALID_KIND);
 	copies_disable((uint32_t)kind);
-	result = party_set_kind(PARTY_CLIENT, false, kind);
+	result = hub_set_kind(&profiler_client, false, kind);
 	client_update();
 	return answer(result);
 }
@@ -344,10 +349,10 @@ static void flush_records(void)
 	if (in_request)
 		return;
 	if (client_is_inside() || in_complete) {
-		if (!launch_engine_hold())
+		if (!hub_hold())
 			return;
 		real_cupti.recorder.ActivityFlushAll(0);
-		launch_engine_let();
+		hub_let();
 	} else {
 		round = vendor_thread_request(VENDOR_FLUSH);
 		while (!vendor_thread_done(round) && pause_until(begun + FLUSH_LIMIT_NS))
@@ -502,7 +507,7 @@ static CUptiResult refuse_counters(const char *engine)
 #define F(name)                                                                                    \
 	static CUptiResult CUPTIAPI own_##name(void *what)                                         \
 	{                                                                                          \
-		const char *engine = atomic_load(&client.engine);                                  \
+		const char *engine = hub_counters_engine();                                        \
                                                                                                    \
 		return engine ? refuse_counters(engine) : real_cupti.name(what);                   \
 	}
@@ -512,8 +517,7 @@ COUNTER_FUNCTIONS(F)
 /* Not passed on while an engine runs, because it ends every profiler of the process. */
 static CUptiResult CUPTIAPI own_ProfilerDeInitialize(void *parameters)
 {
-	return atomic_load(&client.engine) ? CUPTI_SUCCESS
-					   : real_cupti.ProfilerDeInitialize(parameters);
+	return hub_counters_engine() ? CUPTI_SUCCESS : real_cupti.ProfilerDeInitialize(parameters);
 }
 
 /* --- the client's end --- */
@@ -526,7 +530,7 @@ static CUptiResult CUPTIAPI own_Finalize(void)
 	if (s)
 		own_Unsubscribe((CUpti_SubscriberHandle)(void *)s);
 	for (unsigned kind = 0; kind < COPIES_KINDS; kind++)
-		if (party_kinds(PARTY_CLIENT) >> kind & 1)
+		if (hub_kinds(&profiler_client) >> kind & 1)
 			own_ActivityDisable((CUpti_ActivityKind)kind);
 	copies_deliver(COPIES_LAST);
 	copies_reset();

@@ -14,9 +14,7 @@ struct client {
 	atomic_bool is_noted; /* there is a client, and a capability note says so */
 	atomic_bool has_clock; /* CUPTI uses the client's clock, which cannot be undone */
 	atomic_uint refused; /* number of subscriptions that CUPTI refused */
-	atomic_uint_fast64_t left_out; /* share_left_out() */
 	atomic_int thread_id_type; /* set by the client; -1: not set */
-	_Atomic(const char *) engine; /* the recorder's engine that owns the counters; NULL: none */
 	_Atomic(const char *) refused_for; /* engine for which the client was refused; or NULL */
 };
 extern struct client client;

@@ -48,12 +48,12 @@ static void hand_over_to_client(void)
 		set_zeroed(0);
 		client_register_really(request);
 	}
-	if (copies_clock() && (s || party_kinds(PARTY_CLIENT))) {
+	if (copies_clock() && (s || hub_kinds(&profiler_client))) {
 		atomic_store(&client.has_clock, true);
 		real_cupti.ActivityRegisterTimestampCallback(copies_clock());
 	}
 	if (s && client_subscribe_really(s) == CUPTI_SUCCESS)
-		client_repeat_callbacks(atomic_load(&s->real));
+		hub_repeat_callbacks(&profiler_client);
 	if (copies_registered())
 		client_repeat_kinds(true);
 	client_update();
@@ -85,7 +85,7 @@ static CUptiResult CUPTIAPI recorder_Subscribe_v2(CUpti_SubscriberHandle *handle
 	result = parameters ? real->Subscribe_v2(handle, callback, user, parameters)
 			    : real->Subscribe(handle, callback, user);
 	if (result == CUPTI_SUCCESS)
-		atomic_store(&real_cupti.subscriber, *handle);
+		hub_subscribed(*handle);
 	else
 		hand_over_to_client();
 	return result;
@@ -104,47 +104,9 @@ static CUptiResult CUPTIAPI recorder_Unsubscribe(CUpti_SubscriberHandle handle)
 	atomic_store(&client.is_shared, false);
 	end_buffers();
 	result = real_cupti.recorder.Unsubscribe(handle);
-	party_forget(PARTY_RECORDER);
+	hub_unsubscribed();
 	hand_over_to_client();
 	return result;
-}
-
-static CUptiResult CUPTIAPI recorder_EnableCallback(uint32_t enable, CUpti_SubscriberHandle handle,
-						    CUpti_CallbackDomain domain,
-						    CUpti_CallbackId id)
-{
-	(void)handle;
-	return party_set_callback(PARTY_RECORDER, enable != 0, domain, id);
-}
-
-static CUptiResult CUPTIAPI recorder_EnableDomain(uint32_t enable, CUpti_SubscriberHandle handle,
-						  CUpti_CallbackDomain domain)
-{
-	(void)handle;
-	return party_set_domain(PARTY_RECORDER, enable != 0, domain);
-}
-
-static CUptiResult CUPTIAPI recorder_ActivityEnable(CUpti_ActivityKind kind)
-{
-	CUptiResult result = party_set_kind(PARTY_RECORDER, true, kind);
-
-	if (result == CUPTI_SUCCESS)
-		atomic_fetch_and(&client.left_out, ~(UINT64_C(1) << kind));
-	return result;
-}
-
-static CUptiResult CUPTIAPI recorder_ActivityEnableAndDump(CUpti_ActivityKind kind)
-{
-	CUptiResult result = recorder_ActivityEnable(kind);
-
-	return result == CUPTI_SUCCESS ? real_cupti.recorder.ActivityEnableAndDump(kind) : result;
-}
-
-static CUptiResult CUPTIAPI recorder_ActivityDisable(CUpti_ActivityKind kind)
-{
-	if (party_kinds(PARTY_CLIENT) >> kind & 1)
-		atomic_fetch_or(&client.left_out, UINT64_C(1) << kind);
-	return party_set_kind(PARTY_RECORDER, false, kind);
 }
 
 /* Records that CUPTI has dropped are lost to both. */
@@ -154,7 +116,7 @@ static CUptiResult CUPTIAPI recorder_ActivityGetNumDroppedRecords(CUcontext cont
 	CUptiResult result =
 		real_cupti.recorder.ActivityGetNumDroppedRecords(context, stream, dropped);
 
-	if (result == CUPTI_SUCCESS && party_kinds(PARTY_CLIENT))
+	if (result == CUPTI_SUCCESS && hub_kinds(&profiler_client))
 		copies_add_dropped(*dropped);
 	return result;
 }
@@ -169,8 +131,9 @@ static CUptiResult CUPTIAPI recorder_ActivityRegisterCallbacks(
 	result = real_cupti.recorder.ActivityRegisterCallbacks(request, client_on_complete);
 	if (result != CUPTI_SUCCESS)
 		return result;
-	atomic_store(&client.left_out, party_kinds(PARTY_CLIENT));
-	client_repeat_callbacks(atomic_load(&real_cupti.subscriber));
+	hub_leave_out(UINT64_MAX, false);
+	hub_leave_out(hub_kinds(&profiler_client) & ~hub_recorded_kinds(), true);
+	hub_repeat_callbacks(&profiler_client);
 	client_repeat_kinds(true);
 	atomic_store(&client.is_shared, true);
 	client_update();
@@ -212,27 +175,27 @@ void share_wrap(struct cupti *cupti, const struct settings *settings)
 
 /* --- called by the recorder --- */
 
-bool share_is_recorders(CUpti_CallbackDomain domain, CUpti_CallbackId id)
+static void enter(const struct hub_call *call)
 {
-	return party_has_callback(PARTY_RECORDER, domain, id);
+	client_call(call->domain, call->function->id, call->data);
+	if (!client_is_inside())
+		copies_begin_call(call->data->correlationId);
 }
 
-void share_callback(CUpti_CallbackDomain domain, CUpti_CallbackId id, const void *info)
+static void leave(const struct hub_call *call)
 {
-	const CUpti_CallbackData *data = info;
-	bool begins =
-		(domain == CUPTI_CB_DOMAIN_DRIVER_API || domain == CUPTI_CB_DOMAIN_RUNTIME_API) &&
-		data->callbackSite == CUPTI_API_ENTER;
-
-	client_call(domain, id, info);
-	if (begins && !client_is_inside())
-		copies_begin_call(data->correlationId);
+	client_call(call->domain, call->function->id, call->data);
 }
 
-uint64_t share_left_out(void)
-{
-	return atomic_load_explicit(&client.left_out, memory_order_relaxed);
-}
+static struct hub_wishes wishes;
+const struct hub_client profiler_client = {
+	.name = "the program's own profiler",
+	.wishes = &wishes,
+	.is_profiler = true,
+	.enter = enter,
+	.exit = leave,
+	.notify = client_call,
+};
 
 void share_copy(uint8_t *bytes, size_t valid)
 {
@@ -250,19 +213,6 @@ void share_update(void)
 bool share_clock_is_clients(void)
 {
 	return !client_is_shared() && atomic_load(&client.has_clock);
-}
-
-void share_hold_counters(const char *engine)
-{
-	atomic_store(&client.engine, engine);
-}
-
-void share_let_counters(const char *engine)
-{
-	const char *held = atomic_load(&client.engine);
-
-	if (held && strcmp(held, engine) == 0)
-		atomic_store(&client.engine, NULL);
 }
 
 static void describe_client(struct strbuf *text, const struct copies_counts *counts)
@@ -297,7 +247,7 @@ void share_end(struct writer *w, const char *requested)
 	if (!atomic_load(&wrapped) && !is_kept)
 		return;
 	has_gaps = cupti_gap_end(w, &text);
-	noted = atomic_exchange(&client.is_noted, party_has_anything(PARTY_CLIENT));
+	noted = atomic_exchange(&client.is_noted, hub_wants_anything(&profiler_client));
 	if (noted && (!has_gaps || counts.records))
 		describe_client(&text, &counts);
 	rows_capability(w, feature_own_profiler,
@@ -314,11 +264,6 @@ void share_after_fork(void)
 	if (!atomic_load(&wrapped) && !atomic_load(&client.is_kept))
 		return;
 	atomic_store(&client.is_shared, false);
-	atomic_store(&client.engine, NULL);
-	atomic_store(&client.left_out, 0);
-	api_calls_with_client(false);
-	party_forget(PARTY_RECORDER);
-	party_forget(PARTY_CLIENT);
 	client_after_fork();
 	cupti_gap_after_fork();
 	copies_after_fork();

@@ -29,23 +29,6 @@
  */
 void share_wrap(struct cupti *cupti, const struct settings *settings);
 
-/*
- * From now on an engine with this name, a literal, owns the GPU's counters: the client's calls that
- * would take them are refused. NULL: no engine owns them. Any thread.
- */
-void share_hold_counters(const char *engine);
-/* Ends that engine's ownership. */
-void share_let_counters(const char *engine);
-
-/* Whether the recorder wants this callback; otherwise it is the client's alone. Any thread. */
-bool share_is_recorders(CUpti_CallbackDomain domain, CUpti_CallbackId id);
-
-/* Calls the client's callback if the client wants it. On the launch path, if there is a client. */
-void share_callback(CUpti_CallbackDomain domain, CUpti_CallbackId id, const void *info);
-
-/* Kinds of activity records, as bits, that only the client wants: the recording excludes them. */
-uint64_t share_left_out(void);
-
 /* Copies the client's records. Collector's thread. */
 void share_copy(uint8_t *bytes, size_t valid);
 
