@@ -32,7 +32,7 @@
 #include "capture/engines/pc_sampling.h"
 #include "capture/engines/range_choice.h"
 #include "capture/engines/range_turns.h"
-#include "capture/engines/refusal.h"
+#include "capture/engines/engine_refusal.h"
 #include "capture/engines/stream_captures.h"
 #include "capture/nvtx/nvtx_choice.h"
 #include "capture/core/own_work.h"
@@ -57,7 +57,7 @@ static struct {
 	atomic_bool active;
 	atomic_bool open; /* a session with this engine has an open window */
 	atomic_bool wanted; /* a current session requests this engine */
-	struct refusal refusal;
+	struct engine_refusal refusal;
 	atomic_bool graphs_noted;
 	bool keeps_code; /* copies the code of loaded modules */
 	struct settings chosen; /* what is measured; changes only with the claim */
@@ -99,7 +99,7 @@ void launch_engine_refuse(const char *format, ...)
 	va_list args;
 
 	va_start(args, format);
-	refuse_with(&self.refusal, &launches_client, self.engine->name, format, args);
+	engine_refuse_with(&self.refusal, &launches_client, self.engine->name, format, args);
 	va_end(args);
 	atomic_store(&self.active, false);
 	launch_gate_use(false);
@@ -453,8 +453,6 @@ static bool serialize(const struct cupti *cupti, bool late)
 {
 	CUptiResult result = hub_serialize(&launches_client, late);
 
-	if (result == CUPTI_SUCCESS)
-		result = hub_set_kind(&launches_client, true, HUB_KERNELS);
 	if (result != CUPTI_SUCCESS)
 		launch_engine_refuse("cuptiActivityEnable refuses records of serialized kernels "
 				     "(%s), without which CUPTI counts nothing",
@@ -466,7 +464,7 @@ bool launch_engine_attach(const struct cupti *cupti, int engine, bool late)
 {
 	const char *missing, *needs;
 
-	if (refusal_text(&self.refusal))
+	if (engine_refusal_text(&self.refusal))
 		return false;
 	if (!self.engine || self.engine->engine != launch_engine_of(engine) ||
 	    atomic_load(&self.cupti))
@@ -556,7 +554,8 @@ static void activate(void)
 	launch_gate_use(may_measure && atomic_load(&self.measure) != SETTING_MEASURE_RANGE);
 	atomic_store(&self.active, may_measure && atomic_load(&self.open));
 	if (atomic_load(
-		    &self.refusal.begun)) { /* refuse() may have run since the flags were read */
+		    &self.refusal
+			     .begun)) { /* engine_refuse() may have run since the flags were read */
 		atomic_store(&self.active, false);
 		launch_gate_use(false);
 	}
@@ -586,7 +585,7 @@ static void choose_engine(const struct settings *wanted)
 		    engines[i] == self.engine || (self.engine && atomic_load(&self.cupti)))
 			continue;
 		self.engine = engines[i];
-		refusal_clear(&self.refusal);
+		engine_refusal_clear(&self.refusal);
 	}
 }
 
@@ -594,7 +593,7 @@ static void choose_engine(const struct settings *wanted)
 static void choose(const struct settings *s)
 {
 	if (atomic_load(&self.cupti) && strcmp(self.chosen.metrics, s->metrics) != 0) {
-		refusal_clear(&self.refusal);
+		engine_refusal_clear(&self.refusal);
 	}
 	if (!atomic_load(&self.wanted))
 		launch_queue_clear(); /* what was measured for longer than its session lasted */
@@ -614,7 +613,7 @@ static void choose(const struct settings *s)
 				   : NULL);
 	atomic_store(&self.graphs_noted, false);
 	atomic_store(&self.wanted, true);
-	refusal_note(&self.refusal, self.engine->name);
+	engine_refusal_note(&self.refusal, self.engine->name);
 }
 
 /*

@@ -18,7 +18,7 @@
 #include "capture/engines/pc_cubins.h"
 #include "capture/engines/pc_readings.h"
 #include "capture/engines/pc_rows.h"
-#include "capture/engines/refusal.h"
+#include "capture/engines/engine_refusal.h"
 #include "format/rows.h"
 
 #define PERIOD_MIN 5u /* exponent of the period in cycles: CUPTI's minimum */
@@ -35,7 +35,7 @@ static struct {
 	atomic_bool used; /* was attached in this process */
 	atomic_bool wanted; /* a session with this engine exists, its window open or not */
 	atomic_bool open; /* a window of a session with this engine is open */
-	struct refusal refusal; /* permanent: no new context is sampled */
+	struct engine_refusal refusal; /* permanent: no new context is sampled */
 	atomic_bool older; /* contexts may exist that are not sampled */
 	atomic_bool exits;
 	atomic_uint exponent; /* of the period */
@@ -58,7 +58,8 @@ static void note_older(void)
 
 static bool is_wanted(void)
 {
-	return atomic_load(&self.wanted) && !refusal_text(&self.refusal) && !api_calls_fatal();
+	return atomic_load(&self.wanted) && !engine_refusal_text(&self.refusal) &&
+	       !api_calls_fatal();
 }
 
 static void add_context(const struct cupti *cupti, CUcontext handle)
@@ -77,8 +78,8 @@ static void add_context(const struct cupti *cupti, CUcontext handle)
 				  "another process samples this GPU, and CUPTI serves one at a "
 				  "time: launches and kernels are recorded, without samples");
 	else if (result != CUPTI_SUCCESS)
-		refuse(&self.refusal, &pc_sampling_client, ENGINE, "%s: %s: %s", function,
-		       cupti_result_text(cupti, result), engine_advice(result));
+		engine_refuse(&self.refusal, &pc_sampling_client, ENGINE, "%s: %s: %s", function,
+			      cupti_result_text(cupti, result), engine_advice(result));
 }
 
 static void follow_callback(const struct cupti *cupti, CUpti_CallbackId cbid,
@@ -171,18 +172,20 @@ static bool attach(const struct cupti *cupti, int engine, bool late)
 	const char *missing = missing_function(cupti);
 
 	(void)engine;
-	if (atomic_load(&self.cupti) || refusal_text(&self.refusal))
-		return !refusal_text(&self.refusal);
+	if (atomic_load(&self.cupti) || engine_refusal_text(&self.refusal))
+		return !engine_refusal_text(&self.refusal);
 	if (missing) {
-		refuse(&self.refusal, &pc_sampling_client, ENGINE,
-		       "this CUPTI lacks %s: sampling needs CUDA 12.8 Update 1 or later", missing);
+		engine_refuse(&self.refusal, &pc_sampling_client, ENGINE,
+			      "this CUPTI lacks %s: sampling needs CUDA 12.8 Update 1 or later",
+			      missing);
 		return false;
 	}
 	if (cupti->version < CUPTI_12_8) {
-		refuse(&self.refusal, &pc_sampling_client, ENGINE,
-		       "CUPTI of '%s' cannot sample beside records of kernels: that needs CUDA "
-		       "12.8 Update 1 or later",
-		       cupti->path);
+		engine_refuse(
+			&self.refusal, &pc_sampling_client, ENGINE,
+			"CUPTI of '%s' cannot sample beside records of kernels: that needs CUDA "
+			"12.8 Update 1 or later",
+			cupti->path);
 		return false;
 	}
 	pc_contexts_find_driver();
@@ -283,7 +286,7 @@ static void window(const struct settings *wanted, struct writer *w)
 /* Notes for a new session what earlier sessions have found out. */
 static void note_known(void)
 {
-	refusal_note(&self.refusal, ENGINE);
+	engine_refusal_note(&self.refusal, ENGINE);
 	if (!atomic_load(&self.cupti) || api_calls_fatal())
 		return;
 	pc_contexts_note();

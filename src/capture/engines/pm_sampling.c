@@ -35,7 +35,7 @@
 #include "capture/cuda/cupti_clock.h"
 #include "capture/cuda/devices.h"
 #include "capture/engines/engine_metrics.h"
-#include "capture/engines/refusal.h"
+#include "capture/engines/engine_refusal.h"
 #include "capture/core/log.h"
 #include "capture/core/own_work.h"
 #include "capture/core/vendor_thread.h"
@@ -72,7 +72,7 @@ static struct {
 	_Atomic(const struct cupti *) cupti; /* NULL: not attached */
 	atomic_bool wanted; /* a session with this engine exists */
 	atomic_bool open; /* a window of a session with this engine is open */
-	struct refusal refusal; /* of a device, permanently, or because CUPTI is too old */
+	struct engine_refusal refusal; /* of a device, permanently, or because CUPTI is too old */
 	char requested[OPTION_TEXT_MAX]; /* metrics; set before a window opens */
 	uint64_t interval_ns; /* between samples; set before a window opens */
 
@@ -174,7 +174,7 @@ static void open_device(struct sampled_device *d, const struct cupti *cupti, uns
 			  cupti_result_text(cupti, result), engine_advice(result));
 	d->refused = e.code;
 	if (e.code)
-		refuse(&self.refusal, &pm_sampling_client, ENGINE, "%s", e.text);
+		engine_refuse(&self.refusal, &pm_sampling_client, ENGINE, "%s", e.text);
 	own_work_add(cost_kind_setup, begun, 1);
 }
 
@@ -294,10 +294,11 @@ static void follow_device(struct sampled_device *d, const struct cupti *cupti, u
 		return;
 	}
 	d->refused = true;
-	refuse(&self.refusal, &pm_sampling_client, ENGINE,
-	       "device %u: %s: %s, %u times in a row: a longer --pm-interval or fewer --metrics "
-	       "may help",
-	       ordinal, failed, cupti_result_text(cupti, result), FAILURES_MAX);
+	engine_refuse(
+		&self.refusal, &pm_sampling_client, ENGINE,
+		"device %u: %s: %s, %u times in a row: a longer --pm-interval or fewer --metrics "
+		"may help",
+		ordinal, failed, cupti_result_text(cupti, result), FAILURES_MAX);
 }
 
 static void end_device(struct sampled_device *d, const struct cupti *cupti)
@@ -344,7 +345,7 @@ static uint64_t vendor(unsigned reasons, uint64_t now)
 		if (self.devices[i].object)
 			wait = MIN(READ_SAMPLES * self.interval_ns, READ_MAX_NS);
 	}
-	if (wait == UINT64_MAX && atomic_load(&self.open) && !refusal_text(&self.refusal))
+	if (wait == UINT64_MAX && atomic_load(&self.open) && !engine_refusal_text(&self.refusal))
 		wait = READ_MAX_NS; /* by then the process may use a device */
 	return wait;
 }
@@ -367,8 +368,9 @@ static bool attach(const struct cupti *cupti, int engine, bool late)
 
 	(void)engine, (void)late;
 	if (missing) {
-		refuse(&self.refusal, &pm_sampling_client, ENGINE,
-		       "this CUPTI lacks %s: sampling needs CUDA 12.6 Update 2 or later", missing);
+		engine_refuse(&self.refusal, &pm_sampling_client, ENGINE,
+			      "this CUPTI lacks %s: sampling needs CUDA 12.6 Update 2 or later",
+			      missing);
 		return false;
 	}
 	hub_set_callback(&pm_sampling_client, true, CUPTI_CB_DOMAIN_RESOURCE,
@@ -414,7 +416,7 @@ static void extend(const struct source_start *how)
 		self.interval_ns = MIN(MAX(s->pm_interval_ns, INTERVAL_MIN_NS), INTERVAL_MAX_NS);
 	}
 	atomic_store(&self.wanted, true);
-	refusal_note(&self.refusal, ENGINE);
+	engine_refusal_note(&self.refusal, ENGINE);
 }
 
 static void start(const struct source_start *how)

@@ -229,6 +229,8 @@ static void test_serialized_late(void **state)
 	assert_int_equal(gpu.kinds, KERNEL);
 	assert_true(hub_is_serialized() && hub_is_serialized_late());
 	hub_set_kind(&trace, false, HUB_KERNELS);
+	assert_int_equal(gpu.kinds, KERNEL);
+	hub_set_kind(&engine, false, HUB_KERNELS);
 	assert_int_equal(gpu.kinds, CONCURRENT); /* the profiler's alone */
 	assert_int_equal(hub_left_out(), CONCURRENT);
 	hub_set_kind(&engine, true, HUB_KERNELS);
@@ -244,6 +246,10 @@ static void test_serialized_refused(void **state)
 	assert_int_not_equal(hub_serialize(&engine, false), CUPTI_SUCCESS);
 	assert_int_equal(gpu.kinds, CONCURRENT);
 	assert_false(hub_is_serialized());
+	hub_set_kind(&trace, false, HUB_KERNELS);
+	assert_int_not_equal(hub_serialize(&engine, false), CUPTI_SUCCESS);
+	assert_false(hub_is_serialized());
+	assert_int_equal(gpu.kinds | hub_kinds(&engine), 0);
 }
 
 static void test_kinds_between_windows(void **state)

@@ -14,7 +14,7 @@ static void test_a_new_engine(void **state)
 
 	(void)state;
 	cuda_player_open_made("steps", "4");
-	s = cuda_sink_session(sink, &cuda_sink_plain, SESSION_BY_CUDA);
+	s = cuda_sink_session(sink, &cuda_sink_plain, SESSION_BY_nvidia);
 	cuda_player_resource(CUPTI_CBID_RESOURCE_CONTEXT_CREATED, 1);
 	cuda_player_play(0);
 	session_close(&s);

@@ -276,17 +276,21 @@ CUptiResult hub_set_kind(const struct hub_client *c, bool on, CUpti_ActivityKind
 
 CUptiResult hub_serialize(const struct hub_client *c, bool late)
 {
-	uint64_t before = wanted_kinds();
+	uint64_t before = wanted_kinds(), had = hub_kinds(c);
 	CUptiResult result;
 
 	atomic_store(&c->wishes->is_late, late);
 	atomic_store(&c->wishes->is_serial, true);
+	atomic_fetch_or(&c->wishes->kinds, KIND_BIT(CONCURRENT_KERNEL));
 	result = follow_kinds(before);
-	if (result == CUPTI_SUCCESS)
+	if (result == CUPTI_SUCCESS) {
+		hub_leave_out(KIND_BIT(CONCURRENT_KERNEL), false);
 		return result;
+	}
 	before = wanted_kinds();
 	atomic_store(&c->wishes->is_serial, false);
-	follow_kinds(before);
+	atomic_store(&c->wishes->kinds, had);
+	follow_kinds(before & ~KIND_BIT(KERNEL));
 	return result;
 }
 

@@ -147,7 +147,7 @@ uint64_t hub_recorded_kinds(void);
 void hub_repeat_callbacks(const struct hub_client *c);
 
 /*
- * Kernels are serialized from now on, until the subscription ends: then CUPTI records them as
+ * The client wants HUB_KERNELS, and serialized until the subscription ends: CUPTI records them as
  * CUPTI_ACTIVITY_KIND_KERNEL, also for the others. If CUPTI refuses that, nothing has changed.
  */
 CUptiResult hub_serialize(const struct hub_client *c, bool late);
