@@ -1,6 +1,6 @@
 /*
- * engine_refusal.h: why an engine does not work, so that only the trace is recorded. The first reason
- * stays, for later sessions too, until it is cleared. Any thread.
+ * engine_refusal.h: why an engine does not work, so that only the trace is recorded. The first
+ * reason stays, for later sessions too, until it is cleared. Any thread.
  */
 #ifndef PITOT_CAPTURE_ENGINES_ENGINE_REFUSAL_H
 #define PITOT_CAPTURE_ENGINES_ENGINE_REFUSAL_H
