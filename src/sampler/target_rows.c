@@ -450,7 +450,7 @@ void target_pass_remainders(struct targets *t, struct target *p, bool is_end)
 
 	for (size_t i = 0; i < p->remainders.count; i++)
 		cpu_ns += p->remainders.data[i].cpu_ns;
-	if (cpu_ns >= OWN_SEGMENTS_PERIODS * t->options.period_ns &&
+	if (p->remainders.count && cpu_ns >= OWN_SEGMENTS_PERIODS * t->options.period_ns &&
 	    target_writer(t, p, p->remainders.data[0].time_ns)) {
 		begin_segment(t, p);
 		write_remainders(t, p);
