@@ -438,21 +438,31 @@ int settings_place_sinks(struct settings *s, struct error *e)
 {
 	setting_TEXT all_sinks, others = "";
 	const char *list = all_sinks;
+	unsigned placed = 0;
 	struct setting_sink item;
 
 	memcpy(all_sinks, s->sinks, sizeof(all_sinks));
 	s->sinks[0] = '\0';
 	while (settings_next_sink(&list, &item)) {
+		bool is_recording = !strcmp(item.name, "recording");
+		bool is_log = !strcmp(item.name, "gpufl");
+		char *path = is_recording ? s->directory : s->log_path;
+		unsigned kind = 1u << is_log;
 		size_t length = strlen(others);
-		char *path = !strcmp(item.name, "recording") ? s->directory
-			     : !strcmp(item.name, "gpufl")   ? s->log_path
-							     : NULL;
 
-		if (path && !*path)
-			snprintf(path, SETTINGS_PATH_MAX, "%s", item.where);
-		else if (!path)
+		if (!is_recording && !is_log) {
 			snprintf(others + length, sizeof(others) - length, "%s%s:%s",
 				 length ? "," : "", item.name, item.where);
+			continue;
+		}
+		if (!*item.where || placed & kind)
+			return error_set(e, E_USAGE,
+					 "sinks has '%s:%.100s': name one folder for %s, such as "
+					 "%s:DIR",
+					 item.name, item.where, item.name, item.name);
+		placed |= kind;
+		if (!*path)
+			snprintf(path, SETTINGS_PATH_MAX, "%s", item.where);
 	}
 	if (*list)
 		return error_set(e, E_USAGE,

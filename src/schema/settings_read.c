@@ -375,23 +375,31 @@ static void read_path(const char *name, char path[SETTINGS_PATH_MAX], struct err
 	first(e, &problem);
 }
 
+static void refuse_relative(char *path, struct error *e)
+{
+	struct error problem;
+
+	if (!*path || *path == '/')
+		return;
+	error_set(&problem, E_USAGE, "'%.100s' in sinks is not an absolute path", path);
+	first(e, &problem);
+	path[0] = '\0';
+}
+
 /* Others than the code name no folder for an `own` recording, as PITOT_RECORDING does not. */
 static void place_sinks(struct settings *s, bool own, struct error *e)
 {
-	bool is_named = *s->directory || s->source[SETTING_ID_sinks] == SETTING_BY_CODE;
+	bool by_code = s->source[SETTING_ID_sinks] == SETTING_BY_CODE;
+	bool has_directory = by_code || *s->directory, has_log = by_code || *s->log_path;
 	struct error problem = { 0 };
 
 	if (settings_place_sinks(s, &problem) < 0)
 		first(e, &problem);
-	if (is_named)
-		return;
-	if (*s->directory && *s->directory != '/') {
-		error_set(&problem, E_USAGE, "'%.100s' in sinks is not an absolute path",
-			  s->directory);
-		first(e, &problem);
-		s->directory[0] = '\0';
-	}
-	if (own)
+	if (!has_log)
+		refuse_relative(s->log_path, e);
+	if (!has_directory)
+		refuse_relative(s->directory, e);
+	if (own && !has_directory)
 		s->directory[0] = '\0';
 }
 

@@ -64,6 +64,15 @@ void session_write_name(struct session *s, struct writer *w)
 		write_capability(s, w, &row, feature_app_name, s->settings.name);
 }
 
+static void write_unopened(struct session *s, struct writer *w)
+{
+	struct row_capability row = { .state = capability_state_degraded };
+
+	ROW_MISSING(&row, capability, requested);
+	row.reason = rows_text(w, s->unopened.text);
+	write_capability(s, w, &row, feature_session, "without a sink");
+}
+
 void session_write_settings(struct session *s, struct writer *w)
 {
 	struct row_capability settings = { .state = capability_state_on };
@@ -77,6 +86,8 @@ void session_write_settings(struct session *s, struct writer *w)
 		write_capability(s, w, &settings, feature_settings, strbuf_text(&text));
 	if (s->settings.engine == SETTING_ENGINE_MONITOR && s->settings.cuda)
 		write_no_cupti(s, w);
+	if (s->unopened.code)
+		write_unopened(s, w);
 }
 
 /* Returns the session whose engine and metrics the sources use. */

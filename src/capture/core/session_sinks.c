@@ -21,8 +21,10 @@ static bool add(struct session *s, const char *name, const char *where)
 		error_set(&e, E_LIMIT, "a session has at most %u sinks", SESSION_SINKS_MAX);
 	else
 		*free = sink_open(&s->settings, name, where, &e);
-	if (e.code)
+	if (e.code) {
 		log_line("cannot open %s:%s: %s", name, where, e.text);
+		error_set(&s->unopened, e.code, "cannot open %s:%s: %s", name, where, e.text);
+	}
 	return !e.code;
 }
 

@@ -26,6 +26,7 @@ struct session {
 	struct session *armed, *armed_in; /* its armed engine and its owner, or NULL */
 	bool refused; /* an armed engine that CUPTI does not permit: it has no window */
 	struct error missing; /* why it was opened without its engine; code 0: it was not */
+	struct error unopened; /* why it lacks a sink that was requested; code 0: it has all */
 	struct settings settings;
 	bool is_renamed; /* settings.name has changed and was not written yet */
 	uint64_t opened_ns; /* when the process opened it; its window may have begun before */

@@ -323,6 +323,7 @@ static struct session *open_named(const char *sinks)
 static void test_sinks_by_name(void **state)
 {
 	struct session *s = open_named("nothing:x,toy:a,b,toy:none");
+	uint64_t noted;
 
 	(void)state;
 	assert_non_null(s);
@@ -331,6 +332,11 @@ static void test_sinks_by_name(void **state)
 	session_close(&s);
 	assert_int_equal(toy_sink->rows[TABLE_nvtx], 1);
 	assert_true(toy_sink->closed);
+	noted = toy_sink->rows[TABLE_capability];
+	free(toy_sink);
+	s = open_named("toy:a");
+	session_close(&s);
+	assert_int_equal(toy_sink->rows[TABLE_capability], noted - 1); /* all sinks were opened */
 	free(toy_sink);
 	assert_null(open_named("nothing:x"));
 	assert_null(open_named("toy:none"));

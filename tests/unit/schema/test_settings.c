@@ -301,15 +301,15 @@ static void test_the_environment(void **state)
 	unsetenv("PITOT_RECORDING");
 }
 
-static void check_sinks(const char *list, const char *directory, const char *log_path,
+static void check_sinks(const char *list, int result, const char *directory, const char *log_path,
 			const char *others)
 {
 	struct settings s = SETTINGS_INIT;
 	struct error e = { 0 };
 
 	snprintf(s.sinks, sizeof(s.sinks), "%s", list);
-	assert_int_equal(settings_place_sinks(&s, &e), directory ? 0 : E_USAGE);
-	assert_string_equal(s.directory, directory ?: "");
+	assert_int_equal(settings_place_sinks(&s, &e), result);
+	assert_string_equal(s.directory, directory);
 	assert_string_equal(s.log_path, log_path);
 	assert_string_equal(s.sinks, others);
 }
@@ -317,19 +317,40 @@ static void check_sinks(const char *list, const char *directory, const char *log
 static void test_sinks(void **state)
 {
 	(void)state;
-	check_sinks("", "", "", "");
-	check_sinks("recording:/a", "/a", "", "");
-	check_sinks("gpufl:/g,recording:/a,b:1,memory:64M", "/a", "/g", "b:1,memory:64M");
-	check_sinks("recording:/a,b/c,d,gpufl:/g", "/a,b/c,d", "/g", ""); /* no names */
-	check_sinks("memory:", "", "", "memory:");
-	check_sinks("/a", NULL, "", "");
-	check_sinks("Recording:/a", NULL, "", "");
+	check_sinks("", 0, "", "", "");
+	check_sinks("recording:/a", 0, "/a", "", "");
+	check_sinks("gpufl:/g,recording:/a,b:1,memory:64M", 0, "/a", "/g", "b:1,memory:64M");
+	check_sinks("recording:/a,b/c,d,gpufl:/g", 0, "/a,b/c,d", "/g", ""); /* no names */
+	check_sinks("memory:", 0, "", "", "memory:");
+	check_sinks("/a", E_USAGE, "", "", "");
+	check_sinks("Recording:/a", E_USAGE, "", "", "");
+	check_sinks("recording:", E_USAGE, "", "", "");
+	check_sinks("recording:/a,gpufl:/g,recording:/b", E_USAGE, "/a", "/g", "");
+	check_sinks("gpufl:/g,gpufl:/g", E_USAGE, "", "/g", "");
+}
+
+static void test_sinks_of_the_environment(void **state)
+{
+	struct settings s;
+
+	(void)state;
+	setenv("PITOT_SINKS", "recording:/a,gpufl:g", 1);
+	s = from_environment(E_USAGE);
+	assert_string_equal(s.directory, "/a");
+	assert_string_equal(s.log_path, "");
+	setenv("PITOT_RECORDING", "/r", 1);
+	s = from_environment(E_USAGE);
+	assert_string_equal(s.directory, "/r");
+	assert_string_equal(s.log_path, "");
+	unsetenv("PITOT_SINKS");
+	unsetenv("PITOT_RECORDING");
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_sinks),
+		cmocka_unit_test(test_sinks_of_the_environment),
 		cmocka_unit_test(test_every_option),
 		cmocka_unit_test(test_cpu_samples),
 		cmocka_unit_test(test_the_last_one_counts),
