@@ -183,13 +183,12 @@ static void test_a_callback_that_two_want(void **state)
 	(void)state;
 	assert_int_equal(hub_set_callback(&trace, true, DRIVER, 7), CUPTI_SUCCESS);
 	assert_int_equal(hub_set_callback(&engine, true, DRIVER, 7), CUPTI_SUCCESS);
-	assert_int_equal(gpu.changes, 1);
+	assert_true(gpu.callbacks[7]);
 	hub_set_callback(&trace, false, DRIVER, 7);
 	assert_true(gpu.callbacks[7]);
 	assert_false(hub_wants(&trace, DRIVER, 7));
 	hub_set_callback(&engine, false, DRIVER, 7);
 	assert_false(gpu.callbacks[7]);
-	assert_int_equal(gpu.changes, 2);
 }
 
 static void test_a_domain_beside_a_callback(void **state)
@@ -291,6 +290,45 @@ static void test_wishes_that_change_at_once(void **state)
 	}
 }
 
+static pthread_barrier_t barrier;
+
+/* Drops what the other thread begins to want. */
+static void *drop(void *unused)
+{
+	for (unsigned i = 0; i < ROUNDS; i++) {
+		hub_set_callback(&profiler, true, DRIVER, 7);
+		hub_set_kind(&profiler, true, CUPTI_ACTIVITY_KIND_MEMCPY);
+		pthread_barrier_wait(&barrier);
+		hub_set_callback(&profiler, false, DRIVER, 7);
+		hub_set_kind(&profiler, false, CUPTI_ACTIVITY_KIND_MEMCPY);
+		pthread_barrier_wait(&barrier);
+	}
+	return unused;
+}
+
+/* A wish that comes while another client's one for the same goes. */
+static void test_a_wish_that_is_handed_over(void **state)
+{
+	unsigned missing = 0;
+	pthread_t thread;
+
+	(void)state;
+	pthread_barrier_init(&barrier, NULL, 2);
+	pthread_create(&thread, NULL, drop, NULL);
+	for (unsigned i = 0; i < ROUNDS; i++) {
+		hub_set_callback(&trace, false, DRIVER, 7);
+		hub_set_kind(&trace, false, CUPTI_ACTIVITY_KIND_MEMCPY);
+		pthread_barrier_wait(&barrier);
+		hub_set_callback(&trace, true, DRIVER, 7);
+		hub_set_kind(&trace, true, CUPTI_ACTIVITY_KIND_MEMCPY);
+		pthread_barrier_wait(&barrier);
+		missing += !gpu.callbacks[7] || gpu.kinds != MEMCPY;
+	}
+	pthread_join(thread, NULL);
+	pthread_barrier_destroy(&barrier);
+	assert_int_equal(missing, 0);
+}
+
 /* --- clients --- */
 
 static void test_counters(void **state)
@@ -376,6 +414,7 @@ int main(void)
 		cmocka_unit_test_setup(test_serialized_refused, begin),
 		cmocka_unit_test_setup(test_kinds_between_windows, begin),
 		cmocka_unit_test_setup(test_wishes_that_change_at_once, begin),
+		cmocka_unit_test_setup(test_a_wish_that_is_handed_over, begin),
 		cmocka_unit_test_setup(test_counters, begin),
 		cmocka_unit_test_setup(test_a_client_that_leaves, begin),
 		cmocka_unit_test_setup(test_the_order_of_calls, begin),

@@ -39,20 +39,20 @@ bool hub_wants(const struct hub_client *c, CUpti_CallbackDomain domain, CUpti_Ca
 static bool is_callback_on(CUpti_CallbackDomain domain, CUpti_CallbackId id)
 {
 	FOR_EACH_HUB_CLIENT(c)
-	if (hub_wants(c, domain, id))
+	if (atomic_load(&c->wishes->callbacks[domain][id / 64]) >> id % 64 & 1)
 		return true;
 	return false;
 }
 
-static void set_callback(const struct hub_client *c, bool on, CUpti_CallbackDomain domain,
+/* Returns whether the wish has changed. */
+static bool set_callback(const struct hub_client *c, bool on, CUpti_CallbackDomain domain,
 			 CUpti_CallbackId id)
 {
+	atomic_uint_fast64_t *word = &c->wishes->callbacks[domain][id / 64];
 	uint64_t bit = UINT64_C(1) << id % 64;
+	uint64_t before = on ? atomic_fetch_or(word, bit) : atomic_fetch_and(word, ~bit);
 
-	if (on)
-		atomic_fetch_or(&c->wishes->callbacks[domain][id / 64], bit);
-	else
-		atomic_fetch_and(&c->wishes->callbacks[domain][id / 64], ~bit);
+	return !(before & bit) == on;
 }
 
 /* Adjusts CUPTI, repeatedly if another client changes its wish meanwhile. */
@@ -68,17 +68,15 @@ static CUptiResult update_callback(CUpti_CallbackDomain domain, CUpti_CallbackId
 	return result;
 }
 
+/* Also adjusts CUPTI if another client seems to want the same: its wish may be ending just now. */
 CUptiResult hub_set_callback(const struct hub_client *c, bool on, CUpti_CallbackDomain domain,
 			     CUpti_CallbackId id)
 {
 	CUptiResult result;
-	bool before;
 
 	if (!is_id(domain, id))
 		return CUPTI_ERROR_INVALID_PARAMETER;
-	before = is_callback_on(domain, id);
-	set_callback(c, on, domain, id);
-	if (before == is_callback_on(domain, id))
+	if (!set_callback(c, on, domain, id))
 		return CUPTI_SUCCESS;
 	result = update_callback(domain, id);
 	if (on && result != CUPTI_SUCCESS)
@@ -186,17 +184,29 @@ bool hub_is_serialized(void)
 }
 
 /*
- * The kinds that CUPTI must have. While kernels are serialized, the program's own profiler gets
- * records of serialized kernels as if they were concurrent ones (client_records.h).
+ * The kinds that CUPTI must have, if client `of` (NULL: none) had the wishes `kinds`. While kernels
+ * are serialized, the program's own profiler gets records of serialized kernels as if they were
+ * concurrent ones (client_records.h).
  */
-static uint64_t wanted_kinds(void)
+static uint64_t wanted_kinds_with(const struct hub_client *of, uint64_t kinds)
 {
-	bool is_serialized = hub_is_serialized();
-	uint64_t all = 0;
+	uint64_t all = 0, recorded = 0;
 
 	FOR_EACH_HUB_CLIENT(c)
-	all |= hub_kinds(c);
-	return is_serialized ? (all | KIND_BIT(KERNEL)) & ~KIND_BIT(CONCURRENT_KERNEL) : all;
+	{
+		uint64_t some = c == of ? kinds : hub_kinds(c);
+
+		all |= some;
+		recorded |= c->is_profiler ? 0 : some;
+	}
+	return must_serialize() && recorded & KIND_BIT(CONCURRENT_KERNEL)
+		       ? (all | KIND_BIT(KERNEL)) & ~KIND_BIT(CONCURRENT_KERNEL)
+		       : all;
+}
+
+static uint64_t wanted_kinds(void)
+{
+	return wanted_kinds_with(NULL, 0);
 }
 
 /* Adjusts CUPTI, repeatedly if another client changes its wish meanwhile. */
@@ -252,15 +262,20 @@ static bool is_profilers(uint64_t bit)
 
 CUptiResult hub_set_kind(const struct hub_client *c, bool on, CUpti_ActivityKind kind)
 {
-	uint64_t bit = (unsigned)kind < KINDS ? UINT64_C(1) << kind : 0, before = wanted_kinds();
+	uint64_t bit = (unsigned)kind < KINDS ? UINT64_C(1) << kind : 0;
+	uint64_t before = wanted_kinds(), had;
 	CUptiResult result;
 
 	if (!bit)
 		return CUPTI_ERROR_INVALID_KIND;
+	had = on ? atomic_fetch_or(&c->wishes->kinds, bit)
+		 : atomic_fetch_and(&c->wishes->kinds, ~bit);
+	/*
+	 * CUPTI may refuse to enable again what is enabled. What others want is enabled if they
+	 * wanted it before and still do: a wish that is ending just now does not count.
+	 */
 	if (on)
-		atomic_fetch_or(&c->wishes->kinds, bit);
-	else
-		atomic_fetch_and(&c->wishes->kinds, ~bit);
+		before &= wanted_kinds_with(c, had);
 	if (!on && !c->is_profiler && is_profilers(bit) && !(hub_recorded_kinds() & bit))
 		hub_leave_out(bit, true);
 	result = follow_kinds(before);
