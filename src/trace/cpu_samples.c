@@ -98,8 +98,9 @@ static int add_spans(struct resolution *s)
 		struct span *last =
 			list->items.count ? &list->items.data[list->items.count - 1] : NULL;
 
-		if (!by_timers && (c->method[row] != sampling_method_perf_events ||
-				   !column_has(c->valid.cpu_ns, row)))
+		if (!by_timers &&
+		    (c->method[row] != sampling_method_perf_events ||
+		     !column_has(c->valid.cpu_ns, row) || !column_has(c->valid.end_ns, row)))
 			continue;
 		if (last && compare_spans(last, &span) == 0)
 			*last = span;

@@ -178,6 +178,28 @@ static void one_method_is_left_alone(void **state)
 	trace_free(t);
 }
 
+/* The count of a process whose end is unknown is no row at the end of time. */
+static void a_count_without_an_end(void **state)
+{
+	struct maker *in = maker_begin(*state, PID, 1000, "python a.py");
+	struct maker *out = perf_session(*state, PID, 500);
+	uint64_t start_ns, end_ns;
+	struct trace *t;
+
+	span(in, sampling_method_timer, PID, 1000, 0, 0);
+	maker_cpu_sample(in, PID, 1500, 50, 0);
+	maker_close(in, END);
+	outside(out, PID, 900, 100, CPU);
+	outside(out, PID, 1600, 40, CPU);
+	span(out, sampling_method_perf_events, PID, 500, 0, 500);
+	maker_close(out, END);
+	t = open_recording(*state);
+	assert_int_equal(cpu_time(t, PID), 150);
+	trace_span(t, &start_ns, &end_ns);
+	assert_in_range(end_ns, END, END + 1);
+	trace_free(t);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -186,6 +208,7 @@ int main(void)
 		folder_test(a_process_without_samples_outside),
 		folder_test(nothing_is_added_without_a_count),
 		folder_test(one_method_is_left_alone),
+		folder_test(a_count_without_an_end),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
