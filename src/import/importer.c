@@ -70,12 +70,13 @@ static const struct importer *recognize(const struct import_source *s)
 	return best;
 }
 
-/* The user has named the path: its links are followed, and a pipe's writer is waited for. */
+/* The user has named the path: its links are followed. A pipe's writer is waited for by reading. */
 static int open_source(struct import_source *s, const volatile sig_atomic_t *cancel,
 		       struct error *e)
 {
 	bool is_stdin = !strcmp(s->path, "-");
-	int fd = is_stdin ? dup(STDIN_FILENO) : open(s->path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+	int fd = is_stdin ? dup(STDIN_FILENO)
+			  : open(s->path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
 	struct stat st;
 
 	if (fd < 0)

@@ -1,6 +1,7 @@
 #include "import/input.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -13,6 +14,7 @@
 #include "base/compiler.h"
 
 #define RAW_BYTES ((size_t)64 << 10)
+#define WAIT_MS 100
 
 /* ---- decoders ---- */
 
@@ -136,21 +138,38 @@ static const struct packing packings[] = {
 
 /* ---- reading ---- */
 
+static bool is_cancelled(const struct input *in)
+{
+	return in->cancel && *in->cancel;
+}
+
+/*
+ * Waits for a pipe's writer. A read would go on after the signal that sets *cancel; the time limit
+ * is for a signal that comes right before poll().
+ */
+static int wait_for_bytes(const struct input *in)
+{
+	struct pollfd p = { .fd = in->fd, .events = POLLIN };
+	int ready = 0;
+
+	while (!is_cancelled(in) && (ready == 0 || (ready < 0 && errno == EINTR)))
+		ready = poll(&p, 1, WAIT_MS);
+	return is_cancelled(in) ? -ECANCELED : 0;
+}
+
 /* Reads more after what is left, which moves to the front. An error of the file is its end. */
 static int fill(struct input *in)
 {
 	ssize_t n;
 
-	if (in->cancel && *in->cancel)
-		return -ECANCELED;
 	memmove(in->raw, in->raw + in->raw_at, in->raw_length - in->raw_at);
 	in->raw_length -= in->raw_at;
 	in->raw_at = 0;
-	do
+	do {
+		if (wait_for_bytes(in) < 0)
+			return -ECANCELED;
 		n = read(in->fd, in->raw + in->raw_length, RAW_BYTES - in->raw_length);
-	while (n < 0 && errno == EINTR && !(in->cancel && *in->cancel));
-	if (n < 0 && errno == EINTR)
-		return -ECANCELED;
+	} while (n < 0 && (errno == EINTR || errno == EAGAIN));
 	in->raw_ended = n <= 0;
 	in->is_truncated |= n < 0;
 	in->raw_length += n > 0 ? (size_t)n : 0;
@@ -198,7 +217,7 @@ ssize_t input_read(void *input, void *bytes, size_t size)
 	uint8_t *out = bytes;
 	int rc = 0;
 
-	if (in->cancel && *in->cancel)
+	if (is_cancelled(in))
 		return -ECANCELED;
 	memcpy(out, in->text + in->head_at, head);
 	in->head_at += head;

@@ -1,8 +1,14 @@
 """`pitot import`: gpufl's logs, our own and as gpufl writes them, come back as a recording."""
+import fcntl
 import gzip
 import json
+import os
 import shutil
+import signal
 import subprocess
+import sys
+import termios
+import time
 from collections import Counter
 
 import pytest
@@ -863,6 +869,27 @@ def test_files_and_standard_input(pitot, tmp_path, packer):
         [loss] = [row for row in map(json.loads, pitot("view", "x.pitot", "loss", "--json", "-q").stdout.splitlines())
                   if row["detail"] == "any name"]
         assert loss["reason"] == "truncated_file"
+
+
+def test_a_pipe_is_waited_for(program, environment, tmp_path):
+    """Also one that does not block its readers; until a signal, which ends the import."""
+    text = "".join(json.dumps(line) + "\n" for line in device_lines()).encode()
+    command = [program, "import", "-", "-o", "x.pitot"]
+    for ends in True, False:
+        reader, writer = os.pipe()
+        os.set_blocking(reader, False)
+        with subprocess.Popen(command, stdin=reader, stdout=subprocess.DEVNULL, env=environment, cwd=tmp_path) as process:
+            for part in text[:500], text[500:] if ends else b"\n":
+                os.write(writer, part)
+                while int.from_bytes(fcntl.ioctl(reader, termios.FIONREAD, bytes(4)), sys.byteorder):
+                    time.sleep(0.01)
+            if ends:
+                os.close(writer)
+            else:
+                process.send_signal(signal.SIGTERM)
+            assert process.wait(60) == (0 if ends else 128 + signal.SIGTERM)
+        os.close(reader)
+    os.close(writer)
 
 
 def test_several_operands(pitot, tmp_path):
