@@ -739,7 +739,7 @@
 	C(T, passes, U32, ALWAYS, NONE, "", "occurrences that were measured for it")                                   \
 	C(T, metric, REF, ALWAYS, metric, "", "what was measured")                                                     \
 	C(T, value, I64, MAYBE, NONE, "", "the bits of a double; missing: there was no number")                        \
-	C(T, device, U32, MAYBE, NONE, "", "ordinal of the GPU of the GPU that was measured")                          \
+	C(T, device, U32, MAYBE, NONE, "", "ordinal of the GPU that was measured")                                     \
 	C(T, domain, U32, MAYBE, NONE, "", "of a range of the program: id in nvtx_domain, as in nvtx")                 \
 	C(T, level, U8, MAYBE, NONE, "", "of a range of the program: its level, as in nvtx")
 #define TRAITS_range_value(X, T) X(T, SPAN) X(T, HAS, device) X(T, LABEL, name) X(T, LAUNCHED_BY, graph_launch)
