@@ -13,13 +13,22 @@ struct tally {
 	uint64_t calls, total_ns, sync_count;
 };
 
+/* Rows of api_function belong to a process; the name of a function is the same in all. */
+static uint32_t function_name(const struct tally *t, uint32_t function)
+{
+	return function < t->report->calls.function_count
+		       ? api_function_columns(t->report->trace)->name[function]
+		       : 0;
+}
+
 static int add_call(void *user, uint32_t process, uint32_t row)
 {
 	struct tally *t = user;
 	const struct calls *c = &t->report->calls;
 	uint32_t caller = callers_of_call(&t->report->callers, process, row);
 	uint64_t ns = c->end_ns[row] - c->start_ns[row];
-	uint64_t key = (uint64_t)c->functions[row] << 32 | (t->by_line ? caller : c->threads[row]);
+	uint64_t key = (uint64_t)function_name(t, c->functions[row]) << 32 |
+		       (t->by_line ? caller : c->threads[row]);
 	struct call_group *g;
 
 	if (!selection_has_call(&t->report->selection, row))

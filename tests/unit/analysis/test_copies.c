@@ -78,11 +78,33 @@ static void waiting_calls_are_grouped_by_call_and_thread(void **state)
 	analyzed_release(&a);
 }
 
+/* Each process has its own rows of api_function; a line of the program is one in all of them. */
+static void waits_of_a_line_are_added_up_over_processes(void **state)
+{
+	struct analyzed a;
+
+	for (uint32_t pid = 100; pid < 102; pid++) {
+		struct maker *m = begin(*state, pid);
+
+		m->stack = maker_stack(m, maker_python(m, 0, "step", "/home/u/x.py", 10), 1,
+				       stack_end_complete);
+		maker_call(m, MAKER_STREAM_SYNCHRONIZE, pid, 1000, 1500, 1);
+		maker_close(m, 9000);
+	}
+	analyze(&a, *state, EVERYTHING);
+	assert_int_equal(a.report.waits->count, 1);
+	assert_int_equal(a.report.waits->items[0].count, 2);
+	assert_int_equal(a.report.waits->items[0].total_ns, 1000);
+	assert_int_equal(a.report.syncs->count, 2);
+	analyzed_release(&a);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		folder_test(copies_are_grouped_by_kinds),
 		folder_test(waiting_calls_are_grouped_by_call_and_thread),
+		folder_test(waits_of_a_line_are_added_up_over_processes),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
