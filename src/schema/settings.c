@@ -440,6 +440,7 @@ int settings_place_sinks(struct settings *s, struct error *e)
 	const char *list = all_sinks;
 	unsigned placed = 0;
 	struct setting_sink item;
+	size_t length = 0; /* of `others`, which is a part of all_sinks */
 
 	memcpy(all_sinks, s->sinks, sizeof(all_sinks));
 	s->sinks[0] = '\0';
@@ -448,11 +449,11 @@ int settings_place_sinks(struct settings *s, struct error *e)
 		bool is_log = !strcmp(item.name, "gpufl");
 		char *path = is_recording ? s->directory : s->log_path;
 		unsigned kind = 1u << is_log;
-		size_t length = strlen(others);
 
 		if (!is_recording && !is_log) {
-			snprintf(others + length, sizeof(others) - length, "%s%s:%s",
-				 length ? "," : "", item.name, item.where);
+			length += (size_t)snprintf(others + length, sizeof(others) - length,
+						   "%s%s:%s", length ? "," : "", item.name,
+						   item.where);
 			continue;
 		}
 		if (!*item.where || placed & kind)
