@@ -97,9 +97,8 @@ static int unknown_long(const struct option *options, const char *name, size_t l
 		}
 	}
 	if (!nearest)
-		return error_set(e, E_USAGE, "unknown option '--%.*s'; --help lists the options",
-				 (int)length, name);
-	return error_set(e, E_USAGE, "unknown option '--%.*s'; did you mean '--%s%s'?", (int)length,
+		return error_set(e, E_USAGE, "unknown option '--%.*s'", (int)length, name);
+	return error_set(e, E_USAGE, "unknown option '--%.*s', did you mean '--%s%s'?", (int)length,
 			 name, negated ? "no-" : "", nearest->name);
 }
 
@@ -327,8 +326,7 @@ static int parse_letters(const struct option *options, const char *argument, con
 		while (o->name && o->letter != *p)
 			o++;
 		if (!o->name)
-			return error_set(e, E_USAGE,
-					 "unknown option '-%c'; --help lists the options", *p);
+			return error_set(e, E_USAGE, "unknown option '-%c'", *p);
 		if (takes_argument(o) && !o->bare) {
 			bool attached = p[1] != '\0';
 

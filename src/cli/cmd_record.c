@@ -286,7 +286,7 @@ static void warn_of_unknown_metrics(const struct context *c)
 			continue;
 		nearest = options_nearest(word, metric_set_names);
 		cli_warn(c,
-			 nearest ? "--metrics: '%s' is neither a metric nor a set of metrics; did "
+			 nearest ? "--metrics: '%s' is neither a metric nor a set of metrics, did "
 				   "you mean '%s'?"
 				 : "--metrics: '%s' is neither a metric nor a set of metrics; "
 				   "`pitot metrics` lists them",

@@ -340,7 +340,7 @@ static size_t add_nearest(const char *word, const char **known, const char *befo
 	size_t n = 0;
 
 	while (n < NEAREST_MAX && (nearest = options_nearest(word, known))) {
-		strbuf_addf(out, "%s%s%s'", n++ ? " or '" : "; did you mean '", before, nearest);
+		strbuf_addf(out, "%s%s%s'", n++ ? " or '" : ", did you mean '", before, nearest);
 		for (const char **k = known; *k; k++) {
 			if (*k != nearest)
 				continue;

@@ -89,7 +89,7 @@ bool profiler_host_properties(struct profiler_host *host, const char *name,
 size_t profiler_host_passes(struct profiler_host *host, const char *const *names, size_t count);
 
 /*
- * Appends why a metric cannot be collected, and similar names: "no metric 'x'; did you mean 'y' or
+ * Appends why a metric cannot be collected, and similar names: "no metric 'x', did you mean 'y' or
  * 'z'?"
  */
 void profiler_host_explain(struct profiler_host *host, const char *name, struct strbuf *out);

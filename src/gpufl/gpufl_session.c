@@ -155,8 +155,8 @@ static void add_devices(const struct gpufl_sink *s, const char *key,
 
 /* ---- engines ---- */
 
-/* The format's. */
-static const char *const engine_names[] = {
+/* The format's; an engine that it has no name for is a trace. */
+static const char *const engine_names[SETTING_ENGINES] = {
 	[SETTING_ENGINE_MONITOR] = "nvidia.none",
 	[SETTING_ENGINE_TRACE] = "nvidia.trace",
 	[SETTING_ENGINE_PC_SAMPLING] = "nvidia.pc_sampling",

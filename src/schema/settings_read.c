@@ -194,7 +194,7 @@ static int unknown_key(const char *key, struct error *e)
 			known[n++] = settings_option(i)->name;
 	nearest = options_nearest(key, known);
 	return error_set(e, E_USAGE,
-			 nearest ? "unknown key '%s'; did you mean '%s'?" : "unknown key '%s'", key,
+			 nearest ? "unknown key '%s', did you mean '%s'?" : "unknown key '%s'", key,
 			 nearest);
 }
 

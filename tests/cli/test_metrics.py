@@ -59,10 +59,10 @@ def test_patterns_and_sets(metrics, pattern, expected):
 
 
 @pytest.mark.parametrize("pattern, said", [
-    ("sm__warp_active", "chip GH100 has no metric 'sm__warp_active'; did you mean 'sm__warps_active'?"),
-    ("sm__", "chip GH100 has no metric 'sm__'; did you mean 'sm__cycles_active' or 'sm__throughput' or 'sm__warps_active'?"),
-    ("sm__warps_active.agv", "'sm__warps_active' has no '.agv'; did you mean 'sm__warps_active.avg'?"),
-    ("memry", "chip GH100 has no metric 'memry'; did you mean 'memory'?"),
+    ("sm__warp_active", "chip GH100 has no metric 'sm__warp_active', did you mean 'sm__warps_active'?"),
+    ("sm__", "chip GH100 has no metric 'sm__', did you mean 'sm__cycles_active' or 'sm__throughput' or 'sm__warps_active'?"),
+    ("sm__warps_active.agv", "'sm__warps_active' has no '.agv', did you mean 'sm__warps_active.avg'?"),
+    ("memry", "chip GH100 has no metric 'memry', did you mean 'memory'?"),
     ("xyz", "chip GH100 has no metric 'xyz'; `pitot metrics` lists them"),
     ("x*z", "chip GH100 has no metric like 'x*z'"),
     ("sm__*.x*z", "chip GH100 has no metric like 'sm__*.x*z'"),

@@ -35,7 +35,7 @@ def test_metrics_that_no_gpu_has(pitot, tmp_path):
     """A GPU says what it has only while it is measured, but names and sets are known before. record runs the command."""
     metrics = "memory,memorry,dram__bytes.sum,*warps*,rooflines"
     said = pitot("record", "--force", "-o", tmp_path / "rec", "--no-cpu", "--engine", "range-profiler", "--metrics", metrics, "--", "true").stderr
-    assert re.findall(r"warning: --metrics: '(\w+)' is neither a metric nor a set of metrics; did you mean '(\w+)'", said) == [
+    assert re.findall(r"warning: --metrics: '(\w+)' is neither a metric nor a set of metrics, did you mean '(\w+)'", said) == [
         ("memorry", "memory"), ("rooflines", "roofline")] and said.count("neither") == 2
     said = pitot("record", "--force", "-o", tmp_path / "rec", "--no-cpu", "--engine", "range-profiler", "--metrics", "xyz", "--", "true").stderr
     assert "'xyz' is neither a metric nor a set of metrics; `pitot metrics` lists them" in said

@@ -322,7 +322,7 @@ GRAPHS = "graph_metrics: kernels of CUDA graphs are not measured"
 @pytest.mark.parametrize("names, fault, said", [
     ([METRICS[1]], "", []),
     ([METRICS[1], "sm__cycle_active.avg", "nonsense"], "",
-     ["metrics: chip GH100 has no metric 'sm__cycle_active.avg'; did you mean 'sm__cycles_active' .*; chip GH100 has no metric 'nonsense'"]),
+     ["metrics: chip GH100 has no metric 'sm__cycle_active.avg', did you mean 'sm__cycles_active' .*; chip GH100 has no metric 'nonsense'"]),
     (["nonsense"], "", ["engine: no metric of 'nonsense' can be collected"]),
     ([METRICS[1]], "call cuptiRangeProfilerEnable returns 35", ["engine: .*that needs the rights of an administrator"]),
     (["n" * 128, "x" * 127, *(i * "y" for i in range(120, 127)), METRICS[1]], "",

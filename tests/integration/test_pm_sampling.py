@@ -180,7 +180,7 @@ def test_names_that_do_not_fit(sample):
     sampled.check()
     [row] = sampled.said["metrics"]
     assert row["state"] == "degraded" and row["reason"] == (
-        "chip GH100 has no metric 'sm__cycle_active.avg'; did you mean 'sm__cycles_active' or 'sm__warps_active'?; "
+        "chip GH100 has no metric 'sm__cycle_active.avg', did you mean 'sm__cycles_active' or 'sm__warps_active'?; "
         "'dram__bytes_read.sum' needs 2 passes, and sampling has only one; "
         "'gpu__time_duration.avg' does not fit into one pass with the metrics before it")
 

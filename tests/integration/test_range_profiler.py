@@ -123,7 +123,7 @@ def test_wrong_names_do_not_spoil_the_others(measure):
     assert set(measured.metrics) == {"launch__correlation.sum", "gpu__time_duration.sum"} and len(measured.launches) == 2
     [row] = measured.said["metrics"]
     assert row["state"] == "degraded" and row["reason"] == (
-        "chip GH100 has no metric 'sm__cycle_active.avg'; did you mean 'sm__cycles_active' or 'sm__warps_active'?; "
+        "chip GH100 has no metric 'sm__cycle_active.avg', did you mean 'sm__cycles_active' or 'sm__warps_active'?; "
         "'sm__throughput' needs one of its submetrics, such as 'sm__throughput.avg.pct_of_peak_sustained_elapsed'; "
         "`pitot metrics sm__throughput` lists them; chip GH100 has no metric 'nonsense'; `pitot metrics` lists them")
 

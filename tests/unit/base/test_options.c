@@ -223,17 +223,17 @@ static void commands_keep_their_options(void **state)
 static void unknown_options_name_the_nearest(void **state)
 {
 	(void)state;
-	assert_refused("pitot --ouptut x", "unknown option '--ouptut'; did you mean '--output'?");
+	assert_refused("pitot --ouptut x", "unknown option '--ouptut', did you mean '--output'?");
 	assert_refused("pitot --durations=3",
-		       "unknown option '--durations'; did you mean '--duration'?");
-	assert_refused("pitot --max", "unknown option '--max'; did you mean '--max-size'?");
-	assert_refused("pitot --no-snc", "unknown option '--no-snc'; did you mean '--no-sync'?");
-	assert_refused("pitot --no-quiet", "unknown option '--no-quiet'; --help lists the options");
-	assert_refused("pitot --on-sync", "unknown option '--on-sync'; --help lists the options");
-	assert_refused("pitot --xyzzy", "unknown option '--xyzzy'; --help lists the options");
-	assert_refused("pitot -qx", "unknown option '-x'; --help lists the options");
-	assert_refused("pitot --=3", "unknown option '--'; --help lists the options");
-	assert_refused("pitot ---", "unknown option '---'; --help lists the options");
+		       "unknown option '--durations', did you mean '--duration'?");
+	assert_refused("pitot --max", "unknown option '--max', did you mean '--max-size'?");
+	assert_refused("pitot --no-snc", "unknown option '--no-snc', did you mean '--no-sync'?");
+	assert_refused("pitot --no-quiet", "unknown option '--no-quiet'");
+	assert_refused("pitot --on-sync", "unknown option '--on-sync'");
+	assert_refused("pitot --xyzzy", "unknown option '--xyzzy'");
+	assert_refused("pitot -qx", "unknown option '-x'");
+	assert_refused("pitot --=3", "unknown option '--'");
+	assert_refused("pitot ---", "unknown option '---'");
 }
 
 static void wrong_values_say_what_is_right(void **state)

@@ -208,7 +208,7 @@ static void test_what_is_wrong_is_named(void **state)
 	(void)state;
 	write_config("{\n \"stacks\": \"native\",\n \"grahps\": \"launch\",\n \"api\": \"all\"\n}");
 	s = read_all(path, true);
-	assert_problem(":3: unknown key 'grahps'; did you mean 'graphs'?");
+	assert_problem(":3: unknown key 'grahps', did you mean 'graphs'?");
 	assert_int_equal(s.stacks, SETTING_STACKS_NATIVE); /* the others count */
 	assert_int_equal(s.api, SETTING_API_ALL);
 	write_config("{\"graphs\": \"lunch\"}");
