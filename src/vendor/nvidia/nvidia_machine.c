@@ -28,10 +28,10 @@ static const char *version_word(const char *text, size_t *length)
 static void check_no_driver(struct check *c)
 {
 	unsigned gpus = machine_pci_gpus(vendors[VENDOR_nvidia]);
-	char there[64] = "and no GPU of NVIDIA is seen on the PCI bus";
+	char there[64] = "and no NVIDIA GPU is seen on the PCI bus";
 
 	if (gpus)
-		snprintf(there, sizeof(there), "but the PCI bus has %u GPU%s of NVIDIA", gpus,
+		snprintf(there, sizeof(there), "but the PCI bus has %u NVIDIA GPU%s", gpus,
 			 plural(gpus));
 	check_found(c, CHECK_MISSING,
 		    "no NVIDIA kernel driver is loaded (no /proc/driver/nvidia/version), %s",
