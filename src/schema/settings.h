@@ -33,6 +33,7 @@ enum {
 	SETTING_ENGINE_PM_SAMPLING,
 	SETTING_ENGINE_SASS_METRICS,
 	SETTING_ENGINE_DEEP, /* PC_SAMPLING plus SASS_METRICS */
+	SETTING_ENGINES, /* their number */
 };
 enum { SETTING_GRAPHS_LAUNCH, SETTING_GRAPHS_NODE };
 enum { SETTING_API_LAUNCHES, SETTING_API_ALL };
@@ -100,7 +101,7 @@ enum setting_join {
 	S(max_bytes, SIZE, OWN, 0, .name = "max-size", .argument = "SIZE",                                                  \
 	  .help = "stop recording a process after SIZE, such as 10G (default: no limit)")                              \
 	S(pc_period, U64, ENGINE, 0, .group = "engines", .name = "pc-period", .argument = "N", .most = 31,                                         \
-	  .help = "--engine pc-sampling: sample every 2^N cycles, N from 5 to 31 (default 0, which is 2^18 cycles)")                         \
+	  .help = "--engine pc-sampling: sample every 2^N cycles, N from 5 to 31 (default 18)")                         \
 	S(pm_interval_ns, DURATION, ENGINE, 500 * NS_PER_US, .group = "engines", .name = "pm-interval", .argument = "TIME",                             \
 	  .help = "--engine pm-sampling: sampling interval, 20us to 1ms (default 500us)")                        \
 	S(metrics, TEXT, ENGINE, "default", .group = "engines", .name = "metrics", .argument = "METRICS",                                       \
@@ -121,7 +122,7 @@ enum setting_join {
 	S(nvtx_include, TEXT, ENGINE, "", .group = "engines", .name = "nvtx", .argument = "PATTERN",                                               \
 	  .help = "--engine range-profiler and sass-metrics: measure only launches inside NVTX push/pop ranges that match one of " \
 		  "these comma-separated names or patterns; with --measure range, only matching ranges and scopes (default: all)") \
-	S(sinks, TEXT, OWN, "", .group = "output", .name = "sinks", .argument = "SINK:WHERE,…",                               \
+	S(sinks, TEXT, OWN, "", .group = "output", .name = "sinks", .argument = "SINK:WHERE[,...]",                               \
 	  .help = "all that is written: recording:DIR, gpufl:DIR (gpufl's logs)")
 
 /* Settings of programs that record themselves; `pitot record` decides these by other options. */
