@@ -23,6 +23,8 @@ struct sink *sink_open(const struct settings *settings, const char *name, const 
 	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
 		if (strcmp(kinds[i]->name, name) == 0)
 			return kinds[i]->open(settings, where, e);
-	error_set(e, E_USAGE, "there is no sink '%s'; use recording:DIR or gpufl:DIR", name);
+#define S(name) " " #name
+	error_set(e, E_USAGE, "there is no sink '%s'; the sinks are" SINKS(S), name);
+#undef S
 	return NULL;
 }
