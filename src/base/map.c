@@ -61,10 +61,19 @@ void map_clear(struct map *m)
 	m->count = 0;
 }
 
+/*
+ * The slot where a key belongs: high bits of one product, which depend on all bits of the key. Half
+ * of hash_u64, which shows where maps are looked up for each event.
+ */
+ALWAYS_INLINE size_t home(uint64_t key, size_t capacity)
+{
+	return (size_t)((key ^ key >> 32) * UINT64_C(0x9e3779b97f4a7c15) >> 32) & (capacity - 1);
+}
+
 /* Returns the slot of key, or the free slot where it belongs. The table is never full. */
 ALWAYS_INLINE struct map_slot *slot_of(struct map_slot *slots, size_t capacity, uint64_t key)
 {
-	size_t i = hash_u64(key) & (capacity - 1);
+	size_t i = home(key, capacity);
 
 	if (key == 0)
 		return &slots[capacity];
@@ -95,7 +104,7 @@ bool map_remove(struct map *m, uint64_t key, uint64_t *value)
 		return false;
 	hole = (size_t)(slot_of(m->slots, m->capacity, key) - m->slots);
 	for (size_t i = (hole + 1) & mask; hole <= mask && m->slots[i].key; i = (i + 1) & mask)
-		if (((i - hash_u64(m->slots[i].key)) & mask) >= ((i - hole) & mask)) {
+		if (((i - home(m->slots[i].key, m->capacity)) & mask) >= ((i - hole) & mask)) {
 			m->slots[hole] = m->slots[i];
 			hole = i;
 		}

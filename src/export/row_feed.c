@@ -15,12 +15,11 @@ static uint64_t referred_tables(void)
 	return tables & ~UINT64_C(1);
 }
 
-int row_feed_init(struct row_feed *f, struct row_source *source, struct sink *sink)
+int row_feed_init(struct row_feed *f, const struct trace *t, struct sink *sink)
 {
 	uint64_t tables = referred_tables();
-	const struct trace *t = source->trace;
 
-	*f = (struct row_feed){ .source = source, .sink = sink };
+	*f = (struct row_feed){ .trace = t, .sink = sink };
 	for (int table = 1; table < TABLE_END; table++) {
 		uint64_t rows = table == TABLE_string ? trace_string_count(t)
 						      : trace_rows(t, (enum table_id)table);
@@ -41,38 +40,9 @@ void row_feed_release(struct row_feed *f)
 	*f = (struct row_feed){ 0 };
 }
 
-static const struct row_columns *columns_of(struct row_source *source, enum table_id table)
-{
-	const struct table_schema *schema = schema_table(table);
-	struct row_columns *columns = &source->tables[table];
-
-	if (likely(columns->count))
-		return columns;
-	columns->missing = 0;
-	for (uint8_t c = 0; c < schema->column_count; c++) {
-		const struct column_schema *column = &schema->columns[c];
-		const uint8_t *values = trace_column(source->trace, table, c);
-		bool is_text = column->type == COLUMN_TYPE_STRING;
-
-		if (!values) {
-			columns->missing |= UINT64_C(1) << c;
-			continue;
-		}
-		columns->items[columns->count++] = (struct row_column){
-			.values = values,
-			.valid = trace_valid(source->trace, table, c),
-			.offset = column->row_offset,
-			.width = column->width,
-			.column = c,
-			.ref = is_text ? TABLE_string : column->ref,
-		};
-	}
-	return columns;
-}
-
 static void append_text(struct row_feed *f, uint32_t id)
 {
-	const struct trace *t = f->source->trace;
+	const struct trace *t = f->trace;
 	struct row_string row = { .id = id };
 
 	row.text.data = trace_string(t, id);
@@ -83,7 +53,7 @@ static void append_text(struct row_feed *f, uint32_t id)
 static bool is_number(const struct row_feed *f, enum table_id table, uint32_t number)
 {
 	if (table == TABLE_string)
-		return number && number < trace_string_count(f->source->trace);
+		return number && number < trace_string_count(f->trace);
 	return number != TRACE_NO_ROW;
 }
 
@@ -105,35 +75,18 @@ void row_feed_refer(struct row_feed *f, enum table_id table, uint32_t number)
 
 void row_feed_read(struct row_feed *f, enum table_id table, uint64_t row, void *out)
 {
-	const struct row_columns *columns = columns_of(f->source, table);
-	uint64_t missing = columns->missing;
-	uint32_t number = (uint32_t)row;
+	const struct table_schema *schema = schema_table(table);
+	uint8_t *bytes = out;
+	uint64_t left;
 
-	memset(out, 0, schema_table(table)->row_size);
-	for (unsigned i = 0; i < columns->count; i++) {
-		const struct row_column *c = &columns->items[i];
-		uint8_t *member = (uint8_t *)out + c->offset;
-		uint32_t referred;
+	trace_row(f->trace, table, row, out);
+	for (left = (schema->texts | schema->refs) & ~load_u64(out); left; left &= left - 1) {
+		const struct column_schema *c = &schema->columns[__builtin_ctzll(left)];
 
-		if (c->valid && !c->valid[row]) {
-			missing |= UINT64_C(1) << c->column;
-			continue;
-		}
-		if (c->width == 8)
-			memcpy(member, c->values + row * 8, 8);
-		else if (c->width == 4)
-			memcpy(member, c->values + row * 4, 4);
-		else
-			memcpy(member, c->values + row * c->width, c->width);
-		if (!c->ref)
-			continue;
-		memcpy(&referred, member, sizeof(referred));
-		row_feed_refer(f, c->ref, referred);
+		row_feed_refer(f, c->ref ? c->ref : TABLE_string, load_u32(bytes + c->row_offset));
 	}
-	memcpy(out, &missing, sizeof(missing));
 	if (f->known[table])
-		memcpy((uint8_t *)out + schema_table(table)->columns[0].row_offset, &number,
-		       sizeof(number));
+		store_u32(bytes + schema->columns[0].row_offset, (uint32_t)row);
 }
 
 void row_feed_append(struct row_feed *f, enum table_id table, uint64_t row)
@@ -148,7 +101,7 @@ void row_feed_append(struct row_feed *f, enum table_id table, uint64_t row)
 
 void row_feed_table(struct row_feed *f, enum table_id table, size_t process)
 {
-	const struct trace *t = f->source->trace;
+	const struct trace *t = f->trace;
 
 	for (uint64_t row = trace_first_row(t, table, process);
 	     row < trace_first_row(t, table, process + 1); row++)

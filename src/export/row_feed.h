@@ -11,34 +11,14 @@
 
 #define ROW_BYTES_MAX 512
 
-/* The columns of a loaded table, as members of its row struct. */
-struct row_column {
-	const uint8_t *values, *valid; /* valid NULL: no value is missing */
-	uint16_t offset;
-	uint8_t width, column;
-	uint8_t ref; /* table that it refers to; TABLE_string for a text; else 0 */
-};
-
-struct row_columns {
-	struct row_column items[64];
-	unsigned count; /* 0: not read yet */
-	uint64_t missing; /* columns that are not loaded */
-};
-
-/* Shared by the feeds of a trace; zeroed, with a trace. */
-struct row_source {
-	const struct trace *trace;
-	struct row_columns tables[TABLE_END];
-};
-
 struct row_feed {
-	struct row_source *source;
+	const struct trace *trace;
 	struct sink *sink;
 	uint8_t *known[TABLE_END]; /* of tables referred to: one bit per row that the sink has */
 };
 
 /* Returns 0 or -ENOMEM. */
-int row_feed_init(struct row_feed *f, struct row_source *source, struct sink *sink) MUST_USE;
+int row_feed_init(struct row_feed *f, const struct trace *t, struct sink *sink) MUST_USE;
 void row_feed_release(struct row_feed *f);
 /* Fills a struct row_<table>, and appends what it refers to. */
 void row_feed_read(struct row_feed *f, enum table_id table, uint64_t row, void *out);

@@ -2,17 +2,29 @@
 
 #include <string.h>
 
+/* Returns 0 or -ENOMEM. */
+static int put_row(struct definition_rows *rows, uint32_t key, void *row)
+{
+	if (key >= DENSE_KEYS)
+		return map_put(&rows->others, key, (uint64_t)(uintptr_t)row);
+	if (key >= rows->dense.count && vec_reserve(&rows->dense, key + 1 - rows->dense.count) < 0)
+		return -ENOMEM;
+	while (rows->dense.count <= key)
+		rows->dense.data[rows->dense.count++] = NULL;
+	rows->dense.data[key] = row;
+	return 0;
+}
+
 /* Returns memory for a key's row, that of the previous row if there was one, or NULL. */
 static void *row_memory(struct definitions *d, enum table_id table, uint32_t key, size_t size)
 {
-	uint64_t known;
-	void *copy;
+	void *row = table == TABLE_string ? NULL : (void *)definitions_row(d, table, key);
 
-	if (table != TABLE_string && map_get(&d->rows[table], key, &known))
-		return (void *)(uintptr_t)known;
-	copy = arena_alloc(&d->arena, size);
-	if (copy && map_put(&d->rows[table], key, (uint64_t)(uintptr_t)copy) == 0)
-		return copy;
+	if (row)
+		return row;
+	row = arena_alloc(&d->arena, size);
+	if (row && put_row(&d->rows[table], key, row) == 0)
+		return row;
 	d->lost++;
 	return NULL;
 }
@@ -49,9 +61,12 @@ bool definitions_add(struct definitions *d, enum table_id table, const void *row
 
 const void *definitions_row(const struct definitions *d, enum table_id table, uint32_t key)
 {
+	const struct definition_rows *rows = &d->rows[table];
 	uint64_t row;
 
-	return map_get(&d->rows[table], key, &row) ? (const void *)(uintptr_t)row : NULL;
+	if (likely(key < rows->dense.count))
+		return rows->dense.data[key];
+	return map_get(&rows->others, key, &row) ? (const void *)(uintptr_t)row : NULL;
 }
 
 struct bytes_value definitions_text(const struct definitions *d, uint32_t id)
@@ -63,14 +78,18 @@ struct bytes_value definitions_text(const struct definitions *d, uint32_t id)
 
 void definitions_clear(struct definitions *d)
 {
-	for (size_t i = 0; i < TABLE_END; i++)
-		map_clear(&d->rows[i]);
+	for (size_t i = 0; i < TABLE_END; i++) {
+		d->rows[i].dense.count = 0;
+		map_clear(&d->rows[i].others);
+	}
 	arena_release(&d->arena);
 }
 
 void definitions_release(struct definitions *d)
 {
-	for (size_t i = 0; i < TABLE_END; i++)
-		map_release(&d->rows[i]);
+	for (size_t i = 0; i < TABLE_END; i++) {
+		vec_release(&d->rows[i].dense);
+		map_release(&d->rows[i].others);
+	}
 	arena_release(&d->arena);
 }

@@ -7,11 +7,20 @@
 
 #include "base/arena.h"
 #include "base/map.h"
+#include "base/vec.h"
 #include "schema/schema.h"
+
+#define DENSE_KEYS 65536u
+
+/* Most ids and all row numbers are small: rows with those keys are found without hashing. */
+struct definition_rows {
+	VEC(void *) dense; /* by key, less than DENSE_KEYS; NULL: unknown */
+	struct map others;
+};
 
 struct definitions {
 	uint64_t tables; /* tables to store, as bits 1 << TABLE_…; texts always are */
-	struct map rows[TABLE_END];
+	struct definition_rows rows[TABLE_END];
 	struct arena arena;
 	uint64_t lost; /* rows lost for lack of memory */
 };

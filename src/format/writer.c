@@ -48,8 +48,8 @@ struct kept_rows {
 
 struct table_state {
 	const struct table_schema *schema;
-	/* columns whose definitions may have to be emitted first: of type STRING, stacks, others */
-	uint64_t strings, stack, user;
+	/* columns whose definitions may have to be emitted first: stacks, others */
+	uint64_t stack, user;
 	size_t stack_offset; /* in a row */
 	struct kept_rows kept;
 };
@@ -219,7 +219,7 @@ static NOINLINE void emit_used(struct writer *w, const struct table_schema *sche
 static NOINLINE void emit_fixed_strings(struct writer *w, const struct table_state *t,
 					const uint8_t *row)
 {
-	for (uint64_t left = t->strings & ~load_u64(row); left; left &= left - 1) {
+	for (uint64_t left = t->schema->texts & ~load_u64(row); left; left &= left - 1) {
 		uint32_t id = load_u32(row + t->schema->columns[__builtin_ctzll(left)].row_offset);
 
 		if (id < STRING_FIRST && !w->has_fixed[id]) {
@@ -246,7 +246,7 @@ static inline void append_row(struct writer *w, struct table_state *t, const uin
 	w->begun = true;
 	if (present & t->stack)
 		need_stack(w, load_u32(row + t->stack_offset));
-	if (present & t->strings)
+	if (present & t->schema->texts)
 		emit_fixed_strings(w, t, row);
 	if (present & t->user)
 		emit_used(w, t->schema, row);
@@ -273,7 +273,7 @@ static void repeat_kept(struct writer *w, struct table_state *t, const struct in
 	for (size_t i = 0; i < t->kept.count; i++) {
 		uint8_t *item = item_at(t, i), *row = row_of(item);
 
-		for (uint64_t left = t->strings & ~load_u64(row); left; left &= left - 1) {
+		for (uint64_t left = t->schema->texts & ~load_u64(row); left; left &= left - 1) {
 			uint8_t *id = row + t->schema->columns[__builtin_ctzll(left)].row_offset;
 
 			store_u32(id, renew_string(w, before, first, load_u32(id)));
@@ -281,7 +281,7 @@ static void repeat_kept(struct writer *w, struct table_state *t, const struct in
 		store_u64(item, w->epoch);
 		append_row(w, t, row);
 	}
-	if (t->schema->key & t->strings)
+	if (t->schema->key & t->schema->texts)
 		index_kept(w, t);
 }
 
@@ -562,9 +562,6 @@ static void prepare_tables(struct writer *w)
 
 		t->schema = schema_table(id);
 		stack = schema_column_by_name(t->schema, "stack");
-		for (int c = 0; c < t->schema->column_count; c++)
-			if (t->schema->columns[c].type == COLUMN_TYPE_STRING)
-				t->strings |= UINT64_C(1) << c;
 		if (stack >= 0) {
 			t->stack = UINT64_C(1) << stack;
 			t->stack_offset = t->schema->columns[stack].row_offset;

@@ -253,18 +253,6 @@ static void end_row(struct gpufl_log *l, enum gpufl_batch_id id)
 	flush_channel(l, kinds[id].channel);
 }
 
-/* Returns the value of a column; 0 if it is missing. */
-static uint64_t column_value(const void *row, const struct table_schema *table, int column)
-{
-	const struct column_schema *c = &table->columns[column];
-	uint64_t missing, value = 0;
-
-	memcpy(&missing, row, sizeof(missing));
-	if (!(missing >> column & 1))
-		memcpy(&value, (const char *)row + c->row_offset, c->width);
-	return value;
-}
-
 void gpufl_row(struct gpufl_log *l, enum gpufl_batch_id id, uint64_t time_ns, const void *row,
 	       const uint64_t *computed)
 {
@@ -279,7 +267,7 @@ void gpufl_row(struct gpufl_log *l, enum gpufl_batch_id id, uint64_t time_ns, co
 		if (column == FIELD_TIME)
 			text_i64(rows, (int64_t)(time_ns - l->batches[id].base_ns));
 		else
-			text_u64(rows, column < 0 ? *computed++ : column_value(row, table, column));
+			text_u64(rows, column < 0 ? *computed++ : row_value(table, row, column));
 	}
 	end_row(l, id);
 }

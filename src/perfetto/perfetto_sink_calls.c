@@ -20,6 +20,13 @@ static struct track_name named(uint64_t key, const char *text)
 	return (struct track_name){ key, text, strlen(text) };
 }
 
+static struct track_name known(const struct perfetto_live *p, uint64_t key, uint32_t id)
+{
+	struct bytes_value text = definitions_text(&p->definitions, id);
+
+	return (struct track_name){ key, text.data, text.length };
+}
+
 /* --- tracks --- */
 
 static const char *domain_name(const struct perfetto_live *p, uint32_t domain)
@@ -58,7 +65,7 @@ static struct live_track *new_track(struct perfetto_live *p, enum live_track_kin
 struct live_track *live_track(struct perfetto_live *p, enum live_track_kind kind, uint32_t thread,
 			      uint32_t domain)
 {
-	uint64_t key = hash_u64((uint64_t)domain << 32 | thread) ^ kind;
+	uint64_t key = ((uint64_t)domain << 32 | thread) << 4 | kind;
 	uint64_t *position = map_at(&p->track_index, key, UINT64_MAX);
 
 	if (!position)
@@ -254,7 +261,7 @@ static int write_call(struct perfetto_live *p, const struct row_api_call *row,
 		slice.scope = p->export->scope;
 	slice.scope.key |= KEY_SCOPE;
 	if (f) {
-		slice.name = named(KEY_FUNCTION | row->function, live_text(p, f->name));
+		slice.name = known(p, KEY_FUNCTION | row->function, f->name);
 		slice.name.length = api_name_length(slice.name.text, slice.name.length);
 		if (p->export ? p->export->is_driver_call : f->id >> 16 == 1)
 			slice.category = CATEGORY_DRIVER;
@@ -377,11 +384,11 @@ void live_launches_release(struct perfetto_live *p)
 
 static struct track_name message(const struct perfetto_live *p, const struct row_nvtx *row)
 {
-	const char *text =
-		row->missing >> COLUMN_nvtx_message & 1 ? "" : live_text(p, row->message);
+	struct track_name text = known(p, KEY_STRING | row->message, row->message);
 
-	return *text ? named(KEY_STRING | row->message, text)
-		     : named(KEY_FIXED | 1, "(no message)");
+	return row_has(row, COLUMN_nvtx_message) && text.length
+		       ? text
+		       : named(KEY_FIXED | 1, "(no message)");
 }
 
 static struct perfetto_slice range_slice(const struct perfetto_live *p, const struct row_nvtx *row)

@@ -11,18 +11,8 @@
 static bool read_role(const struct table_schema *table, const void *row, enum column_role role,
 		      uint64_t *value)
 {
-	int column = table->roles[role];
-	uint64_t missing;
-
-	*value = 0;
-	if (column < 0)
-		return false;
-	memcpy(&missing, row, sizeof(missing));
-	if (missing >> column & 1)
-		return false;
-	memcpy(value, (const uint8_t *)row + table->columns[column].row_offset,
-	       table->columns[column].width);
-	return true;
+	*value = row_value(table, row, table->roles[role]);
+	return row_has(row, table->roles[role]);
 }
 
 static const struct row_device *device_by_number(const struct perfetto_live *p, uint32_t number)
@@ -203,7 +193,7 @@ static void open_described(struct perfetto_live *p, const struct table_schema *t
 static void work_arguments(struct perfetto_live *p, const struct table_schema *table,
 			   const void *row)
 {
-	uint64_t value, missing;
+	uint64_t value;
 
 	if (read_role(table, row, ROLE_CORRELATION, &value))
 		perfetto_argument_unsigned(p->out, IN_LAUNCH, ARG_CORRELATION, value);
@@ -211,15 +201,12 @@ static void work_arguments(struct perfetto_live *p, const struct table_schema *t
 		perfetto_argument_unsigned(p->out, IN_LAUNCH, ARG_GRAPH, value);
 	if (read_role(table, row, ROLE_GRAPH_NODE, &value))
 		perfetto_argument_unsigned(p->out, IN_LAUNCH, ARG_GRAPH_NODE, value);
-	memcpy(&missing, row, sizeof(missing));
-	for (uint64_t left = table->shown & ~missing; left; left &= left - 1) {
+	for (uint64_t left = table->shown & ~load_u64(row); left; left &= left - 1) {
 		int column = __builtin_ctzll(left);
 
-		value = 0;
-		memcpy(&value, (const uint8_t *)row + table->columns[column].row_offset,
-		       table->columns[column].width);
 		perfetto_argument_unsigned(p->out, IN_LAUNCH,
-					   perfetto_argument_iid(table->id, column), value);
+					   perfetto_argument_iid(table->id, column),
+					   row_value(table, row, column));
 	}
 }
 
@@ -227,10 +214,11 @@ static uint64_t event_id(const struct perfetto_live *p, const struct table_schem
 			 const void *row)
 {
 	uint64_t correlation, node, start_ns;
-	bool has_call = read_role(table, row, ROLE_CORRELATION, &correlation);
+	bool has_call;
 
 	if (p->export)
 		return p->export->event_id;
+	has_call = read_role(table, row, ROLE_CORRELATION, &correlation);
 	if (!read_role(table, row, ROLE_GRAPH_NODE, &node) && has_call &&
 	    table->id != TABLE_cuda_event)
 		return live_event_id(p, correlation);
@@ -287,7 +275,7 @@ static int write_work(struct perfetto_live *p, const struct table_schema *table,
 	uint32_t device = read_place(p, table, row, &queue);
 
 	work->event_id = event_id(p, table, row);
-	work->queue = perfetto_works_queue(&p->works, queue.context, &queue, device);
+	work->queue = perfetto_works_queue(&p->works, &queue, device);
 	work->class = config ? perfetto_works_kernel(&p->works, (uint64_t)device << 32 | config->id,
 						     config)
 			     : perfetto_works_class(&p->works, other_stage(table, row));
@@ -326,12 +314,11 @@ static int write_with_metrics(struct perfetto_live *p, const struct table_schema
 	work.duration_ns = times_ns[1] - times_ns[0];
 	if (rows & PERFETTO_WORK && write_work(p, table, row, &work, metrics, count) < 0)
 		return -ENOMEM;
-	read_role(table, row, ROLE_DEVICE, &device);
-	if (!(rows & PERFETTO_METRICS))
+	if (!(rows & PERFETTO_METRICS) || !count)
 		return 0;
-	return count ? perfetto_metrics_add(&p->metrics, &p->readings.sequence, p->out,
-					    live_gpu(p, device), times_ns, metrics, count)
-		     : 0;
+	read_role(table, row, ROLE_DEVICE, &device);
+	return perfetto_metrics_add(&p->metrics, &p->readings.sequence, p->out, live_gpu(p, device),
+				    times_ns, metrics, count);
 }
 
 int live_cuda_event(struct perfetto_live *p, const struct row_cuda_event *row)

@@ -49,21 +49,21 @@ static void encode_launch(struct gpu_class *class, const struct row_kernel_confi
 	class->launch_length = (uint8_t)s.length;
 }
 
-uint64_t perfetto_works_queue(struct perfetto_works *g, uint64_t context_key,
-			      const struct gpu_queue *queue, uint32_t device)
+uint64_t perfetto_works_queue(struct perfetto_works *g, const struct gpu_queue *queue,
+			      uint32_t device)
 {
-	uint64_t context = map_number(&g->contexts, context_key), *position;
+	uint64_t *position =
+		map_at(&g->queue_index, (uint64_t)queue->context << 32 | queue->stream, UINT64_MAX);
 	struct gpu_queue added = *queue;
+	uint64_t context;
 
-	if (!context)
-		return UINT64_MAX;
-	added.context_iid = g->context_base + (uint32_t)context;
-	position = map_at(&g->queue_index, context << 32 | queue->stream, UINT64_MAX);
 	if (!position || *position != UINT64_MAX)
 		return position ? *position : UINT64_MAX;
+	context = map_number(&g->contexts, queue->context);
+	added.context_iid = g->context_base + (uint32_t)context;
 	added.iid = 2 * (g->shared->queues + 1);
 	encode_queue(&added, device);
-	if (vec_push(&g->queues, added) < 0)
+	if (!context || vec_push(&g->queues, added) < 0)
 		return UINT64_MAX;
 	g->shared->queues++;
 	*position = g->queues.count - 1;

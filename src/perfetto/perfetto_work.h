@@ -106,8 +106,8 @@ struct perfetto_works {
 	 * trace
 	 */
 	uint32_t context_base;
-	struct map contexts; /* key of a context -> iid */
-	struct map queue_index; /* context iid << 32 | stream -> index into queues */
+	struct map contexts; /* context -> iid */
+	struct map queue_index; /* context << 32 | stream -> index into queues */
 	VEC(struct gpu_queue) queues;
 	struct map class_index;
 	VEC(struct gpu_class) classes;
@@ -121,8 +121,8 @@ void perfetto_works_restart(struct perfetto_works *g, uint32_t sequence);
 void perfetto_works_release(struct perfetto_works *g);
 
 /* Find or create a queue or class and return its index; UINT64_MAX if out of memory. */
-uint64_t perfetto_works_queue(struct perfetto_works *g, uint64_t context_key,
-			      const struct gpu_queue *queue, uint32_t device);
+uint64_t perfetto_works_queue(struct perfetto_works *g, const struct gpu_queue *queue,
+			      uint32_t device);
 uint64_t perfetto_works_class(struct perfetto_works *g, uint64_t stage);
 /* key: of a configuration on a GPU. */
 uint64_t perfetto_works_kernel(struct perfetto_works *g, uint64_t key,

@@ -112,6 +112,10 @@ __attribute__((constructor(200))) static void derive(void)
 		for (int c = tables[t].column_count - 1; c >= 0; c--)
 			if (tables[t].columns[c].type == COLUMN_TYPE_TIME)
 				tables[t].time_column = (int8_t)c;
+			else if (tables[t].columns[c].type == COLUMN_TYPE_STRING)
+				tables[t].texts |= UINT64_C(1) << c;
+			else if (tables[t].columns[c].type == COLUMN_TYPE_REF)
+				tables[t].refs |= UINT64_C(1) << c;
 	}
 }
 

@@ -10,7 +10,7 @@
 
 #include <stdbool.h>
 
-#include "base/compiler.h"
+#include "base/bytes.h"
 #include "schema/tables.h"
 
 /* A BYTES value. Borrowed; must be valid while the row is appended. */
@@ -147,6 +147,7 @@ struct table_schema {
 	int8_t time_column;
 	bool gpu_work;
 	uint64_t shown;	/* columns that exports show, as bits */
+	uint64_t texts, refs; /* columns of types STRING and REF, as bits */
 	enum table_repeat repeated; /* if not NEVER, equal rows of a session are one row */
 	/* REPEAT_LAST, REPEAT_LAST_USED: key columns, as bits; 0: only one row is repeated */
 	uint64_t key;
@@ -159,6 +160,35 @@ struct table_schema {
 	uint16_t row_size; /* sizeof(struct row_<table>) */
 	const struct column_schema *columns;
 };
+
+/* Whether a row has a value in a column; false for column -1. */
+static inline bool row_has(const void *row, int column)
+{
+	uint64_t missing;
+
+	memcpy(&missing, row, sizeof(missing));
+	return column >= 0 && !(missing >> column & 1);
+}
+
+/* Returns the value of a column of integers, not sign-extended; 0 if it is missing. */
+static inline uint64_t row_value(const struct table_schema *table, const void *row, int column)
+{
+	const uint8_t *member = (const uint8_t *)row;
+
+	if (!row_has(row, column))
+		return 0;
+	member += table->columns[column].row_offset;
+	switch (table->columns[column].width) {
+	case 1:
+		return *member;
+	case 2:
+		return load_u16(member);
+	case 4:
+		return load_u32(member);
+	default:
+		return load_u64(member);
+	}
+}
 
 /* Returns the description of a table, or NULL for an unknown id or name. Static storage. */
 const struct table_schema *schema_table(uint32_t id);

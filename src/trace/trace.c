@@ -257,24 +257,28 @@ uint64_t trace_value(const struct trace *t, enum table_id table, int column, uin
 	return value;
 }
 
+/* BYTES are not read. */
+#define READ_COLUMN(table, name, type, presence, extra, unit, doc)                                 \
+	if (COLUMN_TYPE_##type == COLUMN_TYPE_BYTES || !c->name ||                                 \
+	    !column_has(c->valid.name, row))                                                       \
+		r->missing |= UINT64_C(1) << COLUMN_##table##_##name;                              \
+	else                                                                                       \
+		memcpy(&r->name, &c->name[row], sizeof(c->name[row]));
+#define READ_ROW(table, id, doc)                                                                   \
+	case TABLE_##table: {                                                                      \
+		const struct table##_columns *c = table##_columns(t);                              \
+		struct row_##table *r = out;                                                       \
+		*r = (struct row_##table){ 0 };                                                    \
+		SCHEMA_##table(READ_COLUMN, table) break;                                          \
+	}
+
 void trace_row(const struct trace *t, enum table_id table, uint64_t row, void *out)
 {
-	const struct table_schema *schema = schema_table(table);
-	uint64_t all_missing = 0;
-
-	memset(out, 0, schema->row_size);
-	for (int i = 0; i < schema->column_count; i++) {
-		const struct column_schema *column = &schema->columns[i];
-		bool missing = true;
-		uint64_t value = 0;
-
-		if (column->type != COLUMN_TYPE_BYTES)
-			value = trace_value(t, table, i, row, &missing);
-		all_missing |= (uint64_t)missing << i;
-		if (!missing)
-			memcpy((uint8_t *)out + column->row_offset, &value, column->width);
+	switch (table) {
+		SCHEMA_TABLES(READ_ROW)
+	case TABLE_END:
+		break;
 	}
-	memcpy(out, &all_missing, sizeof(all_missing));
 }
 
 const char *trace_string(const struct trace *t, uint32_t id)

@@ -137,7 +137,7 @@ uint64_t trace_value(const struct trace *t, enum table_id table, int column, uin
 
 /*
  * Fills a struct row_<table> with all columns but BYTES. Values that are missing or not loaded are
- * 0 and marked as missing. Slow: for tables of definitions.
+ * 0 and marked as missing; a reference to nothing is TRACE_NO_ROW.
  */
 void trace_row(const struct trace *t, enum table_id table, uint64_t row, void *out);
 

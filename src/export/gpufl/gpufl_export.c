@@ -52,7 +52,6 @@ struct exporter_state {
 	const char *path;
 	struct error *error;
 	struct session *sessions; /* one per process */
-	struct row_source source;
 	VEC(uint32_t) losses; /* indexes into the merge's losses */
 };
 
@@ -212,7 +211,7 @@ static int open_sink(struct session *s)
 	if (r < 0)
 		return r;
 	s->opened = true;
-	if (row_feed_init(&s->feed, &x->source, s->sink) < 0)
+	if (row_feed_init(&s->feed, x->view.trace, s->sink) < 0)
 		return error_set(x->error, -ENOMEM, "out of memory");
 	for (size_t i = 0; i < ARRAY_SIZE(timed); i++)
 		s->next[i] = trace_first_row(t, timed[i], s->process);
@@ -382,7 +381,6 @@ static int init(struct exporter_state *x, struct trace *t, const struct export_o
 	if (x->with_stacks)
 		r = export_stacks_init(&x->stacks, t, x->error);
 	x->sessions = calloc(x->view.process_count + 1, sizeof(*x->sessions));
-	x->source.trace = t;
 	if (!x->sessions)
 		return error_set(x->error, -ENOMEM, "out of memory");
 	for (size_t p = 0; p < x->view.process_count; p++)

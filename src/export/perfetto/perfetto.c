@@ -240,7 +240,7 @@ static int write_all(struct perfetto *p, struct parts *parts, struct error *e)
 int perfetto_write(struct trace *t, const struct export_options *options, const char *path,
 		   struct export_result *result, struct error *e)
 {
-	struct perfetto p = { .source.trace = t };
+	struct perfetto p = { 0 };
 	struct parts parts = { .path = path,
 			       .overwrite = options->overwrite,
 			       .limit = SPLIT_BYTES };

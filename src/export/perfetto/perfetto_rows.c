@@ -174,7 +174,7 @@ static int open_sink(struct perfetto *p, size_t process)
 		.context_base = (uint32_t)process * CONTEXTS_MAX,
 	});
 
-	if (!sink || row_feed_init(&p->feeds[process], &p->source, sink) < 0)
+	if (!sink || row_feed_init(&p->feeds[process], p->view.trace, sink) < 0)
 		return -ENOMEM;
 	append_definitions(p, process);
 	return 0;

@@ -22,7 +22,6 @@ struct perfetto {
 	uint64_t event_base;
 	atomic_uint rows; /* all of enum perfetto_rows */
 	int stream_width; /* digits of the largest stream id */
-	struct row_source source;
 	struct row_feed *feeds; /* per session; without a sink: see its owner's */
 	struct perfetto_export export;
 	const struct export_event *event; /* the current one */
