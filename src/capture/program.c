@@ -540,14 +540,11 @@ static void after_fork(void)
 	started = NULL;
 }
 
-/* Completes recordings that were not stopped. */
+/* Completes recordings that were not stopped, on the collector's thread. */
 static void complete_all(void)
 {
-	if (inside || pthread_mutex_trylock(&lock) != 0)
-		return;
-	if (started)
-		session_exit();
-	for (struct pitot_session *p = started; p && !collector_running(); p = p->next)
+	pthread_mutex_lock(&lock);
+	for (struct pitot_session *p = started; p; p = p->next)
 		if (p->owner == getpid())
 			complete_json(p);
 	pthread_mutex_unlock(&lock);
@@ -556,8 +553,7 @@ static void complete_all(void)
 static void watch_process(void)
 {
 	pthread_atfork(NULL, NULL, after_fork);
-	atexit(complete_all);
-	at_quick_exit(complete_all);
+	collector_at_exit = complete_all;
 }
 
 /* Returns false if this thread is already inside. `about` is a lock to take, or NULL. */

@@ -3,9 +3,12 @@ import errno
 import json
 import os
 import shutil
+import signal
 import subprocess
 
 import pytest
+
+from waiting import PATIENCE
 
 
 def compile_program(source, plain, name, folder):
@@ -90,6 +93,50 @@ def test_a_constructor_of_a_library(source, plain, environment, rows, tmp_path, 
         assert [[row["message"] for row in rows(tmp_path / name, "nvtx")] for name in ("next", "last")] == [[], ["last"]]
     for name in ["rec", *(["next", "last"] if stopped else [])]:
         assert json.loads((tmp_path / name / "recording.json").read_text())["state"] == "ended"
+
+
+ENDINGS = r"""
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+#include <pitot/pitot.h>
+
+int main(int argc, char **argv)
+{
+	struct pitot_options standard = { .size = sizeof(standard), .directory = "standard" };
+	struct pitot_options other = { .size = sizeof(other), .directory = "other" };
+
+	if (argc < 2 || pitot_init(&standard) != 1 || !pitot_start(&other))
+		return fputs(pitot_error(), stderr), 1;
+	pitot_mark("recorded");
+	switch (*argv[1]) {
+	case 'e': exit(0);
+	case 'q': quick_exit(0);
+	case '_': _exit(0);
+	case 'S': raise(SIGTERM); return 1;
+	case 'd': return daemon(1, 0);
+	case 't': /* twice */
+		for (int i = 0; i < 2; i++)
+			if (fork())
+				_exit(0);
+			else
+				setsid();
+	}
+	return 0;
+}
+"""
+
+
+@pytest.mark.parametrize("how", ["return", "exit", "quick_exit", "_exit", "SIGTERM", "daemon", "twice"])
+def test_a_process_that_ends_completes_its_recordings(source, plain, environment, rows, tmp_path, how):
+    subprocess.run(["cc", "-x", "c", "-", "-I", source / "include", "-o", tmp_path / "ends", "-L", plain, "-lpitot",
+                    f"-Wl,-rpath,{plain}"], input=ENDINGS, text=True, check=True)
+    ended = subprocess.run([tmp_path / "ends", how], cwd=tmp_path, env=environment, timeout=PATIENCE, capture_output=True, text=True)
+    assert (ended.returncode, ended.stderr) == (-signal.SIGTERM if how == "SIGTERM" else 0, "")
+    for name in "standard", "other":
+        assert json.loads((tmp_path / name / "recording.json").read_text())["state"] == "ended"
+        assert [row["message"] for row in rows(tmp_path / name, "nvtx")] == ["recorded"]
 
 
 def test_switched_off(own_sessions, tmp_path):

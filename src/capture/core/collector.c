@@ -52,6 +52,7 @@
 enum phase { PHASE_NONE, PHASE_HELD, PHASE_RUNNING, PHASE_STOPPING, PHASE_STOPPED };
 
 atomic_bool collector_idle;
+void (*_Atomic collector_at_exit)(void);
 struct parked collector_parked;
 
 static struct {
@@ -594,6 +595,7 @@ static void begin(void)
 
 static void *collector_main(void *unused)
 {
+	void (*at_exit)(void);
 	unsigned idle_ticks = 0;
 
 	(void)unused;
@@ -620,6 +622,9 @@ static void *collector_main(void *unused)
 	if (closes())
 		rings_give_back();
 	sessions_close_all(closes());
+	at_exit = closes() ? NULL : atomic_load(&collector_at_exit);
+	if (at_exit)
+		at_exit();
 	log_line("collector: ended in order");
 	park_end(&collector_parked);
 	atomic_store(&self.phase, PHASE_STOPPED);

@@ -43,6 +43,12 @@ int collector_flush(uint64_t limit_ns);
 /* Counts progress for threads that wait for the end. May be called on any thread. */
 void collector_count_progress(void);
 
+/*
+ * Called on the collector's thread, when everything is written because the process ends and before
+ * collector_stop() returns. NULL: nothing.
+ */
+extern void (*_Atomic collector_at_exit)(void);
+
 /* True between collector_begin and the end of the thread. */
 bool collector_running(void);
 /* True from collector_stop() on, while it is still running. */

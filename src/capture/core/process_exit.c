@@ -1,6 +1,7 @@
 #include "capture/core/process_exit.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -136,12 +137,39 @@ static int own_fexecve(int fd, char *const argv[], char *const environment[])
 	return fexecve(fd, argv, environment);
 }
 
+/* daemon(), whose parent otherwise ends by a call of _exit() inside the C library. */
+static int own_daemon(int same_directory, int same_streams)
+{
+	pid_t child = is_recorded_here() ? fork() : -2;
+	int null;
+
+	if (child == -2)
+		return daemon(same_directory, same_streams);
+	if (child > 0)
+		own_exit(0);
+	if (child < 0 || setsid() < 0)
+		return -1;
+	if (!same_directory)
+		(void)!chdir("/");
+	if (same_streams)
+		return 0;
+	null = open("/dev/null", O_RDWR);
+	if (null < 0)
+		return -1;
+	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+		dup2(null, fd);
+	if (null > STDERR_FILENO)
+		close(null);
+	return 0;
+}
+
 static const struct {
 	const char *name;
 	void *ours, *real;
 } quick_ends[] = {
 	{ "_exit", (void *)own_exit, (void *)_exit },
 	{ "_Exit", (void *)own_exit, (void *)_Exit },
+	{ "daemon", (void *)own_daemon, (void *)daemon },
 	{ "execv", (void *)own_execv, (void *)execv },
 	{ "execve", (void *)own_execve, (void *)execve },
 	{ "execvp", (void *)own_execvp, (void *)execvp },

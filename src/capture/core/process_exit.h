@@ -3,8 +3,8 @@
  * _exit, signals that would kill it, fork, exec.
  *
  * _exit() runs no exit handler, and every worker of Python's multiprocessing ends by it. The import
- * slots of the program and of libpython for it and for the functions of exec are changed, so that
- * the recorder seals first, in bounded time. A child made by fork or vfork is not delayed.
+ * slots of the program and of libpython for it, daemon() and the functions of exec are changed, so
+ * that the recorder seals first, in bounded time. A child made by fork or vfork is not delayed.
  *
  * SIGINT, SIGTERM and SIGHUP get a handler only if their disposition is the default one, that is,
  * if the program does not handle them itself. The handler seals the recording (in bounded time),
