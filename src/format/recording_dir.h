@@ -11,6 +11,7 @@
 #define RECORDING_JSON "recording.json"
 #define RECORDING_CUBINS "cubins" /* folder of device code */
 #define RECORDING_CUBIN_SUFFIX ".cubin"
+#define RECORDING_CUBIN_NAME "%016llx" RECORDING_CUBIN_SUFFIX /* of its checksum */
 
 /*
  * Appends a short name for a command: the base name of argv[0], or of the script when argv[0] is an

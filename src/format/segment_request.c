@@ -129,10 +129,9 @@ static int receive(int socket, unsigned uid, struct segment_answer *answer)
 									     : -EPROTO;
 }
 
-int segment_request(const char *launcher, uint32_t pid, int error, uint32_t *number)
+static int request_file(const char *launcher, struct segment_request *request,
+			struct segment_answer *answer)
 {
-	struct segment_request request = { .pid = pid, .number = *number, .error = error };
-	struct segment_answer answer;
 	struct launcher l;
 	int socket, rc;
 
@@ -141,13 +140,32 @@ int segment_request(const char *launcher, uint32_t pid, int error, uint32_t *num
 	socket = connect_to(&l);
 	if (socket < 0)
 		return socket;
-	rc = send_request(socket, &l, &request);
+	rc = send_request(socket, &l, request);
 	if (rc == 0)
-		rc = receive(socket, l.uid, &answer);
+		rc = receive(socket, l.uid, answer);
 	close(socket);
+	return rc;
+}
+
+int segment_request(const char *launcher, uint32_t pid, int error, uint32_t *number)
+{
+	struct segment_request request = { .pid = pid, .number = *number, .error = error };
+	struct segment_answer answer;
+	int rc = request_file(launcher, &request, &answer);
+
 	if (rc >= 0)
 		*number = answer.number;
 	return rc;
+}
+
+int segment_request_cubin(const char *launcher, uint64_t crc)
+{
+	struct segment_request request = {
+		.pid = (uint32_t)getpid(), .number = SEGMENT_CUBIN, .error = -EACCES, .crc = crc
+	};
+	struct segment_answer answer;
+
+	return request_file(launcher, &request, &answer);
 }
 
 void segment_report_lost(const char *launcher, uint32_t pid, int error)

@@ -1,5 +1,6 @@
 /*
- * segment_request.h: the protocol by which a recorder gets a segment that it cannot create itself.
+ * segment_request.h: the protocol by which a recorder gets a file that it cannot create itself: a
+ * segment, or that of a module's device code.
  *
  * The command of `pitot record` may become another user (su, setpriv, setuid), or live in another
  * mount namespace, and then cannot reach the recording's folder. It asks the launcher, which
@@ -15,6 +16,8 @@
  *     listen under the same name.
  *   - A request with the number SEGMENT_LOST has no answer: a segment was created, but its header
  *     could not be written.
+ *   - A request with the number SEGMENT_CUBIN is for the file of the module with that checksum; the
+ *     answer is -EEXIST if the recording has it.
  *
  * Both are of the same version and on one machine, so words have its byte order.
  */
@@ -32,15 +35,17 @@
 
 #define SEGMENT_REQUEST_MAGIC 0x31515350u
 #define SEGMENT_LOST UINT32_MAX
+#define SEGMENT_CUBIN (UINT32_MAX - 1)
 
 struct segment_request {
 	uint32_t magic;
 	uint32_t pid; /* for the file's name, as the process sees it */
-	uint32_t number; /* first one to try for the file's name, or SEGMENT_LOST */
-	int32_t error; /* negative: why the process could not create the segment */
+	uint32_t number; /* first one to try for the file's name, SEGMENT_LOST or SEGMENT_CUBIN */
+	int32_t error; /* negative: why the process could not create the file */
 	char token[LAUNCHER_TOKEN];
+	uint64_t crc; /* for the file's name of SEGMENT_CUBIN */
 };
-_Static_assert(sizeof(struct segment_request) == 48, "two processes share it");
+_Static_assert(sizeof(struct segment_request) == 56, "two processes share it");
 
 struct segment_answer {
 	uint32_t magic;
@@ -57,6 +62,8 @@ bool launcher_folder(const char *launcher, struct folder_id *id);
  * Returns a descriptor for writing, or a negative code, within two seconds.
  */
 int segment_request(const char *launcher, uint32_t pid, int error, uint32_t *number) MUST_USE;
+/* Requests the file of a module's device code, in the same way. */
+int segment_request_cubin(const char *launcher, uint64_t crc) MUST_USE;
 /* Reports a segment that was lost after its creation. Never waits for long. */
 void segment_report_lost(const char *launcher, uint32_t pid, int error);
 

@@ -9,11 +9,12 @@
 #include <sys/un.h>
 
 #include "base/io.h"
+#include "format/recording_dir.h"
 #include "format/segment.h"
 
 /* Created in all, and for one process: a process of the command may be hostile. */
-#define SEGMENTS_MAX 4096u
-#define SEGMENTS_OF_ONE (SEGMENTS_MAX / 8)
+#define FILES_MAX 4096u
+#define FILES_OF_ONE (FILES_MAX / 8)
 #define NUMBERS_MAX 1000000u
 #define REQUESTS_AT_ONCE 64
 
@@ -84,22 +85,38 @@ static void refuse(struct segment_server *s, const struct ucred *sender, int err
 	s->refused_count++;
 }
 
-/* Creates the file with the first free number. Returns its descriptor or a negative code. */
-static int create(struct segment_server *s, pid_t sender, uint32_t pid, uint32_t *number,
-		  char name[40])
+/* Creates the file with the first free number. */
+static int create_segment(int folder, uint32_t pid, uint32_t *number, char name[40])
+{
+	int fd = -EEXIST;
+
+	for (; fd == -EEXIST && *number < NUMBERS_MAX; ++*number) {
+		snprintf(name, 40, "%u.%u" SEGMENT_SUFFIX, pid, *number);
+		fd = folder_create_file(folder, name);
+	}
+	--*number;
+	return fd;
+}
+
+/* Opens *cubins if that is the file's folder. Returns a descriptor or a negative code. */
+static int create(struct segment_server *s, pid_t sender, const struct segment_request *request,
+		  uint32_t *number, int *cubins, char name[40])
 {
 	uint64_t *of_sender = map_at(&s->created_by, (uint64_t)sender, 0);
-	int fd = -EEXIST;
+	int fd;
 
 	if (!of_sender)
 		return -ENOMEM;
-	if (s->created >= SEGMENTS_MAX || *of_sender >= SEGMENTS_OF_ONE)
+	if (s->created >= FILES_MAX || *of_sender >= FILES_OF_ONE)
 		return E_LIMIT;
-	for (; fd == -EEXIST && *number < NUMBERS_MAX; ++*number) {
-		snprintf(name, 40, "%u.%u" SEGMENT_SUFFIX, pid, *number);
-		fd = folder_create_file(s->folder, name);
+	if (request->number == SEGMENT_CUBIN) {
+		mkdirat(s->folder, RECORDING_CUBINS, 0700);
+		*cubins = folder_enter(s->folder, RECORDING_CUBINS, FOLDER_OWN);
+		snprintf(name, 40, RECORDING_CUBIN_NAME, (unsigned long long)request->crc);
+		fd = folder_create_file(*cubins, name);
+	} else {
+		fd = create_segment(s->folder, request->pid, number, name);
 	}
-	--*number;
 	s->created += fd >= 0;
 	*of_sender += fd >= 0;
 	return fd;
@@ -135,7 +152,9 @@ static void handle(struct segment_server *s, const struct segment_request *reque
 		   const struct ucred *sender, const struct sockaddr_un *from,
 		   socklen_t from_length)
 {
+	_cleanup_close_ int cubins = -1;
 	uint32_t number = request->number;
+	bool is_segment = number != SEGMENT_CUBIN;
 	char name[40];
 	int fd;
 
@@ -143,14 +162,15 @@ static void handle(struct segment_server *s, const struct segment_request *reque
 		refuse(s, sender, request->error);
 		return;
 	}
-	fd = create(s, sender->pid, request->pid, &number, name);
+	fd = create(s, sender->pid, request, &number, &cubins, name);
 	if (!answer(s->fd, from, from_length, fd, number) && fd >= 0) {
-		unlinkat(s->folder, name, 0);
-		refuse(s, sender, -ETIMEDOUT);
+		unlinkat(is_segment ? s->folder : cubins, name, 0);
+		if (is_segment)
+			refuse(s, sender, -ETIMEDOUT);
 	}
-	if (fd < 0)
+	if (fd < 0 && is_segment)
 		refuse(s, sender, fd);
-	else
+	if (fd >= 0)
 		close(fd);
 }
 

@@ -1,6 +1,6 @@
 /*
- * segment_server.h: creates segments for recorders that cannot (format/segment_request.h), and
- * collects the failures of all of them.
+ * segment_server.h: creates files for recorders that cannot (format/segment_request.h), and
+ * collects the processes without a segment.
  */
 #ifndef PITOT_RECORD_SEGMENT_SERVER_H
 #define PITOT_RECORD_SEGMENT_SERVER_H

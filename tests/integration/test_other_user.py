@@ -14,7 +14,7 @@ REPORT = textwrap.dedent("""
     uid, name, token, *folder = os.environ["PITOT_LAUNCHER"].split(":")
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as s:
         s.connect("\\0" + name)
-        s.send(struct.pack("<IIIi32s", 0x31515350, os.getpid(), 0xffffffff, -errno.ENOSPC, token.encode()))
+        s.send(struct.pack("<IIIi32sQ", 0x31515350, os.getpid(), 0xffffffff, -errno.ENOSPC, token.encode(), 0))
 """)
 
 
@@ -60,6 +60,23 @@ def test_command_becomes_another_user(everybodys, environment, pitot, tmp_path):
     assert recording.stat().st_mode & 0o777 == 0o700
     for file in recording.iterdir():
         assert (file.stat().st_uid, file.stat().st_mode & 0o777) == (0, 0o600), file
+
+
+def test_device_code_of_another_user_is_stored(everybodys, environment, made_tape, rows, tmp_path):
+    """The launcher creates its file, once for all processes."""
+    if os.geteuid() != 0 or not shutil.which("setpriv"):
+        pytest.skip("needs root and setpriv")
+    tape, recording = shutil.copy(made_tape, everybodys), tmp_path / "r.pitot"
+    play = f"{everybodys}/standin/tape-play {tape}"
+    result = subprocess.run(
+        [everybodys / "pitot", "record", "-o", recording, "--no-cpu", "--stacks", "none", "--engine", "pc-sampling", "--", "setpriv",
+         f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", "sh", "-c", f"{play} && {play}"],
+        env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    assert result.returncode == 0 and "loss      none" in result.stderr, result.stderr
+    [cubin] = {(row["file"], row["size_bytes"]) for row in rows(recording, "cubin")}
+    [file] = (recording / "cubins").iterdir()
+    assert cubin == (f"cubins/{file.name}", file.stat().st_size)
+    assert (file.stat().st_uid, file.stat().st_mode & 0o777) == (0, 0o600)
 
 
 def test_refused_segment_is_said(everybodys, environment, pitot, tmp_path):

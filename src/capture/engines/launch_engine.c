@@ -569,7 +569,7 @@ static void window(const struct settings *wanted, struct writer *w)
 
 	(void)w;
 	if (open && self.engine->patches)
-		pc_cubins_use(wanted->directory, &wanted->folder);
+		pc_cubins_use(wanted);
 	atomic_store(&self.open, open);
 	activate();
 }

@@ -11,7 +11,7 @@
 #include "base/io.h"
 #include "capture/core/log.h"
 #include "capture/core/vendor_thread.h"
-#include "schema/settings.h"
+#include "format/segment_request.h"
 
 /* Never freed once identified. `bytes` never change once they are set. */
 struct cubin {
@@ -27,8 +27,10 @@ struct cubin {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* only held briefly */
 static struct cubin *cubins;
 static size_t kept_bytes;
-static char folder[SETTINGS_PATH_MAX];
-static struct folder_id folder_id;
+static struct place {
+	char directory[SETTINGS_PATH_MAX], launcher[SETTINGS_LAUNCHER_MAX];
+	struct folder_id id;
+} recording; /* in use; "": none */
 static atomic_uint_fast64_t lost;
 
 static bool reserve(size_t size)
@@ -225,30 +227,43 @@ static int write_file(int fd, const struct cubin *c)
 	return err;
 }
 
-/* Another process of the recording may have written the file already. */
-static bool store(const char *directory, const struct folder_id *id, const struct cubin *c)
+/* Returns -EEXIST if another process of the recording has written the file. */
+static int create(int folder, const char *name, const struct cubin *c)
 {
-	_cleanup_close_ int recording = folder_open_known(directory, id), code = -1;
-	char name[64], unfinished[80];
+	_cleanup_close_ int code = -1;
+	char unfinished[80];
 	struct stat st;
 	int err;
 
-	if (recording >= 0)
-		mkdirat(recording, RECORDING_CUBINS, 0700);
-	code = folder_enter(recording, RECORDING_CUBINS, FOLDER_ANY);
-	snprintf(name, sizeof(name), PC_CUBIN_NAME, (unsigned long long)c->crc);
+	if (folder >= 0)
+		mkdirat(folder, RECORDING_CUBINS, 0700);
+	code = folder_enter(folder, RECORDING_CUBINS, FOLDER_ANY);
 	if (folder_stat(code, name, &st) == 0)
-		return true;
+		return -EEXIST;
 	snprintf(unfinished, sizeof(unfinished), "%s.%d", name, (int)getpid());
 	err = write_file(folder_create_file(code, unfinished), c);
 	if (err == 0 && renameat(code, unfinished, code, name) < 0)
 		err = -errno;
 	if (err < 0 && code >= 0)
 		unlinkat(code, unfinished, 0);
-	if (err < 0)
-		log_line("pc-sampling: cannot write '%s/" RECORDING_CUBINS "/%s': %s", directory,
-			 name, error_code_text(err));
-	return err == 0;
+	return err;
+}
+
+/* The launcher creates the file in a folder of another user, or one out of reach. */
+static bool store(const struct place *to, const struct cubin *c)
+{
+	_cleanup_close_ int folder = folder_open_known(to->directory, &to->id);
+	bool ask_first = *to->launcher && (folder < 0 || !folder_is_own(folder));
+	int err = ask_first ? write_file(segment_request_cubin(to->launcher, c->crc), c) : -EACCES;
+	char name[64];
+
+	snprintf(name, sizeof(name), RECORDING_CUBIN_NAME, (unsigned long long)c->crc);
+	if (err < 0 && err != -EEXIST)
+		err = create(folder, name, c);
+	if (err < 0 && err != -EEXIST)
+		log_line("pc-sampling: cannot write '%s/" RECORDING_CUBINS "/%s': %s",
+			 to->directory, name, error_code_text(err));
+	return err == 0 || err == -EEXIST;
 }
 
 static struct cubin *next_needed(void)
@@ -262,28 +277,27 @@ static struct cubin *next_needed(void)
 	return c;
 }
 
-void pc_cubins_use(const char *directory, const struct folder_id *id)
+void pc_cubins_use(const struct settings *s)
 {
 	pthread_mutex_lock(&lock);
-	snprintf(folder, sizeof(folder), "%s", directory);
-	folder_id = *id;
+	memcpy(recording.directory, s->directory, sizeof(recording.directory));
+	memcpy(recording.launcher, s->launcher, sizeof(recording.launcher));
+	recording.id = s->folder;
 	pthread_mutex_unlock(&lock);
 }
 
 void pc_cubins_store(void)
 {
-	char directory[SETTINGS_PATH_MAX];
-	struct folder_id id;
+	struct place to;
 	struct cubin *c;
 
 	pthread_mutex_lock(&lock);
-	memcpy(directory, folder, sizeof(directory));
-	id = folder_id;
+	to = recording;
 	pthread_mutex_unlock(&lock);
-	if (!directory[0])
+	if (!*to.directory)
 		return;
 	while ((c = next_needed())) {
-		bool has_file = c->bytes && store(directory, &id, c);
+		bool has_file = c->bytes && store(&to, c);
 
 		pthread_mutex_lock(&lock);
 		c->has_file = has_file;
@@ -302,6 +316,6 @@ void pc_cubins_after_fork(void)
 	pthread_mutex_init(&lock, NULL);
 	cubins = NULL;
 	kept_bytes = 0;
-	folder[0] = '\0';
+	recording.directory[0] = '\0';
 	atomic_store(&lost, 0);
 }

@@ -14,6 +14,7 @@
 
 #include "capture/cuda/vendor.h"
 #include "format/recording_dir.h"
+#include "schema/settings.h"
 
 #define PC_CUBINS_BYTES ((size_t)256 << 20)
 
@@ -35,13 +36,12 @@ struct pc_cubin {
 /* Returns each needed module once: its file is written, or its code is unavailable; false: none. */
 bool pc_cubins_take(struct pc_cubin *cubin);
 
-/* Sets the recording's folder. Any thread. */
-void pc_cubins_use(const char *directory, const struct folder_id *id);
+/* Sets the recording's folder, and its launcher. Any thread. */
+void pc_cubins_use(const struct settings *s);
 /* Writes the needed modules. Vendor thread, or the collector's after the vendor's last round. */
 void pc_cubins_store(void);
 /* Relative to the recording's folder. */
-#define PC_CUBIN_NAME "%016llx" RECORDING_CUBIN_SUFFIX
-#define PC_CUBIN_FILE RECORDING_CUBINS "/" PC_CUBIN_NAME
+#define PC_CUBIN_FILE RECORDING_CUBINS "/" RECORDING_CUBIN_NAME
 
 /* Number of modules without a copy, for lack of memory or of a checksum. */
 uint64_t pc_cubins_lost(void);

@@ -279,7 +279,7 @@ static void window(const struct settings *wanted, struct writer *w)
 
 	(void)w;
 	if (open)
-		pc_cubins_use(wanted->directory, &wanted->folder);
+		pc_cubins_use(wanted);
 	atomic_store(&self.open, open);
 }
 

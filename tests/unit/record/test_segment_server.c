@@ -61,6 +61,16 @@ static int two_segments(void)
 	return second < 0 || number != 1 || write(second, "second", 6) != 6;
 }
 
+/* The file of a module is created once. */
+static int cubins(void)
+{
+	int fd = segment_request_cubin(launcher.data, 0xab);
+
+	if (fd < 0 || write(fd, "code", 4) != 4)
+		return 1;
+	return segment_request_cubin(launcher.data, 0xab) != -EEXIST;
+}
+
 static int without_token(void)
 {
 	char *token = strchr(strchr(launcher.data, ':') + 1, ':') + 1;
@@ -133,6 +143,25 @@ static void segments_are_created(void **state)
 	check_file(*state, "77.0.pit", "first");
 	check_file(*state, "77.1.pit", "second");
 	assert_int_equal(server.refused_count, 0);
+	end();
+}
+
+static void cubins_are_created(void **state)
+{
+	begin(*state);
+	assert_int_equal(serve(cubins), 0);
+	check_file(*state, "cubins/00000000000000ab.cubin", "code");
+	assert_int_equal(server.refused_count, 0);
+	end();
+}
+
+/* A folder of another user's making, or a link, is not entered. */
+static void cubins_behind_a_link_are_refused(void **state)
+{
+	begin(*state);
+	assert_int_equal(symlink(*state, temp_file(*state, "cubins")), 0);
+	assert_int_equal(serve(cubins), 1);
+	assert_int_equal(access(temp_file(*state, "00000000000000ab.cubin"), F_OK), -1);
 	end();
 }
 
@@ -233,6 +262,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		folder_test(segments_are_created),
+		folder_test(cubins_are_created),
+		folder_test(cubins_behind_a_link_are_refused),
 		folder_test(only_the_command_may_ask),
 		folder_test(only_the_launcher_may_answer),
 		folder_test(failures_are_known),
