@@ -389,6 +389,24 @@ def test_forked_python(sample, folded, tmp_path):
     assert within > 0.8 * sum(stacks.values()), stacks.most_common(5)
 
 
+def test_python_processes_of_milliseconds(sample, rows, folded, tmp_path):
+    """A forked process has ended before its samples are read: its code objects are those that were sent with them."""
+    source = tmp_path / "short.py"
+    source.write_text('''\
+import os, time
+for i in range(150):
+    if not os.fork():
+        text = f"def body{i}():\\n    end = time.process_time() + 0.01\\n    while time.process_time() < end: pass\\nbody{i}()\\n"
+        exec(compile(text, f"module{i}.py", "exec"), {"time": time})
+        os._exit(0)
+    os.wait()
+''')
+    recording, _ = sample("--cpu=499", "--off-cpu", "--", sys.executable, source)
+    named = {frame for stack in folded(recording) for frame in stack if re.fullmatch(r"body\d+ \(module\d+\.py:\d\)", frame)}
+    lost = sum(row["count"] for row in rows(recording, "loss") if row["reason"] == "unnamed_frames")
+    assert len(named) > 100 and lost < 30, (len(named), lost)
+
+
 def test_not_permitted(program, tmp_path):
     """Without the rights another way is taken, and the reason is said; asked for by name it is an error."""
     if os.geteuid() != 0 or not shutil.which("setpriv"):

@@ -82,14 +82,19 @@ static void apply_comm(struct cpu_sampling_state *s, struct process *p,
 static void apply_sideband(struct cpu_sampling_state *s, unsigned type,
 			   const struct perf_sideband *n)
 {
-	struct process *p = ebpf_process_find(s, type == PERF_RECORD_FORK ? n->parent_pid : n->pid);
+	struct process *p = ebpf_process_find(s, type == PERF_RECORD_FORK ? n->parent_pid : n->pid),
+		       *child;
 
 	if (!p)
 		return;
 	switch (type) {
 	case PERF_RECORD_FORK:
-		if (n->pid != n->parent_pid && ebpf_process_add(s, n->pid))
-			targets_fork(s->targets, n->parent_pid, n->pid, n->time_ns);
+		child = n->pid != n->parent_pid ? ebpf_process_add(s, n->pid) : NULL;
+		if (!child)
+			break;
+		targets_fork(s->targets, n->parent_pid, n->pid, n->time_ns);
+		if (p->python)
+			child->python = sampled_python_fork(p->python, child->pid);
 		break;
 	case PERF_RECORD_COMM:
 		apply_comm(s, p, n);

@@ -353,22 +353,38 @@ void ebpf_samples_release(struct cpu_sampling_state *s)
 	map_release(&s->off_index);
 }
 
-void ebpf_sample_code(const struct cpu_sampling_state *s, const void *bytes, size_t size)
+bool ebpf_sample_code(const struct cpu_sampling_state *s, const void *bytes, size_t size)
 {
 	const struct bpf_code_record *r = bytes;
 	const struct process *p;
 
 	if (size < offsetof(struct bpf_code_record, lines))
-		return;
+		return true;
 	p = ebpf_process_find(s, (pid_t)r->head.pid);
-	if (p && p->python && p->image == r->head.image)
-		sampled_python_add_code(p->python, r, size);
+	if (!p || !p->python || p->image != r->head.image)
+		return false;
+	sampled_python_add_code(p->python, r, size);
+	return true;
+}
+
+/* Adds a code object that was sent before its process was known. */
+static void add_queued_code(struct cpu_sampling_state *s, const struct bpf_record *h, size_t size)
+{
+	struct target *target;
+
+	if (begin_record(s, h, &target))
+		ebpf_sample_code(s, h, size);
 }
 
 void ebpf_sample_record(struct cpu_sampling_state *s, const void *bytes, size_t size)
 {
+	const struct bpf_record *h = bytes;
 	struct stack_record r;
 
+	if (size >= sizeof(*h) && h->kind == BPF_RECORD_CODE) {
+		add_queued_code(s, h, size);
+		return;
+	}
 	if (!read_record(bytes, size, &r)) {
 		s->lost++;
 		return;

@@ -28,7 +28,8 @@ static int on_record(void *context, void *bytes, size_t size)
 	if (size < sizeof(*h))
 		return 0;
 	if (h->kind == BPF_RECORD_CODE) {
-		ebpf_sample_code(s, bytes, size);
+		if (!ebpf_sample_code(s, bytes, size))
+			ebpf_queue_put(&s->queue, h->time_ns, h, size);
 		return 0;
 	}
 	if (h->kind == BPF_RECORD_PART) {

@@ -122,8 +122,12 @@ void ebpf_processes_upload(struct cpu_sampling_state *s);
 
 /* --- ebpf_samples.c --- */
 
-/* Adds the Python code object of a record BPF_RECORD_CODE, before the samples that refer to it. */
-void ebpf_sample_code(const struct cpu_sampling_state *s, const void *bytes, size_t size);
+/*
+ * Adds the Python code object of a record BPF_RECORD_CODE, while it can still be read. Returns
+ * false if its process is not known yet: then it must be queued before the samples that refer to
+ * it.
+ */
+bool ebpf_sample_code(const struct cpu_sampling_state *s, const void *bytes, size_t size);
 /* Handles a record of the BPF programs. */
 void ebpf_sample_record(struct cpu_sampling_state *s, const void *bytes, size_t size);
 /*

@@ -149,14 +149,17 @@ static void publish(struct perf_readers *all, const struct reader *r,
 	pthread_mutex_unlock(&all->lock);
 }
 
-/* Copies the code objects of the frames that no earlier reading had: they may be gone soon. */
+/* Copies the code objects that no earlier reading of the process had: they may be gone soon. */
 static void copy_codes(struct reader *r, const struct python_memory *memory,
-		       const struct python_location *location, unsigned count)
+		       const struct python_location *location, const struct perf_reading *head)
 {
+	/* Forked processes have code objects of their own at equal addresses. */
+	uint64_t process = location->runtime.code_type << 16 ^ (uint64_t)head->pid << 40;
+
 	r->codes.count = 0;
-	for (unsigned i = 0; i < count; i++) {
+	for (unsigned i = 0; i < head->count; i++) {
 		uint64_t code = r->words[2 * i], check = r->words[2 * i + 1] >> 32;
-		uint64_t key = hash_u64(code ^ location->runtime.code_type << 16) ^ check << 16;
+		uint64_t key = hash_u64(code ^ process) ^ check << 16;
 		uint64_t *seen = &r->seen_codes[key % SEEN_CODES];
 		struct bpf_code_record *copy;
 
@@ -194,7 +197,7 @@ static void read_thread(struct reader *r, const struct perf_event_header *h)
 	if (head.has_frames)
 		head.count = sampled_python_read(&location, &memory, head.thread_base, r->frames,
 						 r->words, STACK_PYTHON_MAX, &head.is_complete);
-	copy_codes(r, &memory, &location, head.count);
+	copy_codes(r, &memory, &location, &head);
 	head.is_same_stack = is_same_stack(&r->sample);
 	head.end_ns = clock_monotonic_ns();
 	publish(r->all, r, &head);

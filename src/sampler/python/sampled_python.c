@@ -34,6 +34,7 @@
 
 /* The description of a code object. */
 struct code {
+	uint64_t key; /* in the index */
 	uint64_t seen_ns;
 	uint32_t first_line;
 	uint32_t lines_length;
@@ -380,6 +381,49 @@ void sampled_python_free(struct sampled_python *python)
 	free(python);
 }
 
+/* Appends a copy, without the frames, which are of the parent. Returns false: no memory. */
+static bool copy_known(struct sampled_python *python, const struct code *code)
+{
+	struct code copy = { .key = code->key,
+			     .first_line = code->first_line,
+			     .lines_length = code->lines_length,
+			     .lines = malloc(MAX(code->lines_length, 1u)),
+			     .function = strdup(code->function),
+			     .file = strdup(code->file) };
+
+	if (copy.lines && code->lines)
+		memcpy(copy.lines, code->lines, code->lines_length);
+	if (!copy.lines || !copy.function || !copy.file ||
+	    map_put(&python->index, copy.key, python->codes.count) < 0 ||
+	    vec_push(&python->codes, copy) < 0) {
+		free(copy.lines);
+		free(copy.function);
+		free(copy.file);
+		return false;
+	}
+	return true;
+}
+
+struct sampled_python *sampled_python_fork(const struct sampled_python *parent, pid_t child)
+{
+	struct sampled_python *python = calloc(1, sizeof(*python));
+
+	for (size_t i = 0; python && i < parent->codes.count; i++) {
+		if (!parent->codes.data[i].function || copy_known(python, &parent->codes.data[i]))
+			continue;
+		sampled_python_free(python);
+		python = NULL;
+	}
+	if (!python)
+		return NULL;
+	python->pid = child;
+	python->runtime = parent->runtime;
+	python->eval = parent->eval;
+	python->layout = parent->layout;
+	python->lines_bytes = parent->lines_bytes;
+	return python;
+}
+
 /* --- the thread state --- */
 
 /* Whether this is the state of the thread with this fs: it contains the thread id, glibc's fs. */
@@ -565,7 +609,7 @@ static struct code *code_at(struct sampled_python *python, uint64_t address, uin
 {
 	uint64_t key = hash_u64(address) ^ (uint64_t)check << 16;
 	uint64_t *index = map_at(&python->index, key, UINT64_MAX);
-	struct code fresh = { 0 };
+	struct code fresh = { .key = key };
 
 	if (!index)
 		return NULL;
@@ -581,7 +625,7 @@ static struct code *code_at(struct sampled_python *python, uint64_t address, uin
 static void renew_code(struct sampled_python *python, const struct bpf_code_record *record,
 		       struct code *code)
 {
-	struct code fresh = { .seen_ns = clock_monotonic_ns() };
+	struct code fresh = { .key = code->key, .seen_ns = clock_monotonic_ns() };
 
 	code->seen_ns = fresh.seen_ns;
 	if (!describe(python, record, &fresh))

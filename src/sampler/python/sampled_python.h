@@ -28,6 +28,11 @@ struct sampled_python;
  */
 int sampled_python_find(struct targets *t, struct target *p, struct sampled_python **out,
 			struct error *e) MUST_USE;
+/*
+ * The interpreter of a process that was forked, without a look at it, since it may have ended: with
+ * the code objects of its parent, which a check word tells from later ones. NULL: no memory.
+ */
+struct sampled_python *sampled_python_fork(const struct sampled_python *parent, pid_t child);
 void sampled_python_free(struct sampled_python *python);
 
 /*
