@@ -1,6 +1,8 @@
 """Timers inside sample Python processes beside perf events: no CPU time counts twice or is missing."""
 import collections
 import errno
+import gzip
+import json
 import os
 import re
 import shutil
@@ -11,6 +13,8 @@ from pathlib import Path
 import pytest
 
 from perf_events import NOBODY, capability, perf_errno, stolen, total
+from perfetto_trace import Trace
+from pprof import Pprof
 from pythons import interpreters, is_known, label, some
 from waiting import PATIENCE
 
@@ -258,7 +262,7 @@ def test_attach_to_a_running_process(sample, seconds, stacks, rows, heaviest, ab
 
 
 @pytest.mark.parametrize("as_user", ["root without eBPF"], indirect=True)
-def test_every_view_has_the_same_time(sample, seconds, stacks, pitot):  # noqa: F811
+def test_every_view_has_the_same_time(sample, seconds, stacks, pitot, rows, tmp_path):  # noqa: F811
     """Also of a process that becomes another user, whose rows the command then writes."""
     recording, said = sample("becomes_another_user")
     [(pid, truth)] = said.processes().items()
@@ -271,6 +275,18 @@ def test_every_view_has_the_same_time(sample, seconds, stacks, pitot):  # noqa: 
     assert sum(function["self_ns"] for function in cpu["functions"]) + cpu["without_stack_ns"] == \
         pytest.approx(cpu["total_ns"])
     assert total(stacks(recording)) == pytest.approx(whole, rel=1e-3)
+    # Exports have it to the nanosecond; an item of a timeline is a sample.
+    assert rows(recording, "cpu_span"), "some samples do not count"
+    for name in "x.pb.gz", "x.speedscope.json", "x.json":
+        pitot("flame", recording, "--mode", "cpu", "-o", tmp_path / name)
+    assert Pprof(gzip.decompress((tmp_path / "x.pb.gz").read_bytes())).sum("cpu") == cpu["total_ns"]
+    [profile] = json.loads((tmp_path / "x.speedscope.json").read_text())["profiles"]
+    assert profile["unit"] == "nanoseconds" and sum(profile["weights"]) == cpu["total_ns"]
+    threads = json.loads((tmp_path / "x.json").read_text())["threads"]
+    assert sum(sum(thread["samples"]["weight"]) for thread in threads) == pytest.approx(cpu["total_ns"] / 1e6)
+    pitot("export", recording, "-o", tmp_path / "x.perfetto-trace")
+    samples = Trace((tmp_path / "x.perfetto-trace").read_bytes()).samples
+    assert sum(sample.weight for sample in samples) == cpu["total_ns"]
 
 
 @pytest.mark.parametrize("how", ["_exit", "SIGTERM", "SIGKILL"])
