@@ -755,6 +755,18 @@ def test_cursor_that_cannot_be_written(upload, logs, tmp_path):
     assert Path(tmp_path / "other").exists() and not (logs / CURSOR).exists()
 
 
+def test_many_logs_and_few_descriptors(upload, logs):
+    """A log is closed when it has been sent."""
+    folder, _ = make_session(logs, windows=0)
+    names = [f"device.{number}.log" for number in range(1, 61)]
+    for name in names:
+        (folder / name).write_text(f'{{"type":"row","of":"{name}"}}\n')
+    with Backend() as backend:
+        answer = upload(backend, logs, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (40, 40)))
+        assert (answer["files"], answer["records"]) == (60, 60)
+        assert Counter(backend.lines) == Counter((folder / name).read_text().strip() for name in names)
+
+
 def test_progress(program, logs, terminal, environment):
     """On a terminal a bar, and one line at the end."""
     make_session(logs)
