@@ -252,6 +252,16 @@ def test_silent_server(upload, logs, answer):
         assert "the upload timed out" in said["error"]
 
 
+def test_no_server(pitot, logs):
+    """Why it failed is curl's reason, not that of a server that is silent."""
+    make_session(logs)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        url = f"http://127.0.0.1:{taken.getsockname()[1]}"
+    result = pitot("upload", "--json", "--url", url, logs, *QUICK, "--retries", "0", status=1, env={"PITOT_API_KEY": KEY, "NO_PROXY": "*"})
+    error = json.loads(result.stdout)["error"]
+    assert "onnect" in error and "too long" not in error
+
+
 def test_slow_answer(program, logs, terminal, environment):
     """Slow is not silent: an answer may take longer than the longest pause in it. A bar shows how far it is."""
     session, gaps = make_session(logs), []
