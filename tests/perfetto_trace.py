@@ -144,6 +144,7 @@ class Trace:
         self.warnings = []  # (time, tag, message)
         self.memory, self.frequencies = defaultdict(list), defaultdict(list)  # by GPU: (time, bytes or kHz)
         self.counters = defaultdict(list)  # (gpu, name) or (pid, name) -> [(time, value)]
+        self.peaks = {}  # (gpu, name) -> value; only those that are known
         self.tracks, self.gpus, self.clocks, self.commands = {}, [], set(), {}
         self.boottime_offset, self.contexts = None, {}  # contexts: iid -> pid
         self._sequences = defaultdict(Sequence)
@@ -368,6 +369,8 @@ class Trace:
         interned = self._look_up(packet, sequence, "gpu_counter_descriptors", event.counter_descriptor_iid)
         names = {spec.counter_id: spec.name for spec in interned.counter_descriptor.specs}
         assert packet.HasField("timestamp")
+        self.peaks |= {(interned.gpu_id, spec.name): getattr(spec, spec.WhichOneof("peak_value"))
+                       for spec in interned.counter_descriptor.specs if spec.WhichOneof("peak_value")}
         for counter in event.counters:
             value = counter.double_value if counter.HasField("double_value") else counter.int_value
             self.counters[interned.gpu_id, names[counter.counter_id]].append((packet.timestamp, value))

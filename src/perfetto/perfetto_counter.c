@@ -40,6 +40,43 @@ static void write_units(struct strbuf *s, const char *unit)
 		proto_uint(s, 8, (uint64_t)denominator);
 }
 
+/*
+ * Writes the largest value that a GPU can reach, in the counter's unit: a column of its device
+ * times a factor. Memory transfers twice per clock.
+ */
+static void write_peak(struct strbuf *s, const struct perfetto_counter *counter)
+{
+	static const struct {
+		const char *counter;
+		int8_t column, with; /* with: a second factor, or -1 */
+		double factor;
+	} peaks[] = {
+		{ "gpu_sm_clock", COLUMN_device_clock_khz, -1, 1e-3 },
+		{ "gpu_memory_clock", COLUMN_device_memory_clock_khz, -1, 1e-3 },
+		{ "gpu_memory_used", COLUMN_device_memory_bytes, -1, 1 },
+		{ "sm__cycles_elapsed.avg.per_second", COLUMN_device_clock_khz, -1, 1e3 },
+		{ "gpc__cycles_elapsed.avg.per_second", COLUMN_device_clock_khz, -1, 1e3 },
+		{ "dram__cycles_elapsed.avg.per_second", COLUMN_device_memory_clock_khz, -1, 1e3 },
+		{ "dram__bytes.sum.per_second", COLUMN_device_memory_clock_khz,
+		  COLUMN_device_memory_bus_bits, 2e3 / 8 },
+	};
+	const struct table_schema *table = schema_table(TABLE_device);
+	const struct row_device *d = counter->device;
+	double peak;
+
+	for (size_t i = 0; d && i < ARRAY_SIZE(peaks); i++) {
+		if (strcmp(counter->name, peaks[i].counter) != 0)
+			continue;
+		peak = peaks[i].factor * (double)row_value(table, d, peaks[i].column);
+		if (peaks[i].with >= 0)
+			peak *= (double)row_value(table, d, peaks[i].with);
+		if (peak > 0 && strstr(counter->name, "__"))
+			proto_double(s, 6, peak);
+		else if (peak > 0)
+			proto_int(s, 5, (int64_t)peak);
+	}
+}
+
 void perfetto_counter_specify(struct strbuf *s, const struct perfetto_counter *counter,
 			      enum perfetto_counter_group group)
 {
@@ -48,6 +85,7 @@ void perfetto_counter_specify(struct strbuf *s, const struct perfetto_counter *c
 	proto_uint(s, 1, counter->number);
 	proto_text(s, 2, counter->name, strlen(counter->name));
 	proto_text(s, 3, counter->description, strlen(counter->description));
+	write_peak(s, counter);
 	write_units(s, counter->unit);
 	if (counter->is_default)
 		proto_uint(s, 9, true);
@@ -73,7 +111,7 @@ static uint64_t descriptor_iid(const struct perfetto_readings *r, uint32_t gpu)
 	return ((uint64_t)r->generation << 16) + gpu + 1;
 }
 
-typedef void specifier(void *user, struct strbuf *s);
+typedef void specifier(void *user, uint32_t gpu, struct strbuf *s);
 
 /* Defines a GPU's counter descriptor. */
 static void define(struct strbuf *s, uint64_t iid, uint32_t gpu, specifier *specify, void *user)
@@ -83,7 +121,7 @@ static void define(struct strbuf *s, uint64_t iid, uint32_t gpu, specifier *spec
 
 	proto_uint(s, 1, iid);
 	descriptor = proto_open(s, 2);
-	specify(user, s);
+	specify(user, gpu, s);
 	proto_close(s, descriptor);
 	proto_uint(s, 3, gpu);
 	proto_close(s, entry);

@@ -12,6 +12,7 @@
 #include "base/map.h"
 #include "base/vec.h"
 #include "perfetto/perfetto_packets.h"
+#include "schema/schema.h"
 
 struct perfetto_value {
 	bool is_real;
@@ -31,8 +32,8 @@ struct perfetto_readings {
 	struct map gpus; /* GPUs whose descriptors are in this file */
 	uint32_t generation; /* of descriptors; changes when a counter is added */
 	struct perfetto_sequence sequence;
-	/* Writes the specifications of all counters, each with perfetto_counter_specify. */
-	void (*specify)(void *user, struct strbuf *s);
+	/* Writes the specifications of a GPU's counters, each with perfetto_counter_specify. */
+	void (*specify)(void *user, uint32_t gpu, struct strbuf *s);
 	void *user;
 };
 
@@ -40,6 +41,7 @@ struct perfetto_counter {
 	uint32_t number;
 	const char *name, *description, *unit;
 	bool is_default; /* for a metric: measured by default */
+	const struct row_device *device; /* whose peak is the counter's; NULL: unknown */
 };
 
 /* Perfetto's GpuCounterGroup. */
@@ -71,8 +73,8 @@ struct perfetto_metric {
 struct perfetto_metrics {
 	struct map gpus; /* iid of each descriptor in this file -> time of its last sample */
 	uint32_t generation; /* of descriptors; changes when a metric is added */
-	/* Writes the specifications of all metrics. */
-	void (*specify)(void *user, struct strbuf *s);
+	/* Writes the specifications of a GPU's metrics. */
+	void (*specify)(void *user, uint32_t gpu, struct strbuf *s);
 	void *user;
 };
 

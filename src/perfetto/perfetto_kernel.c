@@ -53,21 +53,20 @@ static const char *cache_config_name(uint8_t config)
 	return config < ARRAY_SIZE(names) ? names[config] : names[0];
 }
 
-static bool has(const struct row_kernel_config *k, int column)
-{
-	return !(k->missing >> column & 1);
-}
-
 static void shape_arguments(struct strbuf *s, const struct row_kernel_config *k)
 {
 	uint64_t blocks = product(k->grid_x, k->grid_y, k->grid_z);
 	uint64_t threads = product(k->block_x, k->block_y, k->block_z), all;
+	bool has_blocks = row_has(k, COLUMN_kernel_config_grid_x),
+	     has_threads = row_has(k, COLUMN_kernel_config_block_x);
 
-	perfetto_argument(s, IN_KERNEL, ARG_GRID_SIZE, (int64_t)blocks);
-	perfetto_argument(s, IN_KERNEL, ARG_BLOCK_SIZE, (int64_t)threads);
-	if (!__builtin_mul_overflow(blocks, threads, &all))
+	if (has_blocks)
+		perfetto_argument(s, IN_KERNEL, ARG_GRID_SIZE, (int64_t)blocks);
+	if (has_threads)
+		perfetto_argument(s, IN_KERNEL, ARG_BLOCK_SIZE, (int64_t)threads);
+	if (has_blocks && has_threads && !__builtin_mul_overflow(blocks, threads, &all))
 		perfetto_argument(s, IN_KERNEL, ARG_THREADS, (int64_t)all);
-	if (has(k, COLUMN_kernel_config_cluster_x))
+	if (row_has(k, COLUMN_kernel_config_cluster_x))
 		perfetto_argument(s, IN_KERNEL, ARG_CLUSTER,
 				  (int64_t)product(k->cluster_x, k->cluster_y, k->cluster_z));
 }
@@ -75,7 +74,7 @@ static void shape_arguments(struct strbuf *s, const struct row_kernel_config *k)
 static void resource_arguments(struct strbuf *s, const struct row_kernel_config *k)
 {
 #define ARGUMENT(id, column)                                                                       \
-	if (has(k, COLUMN_kernel_config_##column))                                                 \
+	if (row_has(k, COLUMN_kernel_config_##column))                                             \
 	perfetto_argument(s, IN_KERNEL, ARG_##id, k->column)
 	ARGUMENT(REGISTERS, registers);
 	ARGUMENT(STATIC_SHARED, static_shared_bytes);
@@ -91,7 +90,7 @@ static void resource_arguments(struct strbuf *s, const struct row_kernel_config 
 static void architecture(const struct row_device *device, char text[32])
 {
 	text[0] = '\0';
-	if (device)
+	if (device && device->compute_major)
 		snprintf(text, 32, "CC_%u%u", device->compute_major, device->compute_minor);
 }
 
@@ -164,8 +163,9 @@ void perfetto_gpu_info_add(struct strbuf *s, const struct perfetto_gpu *gpu)
 		proto_string(s, 4, text);
 		if (parse_uuid(gpu->uuid, uuid))
 			proto_bytes(s, 5, uuid, sizeof(uuid));
-		extra_info(s, "memory_bytes", d->memory_bytes);
-		if (!(d->missing >> COLUMN_device_multiprocessors & 1))
+		if (d->memory_bytes)
+			extra_info(s, "memory_bytes", d->memory_bytes);
+		if (row_has(d, COLUMN_device_multiprocessors))
 			extra_info(s, "multiprocessors", d->multiprocessors);
 		extra_info(s, "driver_version", d->driver_version);
 		proto_text(s, 7, gpu->pci, strlen(gpu->pci));

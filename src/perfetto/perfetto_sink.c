@@ -187,6 +187,8 @@ static void number_gpu(struct perfetto_live *p, const struct row_device *row)
 	p->devices = MAX(p->devices, row->id + 1);
 	p->gpus = MAX(p->gpus, p->gpu_numbers[row->id] + 1);
 	p->gpus_described = false;
+	p->readings.generation++; /* the device has the peaks of its counters */
+	p->metrics.generation++;
 }
 
 static void add_definition(struct perfetto_live *p, enum table_id table, const void *row)

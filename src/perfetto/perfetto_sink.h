@@ -52,6 +52,8 @@ struct perfetto_export {
 	 */
 	int (*find_stack)(void *user, uint32_t stack, bool of_call, struct perfetto_frames *frames);
 	void (*describe_frame)(void *user, uint64_t frame, struct perfetto_frame_text *text);
+	/* Reads the device of a GPU with that number; returns false if it is unknown. */
+	bool (*device)(void *user, uint32_t gpu, struct row_device *row);
 	/* Adds to the open slice of the row being appended; may be NULL. */
 	void (*annotate)(void *user, struct open_slice *slice);
 

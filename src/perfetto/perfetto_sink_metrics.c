@@ -11,14 +11,16 @@ const char *live_metric_name(const struct perfetto_live *p, uint32_t number)
 	return m ? live_text(p, m->name) : "";
 }
 
-void live_specify_metrics(void *user, struct strbuf *s)
+void live_specify_metrics(void *user, uint32_t gpu, struct strbuf *s)
 {
 	const struct perfetto_live *p = user;
+	struct row_device device;
 
 	for (uint32_t i = 0; i < p->metric_ids.count; i++) {
 		const struct row_metric *m =
 			definitions_row(&p->definitions, TABLE_metric, p->metric_ids.data[i]);
-		struct perfetto_counter c = { .number = i + 1 };
+		struct perfetto_counter c = { .number = i + 1,
+					      .device = live_device(p, gpu, &device) };
 
 		if (!m)
 			continue;

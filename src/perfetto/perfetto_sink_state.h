@@ -215,8 +215,11 @@ int live_call_stack(struct perfetto_live *p, struct live_track *track, uint32_t 
 void live_define_stack(struct perfetto_live *p, struct live_track *track, uint64_t iid);
 
 /* For perfetto_readings.specify and perfetto_metrics.specify. */
-void live_specify_counters(void *user, struct strbuf *s);
-void live_specify_metrics(void *user, struct strbuf *s);
+void live_specify_counters(void *user, uint32_t gpu, struct strbuf *s);
+void live_specify_metrics(void *user, uint32_t gpu, struct strbuf *s);
+/* Returns a GPU's device, in *row if the caller's memory is needed, or NULL if it is unknown. */
+const struct row_device *live_device(const struct perfetto_live *p, uint32_t gpu,
+				     struct row_device *row);
 
 /*
  * At a seal: writes the kernels whose metrics have arrived, and all that have waited for a whole

@@ -15,19 +15,22 @@ static bool read_role(const struct table_schema *table, const void *row, enum co
 	return row_has(row, table->roles[role]);
 }
 
-static const struct row_device *device_by_number(const struct perfetto_live *p, uint32_t number)
+const struct row_device *live_device(const struct perfetto_live *p, uint32_t gpu,
+				     struct row_device *row)
 {
 	const struct row_device *d = NULL;
 
+	if (p->export)
+		return p->export->device(p->export->user, gpu, row) ? row : NULL;
 	for (uint32_t i = 0; i < p->devices && !d; i++)
-		if (p->gpu_numbers[i] == number)
+		if (p->gpu_numbers[i] == gpu)
 			d = definitions_row(&p->definitions, TABLE_device, i);
 	return d;
 }
 
 static void describe_gpu(struct perfetto_live *p, uint32_t number)
 {
-	const struct row_device *d = device_by_number(p, number);
+	const struct row_device *d = live_device(p, number, NULL);
 	struct perfetto_gpu gpu;
 
 	if (!d) {
@@ -387,14 +390,16 @@ static struct perfetto_counter describe_counter(const struct perfetto_live *p, u
 					  .unit = c ? live_text(p, c->unit) : "" };
 }
 
-void live_specify_counters(void *user, struct strbuf *s)
+void live_specify_counters(void *user, uint32_t gpu, struct strbuf *s)
 {
 	const struct perfetto_live *p = user;
+	struct row_device device;
 
 	for (size_t i = 0; i < p->counters.count; i++) {
 		struct perfetto_counter counter = describe_counter(p, p->counters.data[i]);
 
 		counter.number = (uint32_t)i + 1;
+		counter.device = live_device(p, gpu, &device);
 		perfetto_counter_specify(s, &counter, PERFETTO_GROUP_SYSTEM);
 	}
 }

@@ -44,8 +44,10 @@ static void encode_launch(struct gpu_class *class, const struct row_kernel_confi
 {
 	struct strbuf s = { .data = (char *)class->launch };
 
-	perfetto_dimensions(&s, 1, (uint32_t[]){ k->grid_x, k->grid_y, k->grid_z });
-	perfetto_dimensions(&s, 2, (uint32_t[]){ k->block_x, k->block_y, k->block_z });
+	if (row_has(k, COLUMN_kernel_config_grid_x))
+		perfetto_dimensions(&s, 1, (uint32_t[]){ k->grid_x, k->grid_y, k->grid_z });
+	if (row_has(k, COLUMN_kernel_config_block_x))
+		perfetto_dimensions(&s, 2, (uint32_t[]){ k->block_x, k->block_y, k->block_z });
 	class->launch_length = (uint8_t)s.length;
 }
 

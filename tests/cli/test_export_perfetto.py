@@ -251,6 +251,38 @@ def test_memory_and_clock_of_gpus(pitot, make_recording, tmp_path):
         assert len({value for values in tracks.values() for _, value in values}) > 1
 
 
+def test_peaks_of_counters(pitot, make_recording, tmp_path):
+    """What the device has of them, in the counter's unit; a peak that is unknown is not there."""
+    for kind in "training", "varied", "counters":
+        folder = tmp_path / kind
+        folder.mkdir()
+        recording = make_recording(folder / "r.pitot", kind)
+        trace, _ = export(pitot, recording, folder)
+        expected = {}
+        for device in view(pitot, recording, "device"):
+            clock, memory_clock, bus = (device.get(name) or 0 for name in ("clock_khz", "memory_clock_khz", "memory_bus_bits"))
+            expected |= {(device["id"], name): value for name, value in {
+                "gpu_sm_clock": clock // 1000, "gpu_memory_clock": memory_clock // 1000, "gpu_memory_used": device["memory_bytes"],
+                "sm__cycles_elapsed.avg.per_second": clock * 1000, "dram__bytes.sum.per_second": memory_clock * 1000 * bus // 4}.items() if value}
+        assert trace.peaks == {key: expected[key] for key in expected.keys() & trace.counters.keys()}, kind
+        assert trace.peaks or kind != "training"
+
+
+def test_kernels_have_what_readers_show_of_them(pitot, varied, tmp_path):
+    """The arguments that Perfetto's tables of a kernel's launch and occupancy read, and none that is unknown."""
+    trace, _ = export(pitot, varied, tmp_path)
+    configs = {(row["pid"], row["name"]): row for row in view(pitot, varied, "kernel_config")}
+    columns = {"registers_per_thread": "registers", "shared_mem_static": "static_shared_bytes", "shared_mem_dynamic": "dynamic_shared_bytes",
+               "shared_mem_config_size": "executed_shared_bytes"}
+    seen = Counter(tuple(k.args.get(name) for name in columns) for k in trace.kernels() if k.kernel)
+    assert seen == Counter(tuple(configs[row["pid"], row["config"]][column] for column in columns.values())
+                           for row in timed(view(pitot, varied, "kernel")) if row["config"])
+    for k in trace.kernels():
+        if k.kernel:
+            assert k.kernel.name and k.kernel.demangled_name and k.kernel.arch and {"process_id", "process_name", "func_cache_config"} <= k.args.keys()
+            assert ("grid_size" in k.args) == any(k.args["launch.grid_size"])
+
+
 def test_losses_overheads_and_memory(pitot, varied, tmp_path):
     trace, _ = export(pitot, varied, tmp_path)
     loss, = (s for s in trace.slices if s.track == "Loss")

@@ -11,6 +11,8 @@ import subprocess
 
 import pytest
 
+from perfetto_trace import Trace
+
 TABLE = '''T(video_decode, {id}, "pictures decoded by a GPU")'''
 DECLARATION = '''
 #define SCHEMA_video_decode(C, T) \\
@@ -20,10 +22,12 @@ DECLARATION = '''
 	C(T, correlation, U64, ALWAYS, NONE, "", "correlation id of the call") \\
 	C(T, device, U32, ALWAYS, NONE, "", "CUDA ordinal") \\
 	C(T, context, U32, ALWAYS, NONE, "", "context id") \\
-	C(T, stream, U32, ALWAYS, NONE, "", "stream id")
-#define TRAITS_video_decode(X, T) X(T, GPU_WORK) X(T, LABEL, codec) X(T, LAUNCHED_BY, launch)
+	C(T, stream, U32, ALWAYS, NONE, "", "stream id") \\
+	C(T, pictures, U64, MAYBE, NONE, "", "number of pictures")
+#define TRAITS_video_decode(X, T) X(T, GPU_WORK) X(T, LABEL, codec) X(T, LAUNCHED_BY, launch) X(T, SHOWN, pictures)
 '''
 COUNT, ONE_NS = 10, 30000
+PICTURES = [2 ** 33 + i for i in range(COUNT - 1)]  # the last row has none
 SUPPORT = "make_recording.c", "temp_folder.c"
 
 
@@ -195,6 +199,7 @@ def test_chrome(run):
     assert sorted(event["name"] for event in work) == ["av1"] * 5 + ["h264"] * 5
     assert all(event["dur"] == ONE_NS / 1000 for event in work)
     assert sorted(event["args"]["correlation"] for event in work) == list(range(1, COUNT + 1))
+    assert sorted(event["args"]["pictures"] for event in work if "pictures" in event["args"]) == PICTURES
     assert sum(event["ph"] == "f" for event in trace["traceEvents"]) == COUNT
 
 
@@ -202,6 +207,7 @@ def test_page(run):
     text = run("export", "--format", "html", "-o", "-").decode()
     data = json.loads(re.search(r'id="data">(.*?)</script>', text, re.S)[1])
     assert {data["kinds"][kind] for kind, name, _ in data["classes"] if name == "h264"} == {"video_decode"}
+    assert sorted(details["pictures"] for _, _, details in data["classes"] if "pictures" in details) == PICTURES
     assert sum(row[2] for track in data["tracks"] if track[1] == "stream" for row in track[4]) == COUNT
     assert json.loads(run("export", "--json", "--force", "-o", "out.html"))["arrows"] == COUNT
 
@@ -219,6 +225,7 @@ def test_perfetto(run, tree):
     result = json.loads(run("export", "--json", "--force", "-o", "out.perfetto-trace"))
     assert result["written"]["video_decode"] == COUNT and result["arrows"] == COUNT and result["unlinked"] == 0
     written = (tree / "out.perfetto-trace").read_bytes()
+    assert sorted(stage.args["pictures"] for stage in Trace(written).stages if "pictures" in stage.args) == PICTURES
     assert written.count(b"h264") == 1 and written.count(b"av1") == 1
 
 

@@ -90,6 +90,7 @@ def test_counters(live, pitot, tmp_path):
     export = Trace((tmp_path / "x.pftrace").read_bytes())
     assert not trace.stages and not trace.slices
     assert {name for gpu, name in trace.counters if gpu == 0} >= {"gpu_power", "gpu_temperature", "gpu_memory_used"}
+    assert trace.peaks == export.peaks and trace.peaks[0, "gpu_memory_used"] > 0
     for tracks in "memory", "frequencies":
         live, exported = getattr(trace, tracks), getattr(export, tracks)
         assert live and live.keys() == exported.keys()

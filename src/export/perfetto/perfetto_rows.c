@@ -114,6 +114,16 @@ static void describe_frame(void *user, uint64_t number, struct perfetto_frame_te
 		text->address -= text->mapping.bias;
 }
 
+static bool read_device(void *user, uint32_t gpu, struct row_device *row)
+{
+	const struct perfetto *p = user;
+	bool is_known = gpu < p->view.gpus.count && p->view.gpus.items[gpu].row != TRACE_NO_ROW;
+
+	if (is_known)
+		trace_row(p->view.trace, TABLE_device, p->view.gpus.items[gpu].row, row);
+	return is_known;
+}
+
 /* --- sinks --- */
 
 static int count_digits(const struct trace *t)
@@ -202,6 +212,7 @@ int perfetto_feeds_init(struct perfetto *p)
 		.text = add_text,
 		.find_stack = find_stack,
 		.describe_frame = describe_frame,
+		.device = read_device,
 	};
 	p->feeds = calloc(p->view.process_count + 1, sizeof(*p->feeds));
 	if (!p->feeds)
@@ -250,11 +261,10 @@ static void describe_gpu(struct perfetto *p, size_t index)
 	struct row_device device;
 	size_t length;
 
-	if (gpu->row == TRACE_NO_ROW) {
+	if (!read_device(p, (uint32_t)index, &device)) {
 		perfetto_gpu_info_add(&p->out, NULL);
 		return;
 	}
-	trace_row(p->view.trace, TABLE_device, gpu->row, &device);
 	gpu_title(p, index, &title);
 	g.device = &device;
 	g.display_name = strbuf_text(&title);

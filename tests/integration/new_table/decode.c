@@ -25,7 +25,10 @@ int main(int argc, char **argv)
 			.codec = writer_string(m->writer, i % 2 ? "h264" : "av1", i % 2 ? 4 : 3),
 			.correlation = i + 1,
 			.stream = 7 + i % 2,
+			.pictures = (UINT64_C(1) << 33) + i,
 		};
+
+		ROW_MISSING_IF(&row, video_decode, pictures, i == 9);
 
 		maker_call(m, MAKER_LAUNCH, 100, at, at + 5000, i + 1);
 		writer_append(m->writer, TABLE_video_decode, &row);

@@ -3,9 +3,9 @@
 
 #include "support/cmocka_tests.h"
 
-static void specify(void *user, struct strbuf *s)
+static void specify(void *user, uint32_t gpu, struct strbuf *s)
 {
-	(void)user, (void)s;
+	(void)user, (void)gpu, (void)s;
 }
 
 /* Number of packets that a kernel's metrics take. */

@@ -492,6 +492,50 @@ static void test_numbers_of_gpus(void **state)
 	assert_int_equal(g.of_work[1], 1);
 }
 
+static bool take_dimensions(void *user, uint32_t number, const void *packet, size_t length,
+			    bool is_end)
+{
+	struct cursor c = cursor_of(packet, length);
+	struct proto_field f, field, part;
+
+	(void)number;
+	(void)is_end;
+	while (proto_next(&c, &f)) {
+		struct cursor stage = proto_message(&f);
+
+		while (f.number == PACKET_GPU_RENDER_STAGE_EVENT && proto_next(&stage, &field)) {
+			struct cursor launch = proto_message(&field);
+
+			while (field.number == STAGE_LAUNCH && proto_next(&launch, &part))
+				*(unsigned *)user |= part.number < 3 ? 1u << part.number : 0;
+		}
+	}
+	return true;
+}
+
+/* A grid or a block that is unknown is left out. */
+static void test_unknown_dimensions(void **state)
+{
+	const atomic_uint rows = PERFETTO_WORK;
+	const uint64_t grid = UINT64_C(7) << COLUMN_kernel_config_grid_x,
+		       block = UINT64_C(7) << COLUMN_kernel_config_block_x;
+	const uint64_t missing[] = { 0, grid, block, grid | block };
+	const unsigned expected[] = { 6, 4, 2, 0 };
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(missing); i++) {
+		unsigned dimensions = 0;
+		struct sink *sink = perfetto_sink_new(&(struct perfetto_sink_options){
+			.rows = &rows, .user = &dimensions, .write = take_dimensions });
+
+		assert_non_null(sink);
+		ROW(sink, kernel_config, .id = 1, .missing = missing[i]);
+		ROW(sink, kernel, .start_ns = 1, .end_ns = 2, .config = 1);
+		assert_int_equal(sink->ops->close(sink), 0);
+		assert_int_equal(dimensions, expected[i]);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -502,6 +546,7 @@ int main(void)
 		cmocka_unit_test(test_without_memory_for_arrows),
 		cmocka_unit_test(test_arrows_of_two_launches),
 		cmocka_unit_test(test_numbers_of_gpus),
+		cmocka_unit_test(test_unknown_dimensions),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
