@@ -128,6 +128,15 @@ static size_t line_columns(const struct text_table *t, unsigned indent, const si
 	return total - MIN(total, (size_t)GAP);
 }
 
+/* Narrows a column by `over`, or to what is readable. Returns by how much. */
+static size_t narrow(size_t *columns, size_t over)
+{
+	size_t cut = MIN(over, *columns - MIN(*columns, (size_t)FLEXIBLE_MIN));
+
+	*columns -= cut;
+	return cut;
+}
+
 /*
  * Makes a line fit: drops optional columns, then narrows the flexible column. Where that is not
  * enough, columns from the last one on are dropped and the first one is narrowed: a line that the
@@ -150,14 +159,10 @@ static void fit(const struct text_table *t, unsigned indent, unsigned width, siz
 	if (total <= width)
 		return;
 	over = total - width;
-	for (size_t c = 0; c < t->column_count; c++) {
-		size_t cut = MIN(over, widths[c] - MIN(widths[c], (size_t)FLEXIBLE_MIN));
-
-		if (!c || t->columns[c].flexible) {
-			widths[c] -= cut;
-			over -= cut;
-		}
-	}
+	for (size_t c = 0; c < t->column_count; c++)
+		if (t->columns[c].flexible)
+			over -= narrow(&widths[c], over);
+	narrow(&widths[0], over);
 }
 
 static void blanks(struct strbuf *out, size_t count)

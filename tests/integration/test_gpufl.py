@@ -305,7 +305,7 @@ def test_a_folder_that_cannot_be_made(record, rows, tmp_path):
     """The recording is there all the same."""
     recording = record("kinds", "", PITOT_GPUFL="/dev/null/logs", PITOT_LOG=str(tmp_path / "log"))
     assert rows(recording, "kernel")
-    assert (tmp_path / "log").read_text().count("no logs for gpufl: cannot create '/dev/null/logs'") == 1
+    assert (tmp_path / "log").read_text().count("cannot open gpufl:/dev/null/logs: cannot create '/dev/null/logs'") == 1
 
 
 def test_a_folder_that_cannot_be_written(build, source, pitot, tmp_path):
