@@ -32,6 +32,7 @@
 #include "base/map.h"
 #include "capture/core/capability_notes.h"
 #include "capture/cuda/api_calls.h"
+#include "capture/cuda/clock_pairs.h"
 #include "capture/cuda/cupti_clock.h"
 #include "capture/cuda/devices.h"
 #include "capture/engines/engine_metrics.h"
@@ -474,6 +475,7 @@ static uint64_t on_sample(struct writer *w, const struct ring *r, uint64_t posit
 {
 	uint8_t count = ring_slot(r, position)->flags;
 
+	clock_pairs_drain(w); /* the collector may see the first samples before the first pair */
 	for (uint8_t i = 0; i < count; i++)
 		write_value(w, ring_slot(r, position + i));
 	return count;
