@@ -271,11 +271,15 @@ const char *gpufl_mark_type(const char *text, const char **name)
 	return NULL;
 }
 
-/* PyTorch's autograd threads, whose work belongs to ranges of others, are known by their names. */
+/*
+ * PyTorch's autograd threads, whose work belongs to ranges of others, are known by their names.
+ * Threads come before the application has named itself: these lines have no name of it.
+ */
 void gpufl_thread(struct gpufl_sink *s, const struct row_thread *t)
 {
-	struct strbuf *out = gpufl_identified_line(s, GPUFL_SCOPE, "pitot_thread");
+	struct strbuf *out = gpufl_line(&s->log, GPUFL_SCOPE, "pitot_thread");
 
+	strbuf_addf(out, ",\"pid\":%u,\"session_id\":\"%s\"", s->process.pid, s->log.session);
 	TEXT_U64(out, "thread_id", t->tid);
 	TEXT_U64(out, "ts_ns", gpufl_time(s, t->time_ns));
 	gpufl_key_text(out, "name", gpufl_text(s, t->name));

@@ -258,7 +258,7 @@ def test_attach_to_a_running_process(sample, seconds, stacks, rows, heaviest, ab
     first, last = cells(rows, recording)
     assert first["actual"] == f"timer inside the process, {HZ} Hz, native and Python frames"
     # The recorder's other threads may be among them.
-    assert re.search("of [3-5] threads", last["reason"]) and rows(recording, "loss") == []
+    assert re.search("in [3-5] threads", last["reason"]) and rows(recording, "loss") == []
 
 
 @pytest.mark.parametrize("as_user", ["root without eBPF"], indirect=True)

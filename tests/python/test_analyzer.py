@@ -358,10 +358,11 @@ def test_sessions_of_logs_in_one_folder(analyzer, package, tmp_path):
 
 
 def test_kernels_of_logs_outside_of_scopes(analyzer, plain, make_recording, environment, tmp_path, monkeypatch):
-    """As the logs have them: global."""
-    subprocess.run([plain / "pitot", "export", make_recording(tmp_path / "r.pitot", kernels=40), "-o", tmp_path / "logs.gpufl"], env=environment,
-                   check=True, capture_output=True)
-    assert set(analyzer.GpuFlightSession(tmp_path / "logs.gpufl").kernels["user_scope"]) == {"global"}
+    """Their NVTX range, as in the recording that the logs are of."""
+    recording, logs = make_recording(tmp_path / "r.pitot", kernels=40), tmp_path / "logs.gpufl"
+    subprocess.run([plain / "pitot", "export", recording, "-o", logs], env=environment, check=True, capture_output=True)
+    scopes = set(analyzer.GpuFlightSession(logs).kernels["user_scope"])
+    assert scopes == set(analyzer.GpuFlightSession(recording).kernels["user_scope"]) == {"step 0|forward"}
 
 
 def test_mistakes_name_the_way_out(analyzer, package, training, tmp_path):
