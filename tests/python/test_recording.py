@@ -127,7 +127,7 @@ def test_exceptions_leave_a_complete_recording(run, spans, tmp_path, python):
 
 @SOME
 def test_the_process_ends_first(run, spans, tmp_path, python):
-    """What is still recorded when the interpreter ends is complete; after os._exit it is readable."""
+    """What is still recorded when the process ends is complete, also after os._exit."""
     run("""
         pitot.start("kept.pitot")
         rec = pitot.start("dropped.pitot")
@@ -143,7 +143,7 @@ def test_the_process_ends_first(run, spans, tmp_path, python):
         rec.flush()
         os._exit(4)
         """, python, status=4)
-    assert spans(tmp_path / "left.pitot") == "before( )" and state(tmp_path / "left.pitot") == "recording"
+    assert spans(tmp_path / "left.pitot") == "before( )" and state(tmp_path / "left.pitot") == "ended"
 
 
 @SOME
