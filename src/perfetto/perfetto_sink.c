@@ -198,7 +198,9 @@ static void add_definition(struct perfetto_live *p, enum table_id table, const v
 		p->pid = ((const struct row_process *)row)->pid;
 	if (table == TABLE_device)
 		number_gpu(p, row);
-	if (table == TABLE_metric && !live_metric_number(p, ((const struct row_metric *)row)->id))
+	/* A live trace specifies only metrics with values: others may be of a session before. */
+	if (table == TABLE_metric && p->export &&
+	    !live_metric_number(p, ((const struct row_metric *)row)->id))
 		p->lost++;
 }
 
