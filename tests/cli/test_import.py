@@ -1,53 +1,12 @@
 """`pitot import`: gpufl's logs, our own and as gpufl writes them, come back as a recording."""
-import fcntl
 import gzip
 import json
-import os
 import shutil
-import signal
-import subprocess
-import sys
-import termios
-import time
 from collections import Counter
 
 import pytest
 
-S = "11111111-2222-4333-8444-555555555555"
-T0 = 1_700_000_000_000_000_000
-START = {"version": 1, "type": "job_start", "pid": 42, "app": "app", "session_id": S, "log_path": "logs/app", "ts_ns": T0,
-         "hostname": "vm", "ip_addr": "", "session_kind": "trace", "profiling_engine": "nvidia.trace",
-         "devices": [{"id": 0, "name": "NVIDIA H200", "uuid": "GPU-x", "total_mib": 1024}],
-         "gpu_static_devices": [{"id": 0, "name": "NVIDIA H200", "uuid": "GPU-x", "compute_major": 9, "multi_processor_count": 132}]}
-END = {"type": "shutdown", "pid": 42, "app": "app", "session_id": S, "ts_ns": T0 + 9000}
-NAMES = {"version": 1, "type": "dictionary_update", "session_id": S, "kernel_dict": {"7": "gemm", "8": "<&>|\"\\é"},
-         "scope_name_dict": {"1": "step", "2": "inner"}, "function_dict": {"3": "gemm@a.cu", "4": "main|wait"},
-         "metric_dict": {"1": "smsp__pcsamp_warps_issue_stalled_long_scoreboard", "2": "sm__warps_launched.sum"}}
-
-
-def batch(kind, columns, *rows, base=T0):
-    return {"version": 1, "type": kind, "session_id": S, "batch_id": 1, "base_time_ns": base, "columns": columns.split(), "rows": rows}
-
-
-def kernels(*rows, base=T0):
-    return batch("kernel_event_batch",
-                 "dt_ns kernel_id stream_id duration_ns corr_id dyn_shared num_regs has_details external_kind external_id", *rows, base=base)
-
-
-def detail(corr_id, scope="global", stack="", grid="(16,2,1)"):
-    return {"type": "kernel_detail", "session_id": S, "pid": 42, "app": "app", "corr_id": corr_id, "grid": grid, "block": "(256,1,1)",
-            "static_shared": 48, "local_bytes": 0, "const_bytes": 0, "occupancy": 0.5, "limiting_resource": "warps",
-            "local_mem_total_bytes": 0, "cache_config_requested": 0, "shared_mem_executed_bytes": 0, "user_scope": scope, "stack_trace": stack}
-
-
-def scopes(*rows):
-    return batch("scope_event_batch", "dt_ns scope_instance_id name_id event_type depth repeat warmup original_start_ns", *rows)
-
-
-def write(path, *lines):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    text = "".join(line if isinstance(line, str) else json.dumps(line, ensure_ascii=False) + "\n" for line in lines).encode()
-    path.write_bytes(gzip.compress(text) if path.name.endswith(".gz") else text)
+from gpufl_lines import END, NAMES, S, START, T0, batch, detail, device_lines, kernels, scopes, write
 
 
 @pytest.fixture
@@ -262,14 +221,6 @@ def test_nvtx_ranges_of_threads(bring, pitot, tmp_path):
 
 
 # --- what gpufl writes ---
-
-def device_lines():
-    return [START, NAMES, kernels([0, 7, 2, 1500, 99, 16, 64, 1, 0, 0], [-100, 8, 3, 1000, 100, 0, 32, 0, 4, 77], base=T0 + 2000),
-            detail(99, "process:app|step|inner", "main|f"),
-            batch("memcpy_event_batch", "dt_ns stream_id duration_ns bytes copy_kind corr_id", [0, 5, 400, 4096, 1, 101], base=T0 + 800),
-            {"type": "memset_event", "session_id": S, "device_id": "0", "stream_id": "7", "stack_trace": "", "user_scope": "", "start_ns": T0 + 900,
-             "end_ns": T0 + 950, "corr_id": 102, "bytes": 64}, END]
-
 
 def scope_lines():
     return [START, NAMES, scopes([500, 1, 1, 0, 0, 3, 1, T0 + 500], [600, 2, 2, 0, 1, 0, 0, 0], [700, 3, 1, 0, 0, 0, 0, 0],
@@ -797,112 +748,3 @@ def test_info_counts_processes_and_not_rows(bring, tmp_path, pitot):
     bring("logs")
     [line] = [line for line in pitot("info", "back.pitot").stdout.splitlines() if "nvtx_markers" in line]
     assert line.split()[:2] == ["42", "nvtx_markers"]
-
-
-# --- the command ---
-
-def test_errors(pitot, tmp_path):
-    write(tmp_path / "logs" / S / "device.1.log", *device_lines())
-    (tmp_path / "empty").mkdir()
-    assert "name what to import" in pitot("import", status=2).stderr
-    assert "cannot read 'none'" in pitot("import", "none", status=1).stderr
-    assert "no gpufl logs in 'empty': give a folder that contains files such as device.log" in \
-        pitot("import", "empty", "-o", "x.pitot", "--format", "gpufl", status=1).stderr
-    write(tmp_path / "junk/device.log", "junk\n")
-    assert "no readable gpufl record in 1 file" in pitot("import", "junk", "-o", "x.pitot", status=1).stderr
-    assert not (tmp_path / "x.pitot").exists()
-    said = pitot("import", "logs", "-o", "x.pitot").stderr
-    assert "1 session, 2 kernels" in said and "left out" not in said
-    assert "replace it with --force" in pitot("import", "logs", "-o", "x.pitot", status=1).stderr
-    assert pitot("import", "logs", "-o", "x.pitot", "-f", "-q").stderr == ""
-    pitot("import", "logs", "-o", "none/x.pitot", status=1)
-    pitot("import", "logs", "--format", "nvvp", status=2)
-    pitot("import", "logs")
-    [named] = tmp_path.glob("logs-*.pitot")
-    info = json.loads((named / "recording.json").read_text())
-    assert info["recorded_by"] == "pitot import" and info["state"] == "complete" and info["name"] == "app"
-    assert info["start_realtime_ns"] == T0 and info["elapsed_ns"] == 9000
-    shutil.rmtree(tmp_path / "x.pitot")
-
-
-WHAT = {b"": "empty", b"[1": "JSON", b'{"traceEvents": []}': "JSON", b"PK\3\4x": "a zip archive", b"\x7fELF": "an ELF file", b"a line": "text",
-        b"a\0b": "binary data", b"SQLite format 3\0": "an SQLite database", b"\x1f\x8b\x08": "damaged",
-        b'{"type": 1, "session_id": {"type": "x"}}': "JSON"}
-
-
-@pytest.mark.parametrize("content", WHAT, ids=lambda content: WHAT[content])
-def test_what_no_importer_reads(pitot, make_recording, tmp_path, content):
-    """The error names what was found and what can be read; nothing that exists is replaced."""
-    (tmp_path / "input").write_bytes(content)
-    (tmp_path / "empty").mkdir()
-    (tmp_path / "r.pitot").mkdir()
-    (tmp_path / "r.pitot/recording.json").write_text("{}")
-    recording = make_recording(tmp_path / "kept.pitot", kernels=1)
-    ends = "; pitot import reads logs of gpufl: a folder of one session or of many, or a file such as device.1.log.gz (--format gpufl)"
-    for path, what in {"input": WHAT[content], "empty": "a folder without files of a known name",
-                       "r.pitot": "a Pitot recording, which report and view read"}.items():
-        assert f"'{path}' is {what}{ends}" in pitot("import", path, "-o", recording, "--force", status=1).stderr
-    pitot("info", recording)
-
-
-PACKERS = {"plain": bytes, "gzip": gzip.compress, "members": lambda text: gzip.compress(text[:1000]) + gzip.compress(text[1000:]) + b"trailing",
-           **{name: lambda text, name=name: subprocess.run([name, "-c"], input=text, stdout=subprocess.PIPE, check=True).stdout
-              for name in ("zstd", "xz") if shutil.which(name)}}
-
-
-@pytest.mark.parametrize("packer", PACKERS)
-def test_files_and_standard_input(pitot, tmp_path, packer):
-    """Compressed or not, with any name; cut within the compressed stream it is read so far."""
-    text = "".join(json.dumps(line) + "\n" for line in device_lines()).encode()
-    packed = PACKERS[packer](text)
-    (tmp_path / "any name").write_bytes(packed)
-    rows = []
-    for operand, stdin in ("any name", None), ("-", packed):
-        more = {} if stdin is None else {"input": stdin}
-        said = json.loads(pitot("import", operand, "-o", "x.pitot", "-f", "--json", text=False, **more).stdout)
-        assert (said["format"], said["sessions"], said["files"], said["bytes"]) == ("gpufl", 1, 1, len(packed))
-        rows.append(said["rows"])
-    assert rows[0] == rows[1] and rows[0]["kernel"] == 2
-    (tmp_path / "any name").write_bytes(packed[:len(packed) * 9 // 10])
-    if packer == "gzip":
-        pitot("import", "any name", "-o", "x.pitot", "-f")
-        [loss] = [row for row in map(json.loads, pitot("view", "x.pitot", "loss", "--json", "-q").stdout.splitlines())
-                  if row["detail"] == "any name"]
-        assert loss["reason"] == "truncated_file"
-
-
-def test_a_pipe_is_waited_for(program, environment, tmp_path):
-    """Also one that does not block its readers; until a signal, which ends the import."""
-    text = "".join(json.dumps(line) + "\n" for line in device_lines()).encode()
-    command = [program, "import", "-", "-o", "x.pitot"]
-    for ends in True, False:
-        reader, writer = os.pipe()
-        os.set_blocking(reader, False)
-        with subprocess.Popen(command, stdin=reader, stdout=subprocess.DEVNULL, env=environment, cwd=tmp_path) as process:
-            for part in text[:500], text[500:] if ends else b"\n":
-                os.write(writer, part)
-                while int.from_bytes(fcntl.ioctl(reader, termios.FIONREAD, bytes(4)), sys.byteorder):
-                    time.sleep(0.01)
-            if ends:
-                os.close(writer)
-            else:
-                process.send_signal(signal.SIGTERM)
-            assert process.wait(60) == (0 if ends else 128 + signal.SIGTERM)
-        os.close(reader)
-    os.close(writer)
-
-
-def test_several_operands(pitot, tmp_path):
-    """Each is read by its own importer into the same recording; one that is none spoils all."""
-    for session, folder in (S, "one"), (S.replace("1", "7"), "two"):
-        write(tmp_path / folder / session / "device.1.log", *({**line, "session_id": session} for line in device_lines()))
-    said = pitot("import", "one", f"two/{S.replace('1', '7')}/device.1.log", "-o", "x.pitot", "--json", json_output=True)
-    assert (said["sessions"], said["rows"]["kernel"], said["files"]) == (2, 4, 2)
-    (tmp_path / "other").write_text("x")
-    assert "'other' is text" in pitot("import", "one", "other", "-o", "y.pitot", status=1).stderr
-    assert not (tmp_path / "y.pitot").exists()
-
-
-def test_help_has_the_list(pitot):
-    text = " ".join(pitot("help", "import").stdout.split())
-    assert "gpufl: logs of gpufl: a folder of one session or of many" in text and "PATH..." in text
