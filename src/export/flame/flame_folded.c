@@ -3,7 +3,7 @@
  * self time. The number is in microseconds or samples; a comparison has two, before and after.
  *
  * Rounding errors are carried over to the next stack, so that the microseconds of a kind sum to its
- * rounded total.
+ * rounded total. A stack that is shorter has a line all the same, with 0: a launch is a launch.
  */
 #include <string.h>
 
@@ -81,8 +81,6 @@ static void add_line(struct folding *x, const struct flame_node *n, struct strbu
 	uint64_t after = number(x, &x->sum_ns, n->self_ns);
 	uint64_t before = x->flame->diff ? number(x, &x->before_sum_ns, n->before_self_ns) : 0;
 
-	if (!after && !before)
-		return;
 	strbuf_add(out, x->line.data, x->line.length);
 	strbuf_addc(out, ' ');
 	if (x->flame->diff) {

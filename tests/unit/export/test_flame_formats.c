@@ -93,6 +93,7 @@ static void make_small(const char *folder, const char *hostile, uint64_t unit_ns
 	maker_thread(m, 10, "main", 0);
 	maker_call(m, MAKER_RUNTIME_LAUNCH, 10, 1000, 1100, 1);
 	maker_call(m, MAKER_DEVICE_SYNCHRONIZE, 10, 2000, 4499, 2);
+	maker_call(m, MAKER_STREAM_SYNCHRONIZE, 10, 5000, 5000, 3);
 	maker_kernel(m, a, 7, 1200, 1200 + 14 * unit_ns, 1);
 	maker_kernel(m, b, 7, 1200 + 20 * unit_ns, 1200 + 26 * unit_ns, 1);
 	maker_memset(m, 4, 7, 1200 + 30 * unit_ns, 1200 + 30 * unit_ns + unit_ns, 1);
@@ -113,13 +114,16 @@ static void folded_by_hand(void **state)
 	/* 1.4, 0.6 and 0.1 us: 2.1 in all; 2.499 of waiting */
 	assert_string_equal(strbuf_text(&text), "[GPU];[main];cudaLaunchKernel;a:b?c 1\n"
 						"[GPU];[main];cudaLaunchKernel;mul 1\n"
-						"[wait];[main];cudaDeviceSynchronize 2\n");
+						"[GPU];[main];cudaLaunchKernel;set (device) 0\n"
+						"[wait];[main];cudaDeviceSynchronize 2\n"
+						"[wait];[main];cudaStreamSynchronize 0\n");
 	close_graph(&g);
 	o.kinds = 1 << FLAME_GPU;
 	open_graph(&g, *state, o);
 	write_as(&g, *state, "folded", false, &text);
 	assert_string_equal(strbuf_text(&text), "[main];cudaLaunchKernel;a:b?c 1\n"
-						"[main];cudaLaunchKernel;mul 1\n");
+						"[main];cudaLaunchKernel;mul 1\n"
+						"[main];cudaLaunchKernel;set (device) 0\n");
 	close_graph(&g);
 	strbuf_release(&text);
 }
