@@ -69,6 +69,7 @@ static struct {
 	bool enabled; /* the vendor thread's once that runs */
 	atomic_int engine; /* that a session requests, whether its window is open or not */
 	atomic_bool closed; /* by VENDOR_CLOSE: later rounds only read the clocks */
+	atomic_bool closing; /* that round is in progress, perhaps beside the next session */
 	/* Another tool came first; tried again until it is gone. Written by start, too. */
 	atomic_bool held_by_other;
 	bool late; /* CUDA was initialized before the recorder */
@@ -411,7 +412,7 @@ static void extend(const struct source_start *how)
 /* Lets the next session start afresh, if this one has released CUPTI. */
 static void release(void)
 {
-	if (!self.subscribed || self.dormant)
+	if (!atomic_load(&self.closing) && (!self.subscribed || self.dormant))
 		atomic_store(&self.usable, false);
 }
 
@@ -457,36 +458,30 @@ static void read_devices(void)
 	vendor_leave();
 }
 
-/* Makes CUPTI do what is requested, unless another client has it. */
-static void update_cupti(bool open, bool exits)
+/*
+ * Makes CUPTI do what is requested, unless another client has it. Returns whether it has detached
+ * from the program.
+ */
+static bool update_cupti(bool open, bool exits)
 {
-	bool was_held = self.held_by_other;
+	bool was_held = self.held_by_other, detaches = self.enabled && !open && !exits;
 
 	if (open && !exits)
 		apply_requested();
 	if (was_held && !self.held_by_other)
 		note_cupti();
-	if (self.enabled && !open && !exits)
+	if (detaches)
 		detach_from_program();
 	if (!exits)
 		cupti_gap(open && self.held_by_other ? clock_monotonic_ns() : 0);
+	return detaches;
 }
 
-static uint64_t vendor(unsigned reasons, uint64_t now_ns)
+static void run_round(unsigned reasons)
 {
-	bool exits = reasons & VENDOR_EXIT;
+	bool exits = reasons & VENDOR_EXIT, detached;
 
-	(void)now_ns;
-	share_update();
-	if (!reasons && self.held_by_other)
-		reasons = VENDOR_FLUSH; /* to notice when it is free */
-	if (!reasons || !atomic_load(&self.usable) || api_calls_fatal())
-		return UINT64_MAX;
-	if (reasons & VENDOR_CLOSE)
-		atomic_store(&self.closed, true);
-	else if (reasons == VENDOR_FLUSH && atomic_load(&self.closed))
-		return UINT64_MAX; /* the program's own profiler was late with its flush */
-	update_cupti(atomic_load(&self.open) && !atomic_load(&self.closed), exits);
+	detached = update_cupti(atomic_load(&self.open) && !atomic_load(&self.closed), exits);
 	if (self.subscribed && !self.dormant && !exits) {
 		attach_engine(self.has_past || api_calls_devices());
 		if (self.enabled)
@@ -495,10 +490,31 @@ static uint64_t vendor(unsigned reasons, uint64_t now_ns)
 	if (self.enabled && reasons != VENDOR_CLOCK &&
 	    flush(exits ? CUPTI_ACTIVITY_FLAG_FLUSH_FORCED : 0))
 		read_drops();
-	if ((reasons & VENDOR_CLOSE) && self.subscribed)
+	if ((reasons & VENDOR_CLOSE) && self.subscribed && !detached)
 		unsubscribe();
 	read_clock(); /* after the records that were handed over */
 	read_devices();
+}
+
+static uint64_t vendor(unsigned reasons, uint64_t now_ns)
+{
+	bool closes = reasons & VENDOR_CLOSE;
+
+	(void)now_ns;
+	share_update();
+	if (!reasons && self.held_by_other)
+		reasons = VENDOR_FLUSH; /* to notice when it is free */
+	if (!reasons || !atomic_load(&self.usable) || api_calls_fatal())
+		return UINT64_MAX;
+	if (closes) {
+		atomic_store(&self.closing, true);
+		atomic_store(&self.closed, true);
+	} else if (reasons == VENDOR_FLUSH && atomic_load(&self.closed)) {
+		return UINT64_MAX; /* the program's own profiler was late with its flush */
+	}
+	run_round(reasons);
+	if (closes)
+		atomic_store(&self.closing, false);
 	return UINT64_MAX;
 }
 

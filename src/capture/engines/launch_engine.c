@@ -41,7 +41,7 @@
 #define FAILURES_MAX 3u /* in a row, until the engine refuses */
 #define ABANDONED_MAX 32u /* contexts, as many as an engine uses */
 #define DESTROY_WAIT_NS (200 * NS_PER_MS)
-#define DETACH_WAIT_NS (PITOT_SLOWNESS * NS_PER_S)
+#define DETACH_WAIT_NS (PITOT_SLOWNESS * NS_PER_S / 2) /* less than the collector's for the end */
 #define CHOOSE_WAIT_NS (200 * NS_PER_MS)
 #define CODE_NS (100 * NS_PER_MS) /* period of finding modules' checksums and storing modules */
 
