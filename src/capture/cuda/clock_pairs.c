@@ -7,11 +7,14 @@
 
 #define PAIRS 64u /* that can wait for the collector, more than it leaves waiting */
 #define ROW_NS NS_PER_S /* between rows of `clock` */
+/* A pair that took longer to read is off by up to half of that, as after a step of a clock. */
+#define CERTAIN_NS NS_PER_MS
 
 /* One producer at a time: first the thread that initializes CUDA, then the vendor thread. */
 static struct row_clock pairs[PAIRS];
 static atomic_uint head, tail;
 static uint64_t last_row_ns, last_pair_ns; /* the collector's */
+static bool is_certain; /* the collector's: times are converted with a pair that is */
 
 bool clock_pairs_read(const struct cupti *cupti)
 {
@@ -46,6 +49,19 @@ bool clock_pairs_read(const struct cupti *cupti)
 	return known;
 }
 
+/* While the machine is busy the reader may be interrupted in each attempt. */
+static void add_pair(const struct row_clock *pair)
+{
+	bool certain = pair->width_ns <= CERTAIN_NS;
+
+	if (is_certain && !certain)
+		return;
+	if (certain && !is_certain)
+		cupti_clock_reset();
+	is_certain = certain;
+	cupti_clock_add(pair->gpu_ns, pair->monotonic_ns);
+}
+
 uint64_t clock_pairs_drain(struct writer *w)
 {
 	unsigned at = atomic_load_explicit(&tail, memory_order_relaxed);
@@ -53,7 +69,7 @@ uint64_t clock_pairs_drain(struct writer *w)
 	for (; at != atomic_load_explicit(&head, memory_order_acquire); at++) {
 		const struct row_clock *pair = &pairs[at % PAIRS];
 
-		cupti_clock_add(pair->gpu_ns, pair->monotonic_ns);
+		add_pair(pair);
 		last_pair_ns = pair->monotonic_ns;
 		if (pair->monotonic_ns - last_row_ns >= ROW_NS) {
 			writer_append(w, TABLE_clock, pair);
@@ -68,5 +84,6 @@ void clock_pairs_reset(void)
 {
 	atomic_store(&tail, atomic_load(&head));
 	last_row_ns = last_pair_ns = 0;
+	is_certain = false;
 	cupti_clock_reset();
 }

@@ -2,6 +2,7 @@
 #include "capture/cuda/cupti_clock.h"
 
 #include "base/clock.h"
+#include "capture/cuda/clock_pairs.h"
 #include "support/cmocka_tests.h"
 
 #define S NS_PER_S
@@ -173,6 +174,56 @@ static void before_the_earlier_run(void **state)
 	assert_int_equal(cupti_clock_convert(61 * S), 12 * S);
 }
 
+/* Clocks that move at each reading: as if the reader lost its processor then. */
+static uint64_t now_ns, pause_ns;
+
+static int fake_clock(clockid_t clock, struct timespec *t)
+{
+	(void)clock;
+	now_ns += pause_ns;
+	*t = (struct timespec){ (time_t)(now_ns / S), (long)(now_ns % S) };
+	return 0;
+}
+
+static CUptiResult CUPTIAPI fake_timestamp(uint64_t *time)
+{
+	*time = now_ns + 5 * S;
+	return CUPTI_SUCCESS;
+}
+
+static void read_pair(uint64_t at_ns, uint64_t pause, struct writer *w)
+{
+	const struct cupti cupti = { .GetTimestamp = fake_timestamp };
+	int (*real)(clockid_t, struct timespec *) = clock_function;
+
+	now_ns = at_ns;
+	pause_ns = pause;
+	clock_function = fake_clock;
+	assert_true(clock_pairs_read(&cupti));
+	clock_function = real;
+	clock_pairs_drain(w);
+}
+
+/* A pair whose reading was interrupted is no step, and nothing is converted with it. */
+static void interrupted_readings(void **state)
+{
+	const struct writer_options options = { .prefix = "x" };
+	struct writer *w = writer_new(&options);
+
+	(void)state;
+	clock_pairs_reset();
+	read_pair(10 * S, 40 * MS, w); /* the first is used for want of another */
+	assert_int_equal(cupti_clock_convert(15 * S), 10 * S + 20 * MS);
+	read_pair(11 * S, 0, w);
+	read_pair(12 * S, 50 * MS, w);
+	read_pair(13 * S, 0, w);
+	assert_int_equal(cupti_clock_convert(15 * S), 10 * S);
+	assert_int_equal(cupti_clock_convert(17 * S), 12 * S);
+	assert_int_equal(cupti_clock_steps(), 0);
+	clock_pairs_reset();
+	assert_int_equal(writer_close(&w), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -186,6 +237,7 @@ int main(void)
 		cmocka_unit_test_setup(in_any_order, reset),
 		cmocka_unit_test_setup(beyond_the_only_run, reset),
 		cmocka_unit_test_setup(before_the_earlier_run, reset),
+		cmocka_unit_test(interrupted_readings),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
