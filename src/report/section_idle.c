@@ -59,11 +59,15 @@ static void add_cause(struct text_table *t, const struct report_view *v, const s
 
 static void add_gaps(struct text_table *t, const struct gpu_idle *g, int size)
 {
+	text_table_add(t, "");
 	text_table_add(t, size_texts[size]);
 	text_table_count(t, g->gaps[size].count);
 	text_table_duration(t, g->gaps[size].total_ns);
 	text_table_percent(t, g->gaps[size].total_ns, g->total_ns);
 }
+
+#define CAUSE_COLUMNS 4
+#define BESIDE_WIDTH 78 /* with less, the gaps are printed below the causes, not beside them */
 
 static void print(const struct report_view *v)
 {
@@ -83,7 +87,12 @@ static void print(const struct report_view *v)
 					   ? NULL
 					   : &r->idle->gpus[r->verdicts->whole.gpu];
 	_cleanup_strbuf_ struct strbuf line = STRBUF_INIT;
-	struct text_table t = TEXT_TABLE_INIT(columns);
+	bool beside = v->html || v->width >= BESIDE_WIDTH;
+	struct text_table t = { .columns = columns,
+				.column_count = beside ? ARRAY_SIZE(columns) : CAUSE_COLUMNS };
+	struct text_table below = { .columns = columns + CAUSE_COLUMNS,
+				    .column_count = ARRAY_SIZE(columns) - CAUSE_COLUMNS };
+	struct text_table *gaps = beside ? &t : &below;
 	int causes[IDLE_CAUSES], sizes[IDLE_SIZES];
 	size_t count, size_count = 0;
 
@@ -96,18 +105,21 @@ static void print(const struct report_view *v)
 	for (size_t i = 0; i < MAX(count, size_count); i++) {
 		if (i < count)
 			add_cause(&t, v, g, causes[i]);
-		for (size_t c = i < count ? 4 : 0; c < 5; c++)
+		for (size_t c = i < count ? CAUSE_COLUMNS : 0; beside && c < CAUSE_COLUMNS; c++)
 			text_table_add(&t, "");
 		if (i < size_count)
-			add_gaps(&t, g, sizes[i]);
-		text_table_end_row(&t);
+			add_gaps(gaps, g, sizes[i]);
+		text_table_end_row(gaps);
 	}
 	sentence_add(&line, DURATION(g->total_ns), WORDS(" of "), DURATION(r->end_ns - r->start_ns),
 		     WORDS(" (GPU "), NUMBER(r->verdicts->whole.gpu), WORDS(")"));
 	report_title(v, "GPU idle", strbuf_text(&line));
 	t.fixed = true;
 	report_table(v, &t);
+	if (!beside)
+		report_table(v, &below);
 	text_table_release(&t);
+	text_table_release(&below);
 }
 
 /* The JSON keys belong to the GPUs: see section_gpus.c. */

@@ -232,6 +232,13 @@ def test_busy_and_idle_are_all_of_the_window(pitot, recordings):
             assert sum(gpu["busy"]["streams_ns"]) == gpu["busy"]["union_ns"]
 
 
+def test_idle_labels_are_whole_on_narrow_terminals(pitot, recordings):
+    wide, narrow = (report(pitot, recordings, "train", env={"COLUMNS": columns}).stdout.partition("GPU idle")[2].partition("\n\n")[0]
+                    for columns in ("100", "48"))
+    assert ".." not in narrow and max(map(len, narrow.splitlines())) <= 48
+    assert sorted(narrow.split()) == sorted(wide.split())
+
+
 def test_windows_share_the_kernels(pitot, recordings):
     whole = report(pitot, recordings, "train", "--json", json_output=True)["hotspots"]
     parts = [report(pitot, recordings, "train", "--json", *window, json_output=True)["hotspots"]
