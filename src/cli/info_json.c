@@ -129,6 +129,7 @@ static void write_losses(const struct info *i, struct json *j)
 void info_print_json(const struct info *i, struct strbuf *out)
 {
 	struct json j = JSON_PRETTY(out);
+	struct trace_cut cut = trace_cut(i->trace);
 
 	json_object(&j);
 	json_key_string(&j, "recording", i->path);
@@ -137,6 +138,9 @@ void info_print_json(const struct info *i, struct strbuf *out)
 	json_key_u64(&j, "duration_ns", i->end_ns - i->start_ns);
 	json_key_u64(&j, "bytes", trace_file_bytes(i->trace));
 	json_key_u64(&j, "segments", trace_segment_count(i->trace));
+	json_key_u64(&j, "unfinished_segments", cut.segments);
+	json_key_u64(&j, "partial_bytes", cut.partial_bytes);
+	json_key_u64(&j, "missing_bytes", cut.missing_bytes);
 	if (i->damaged >= 0)
 		json_key_i64(&j, "damaged_blocks", i->damaged);
 	write_processes(i, &j);

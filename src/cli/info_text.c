@@ -62,6 +62,30 @@ static void finish(const struct info *i, const char *name, struct text_table *t,
 	text_table_release(t);
 }
 
+/* What cannot be verified is named: nothing is known of the rows behind the end of a cut file. */
+static void add_checksums(const struct info *i, struct text_table *t)
+{
+	struct trace_cut cut = trace_cut(i->trace);
+
+	text_table_add(t, "checksums");
+	if (i->damaged)
+		text_table_addf(t, "%lld damaged block%s", (long long)i->damaged,
+				plural((uint64_t)i->damaged));
+	else
+		text_table_add(t, cut.segments ? "all right in what is there" : "all right");
+	if (!cut.segments)
+		return;
+	text_table_add(t, "cut");
+	text_table_addf(t, "%zu segment%s without an end", cut.segments, plural(cut.segments));
+	if (!cut.partial_bytes)
+		strbuf_adds(&t->text, ", after complete blocks");
+	else
+		strbuf_addf(&t->text, ", in a block: %llu byte%s there",
+			    (unsigned long long)cut.partial_bytes, plural(cut.partial_bytes));
+	if (cut.missing_bytes)
+		strbuf_addf(&t->text, ", %llu missing", (unsigned long long)cut.missing_bytes);
+}
+
 static void print_identity(const struct info *i, struct strbuf *out)
 {
 	static const struct text_column columns[] = { LEFT(""), LEFT("") };
@@ -88,14 +112,8 @@ static void print_identity(const struct info *i, struct strbuf *out)
 		strbuf_addf(&t.text, "; %llu.%llu bytes a kernel with its launch",
 			    (unsigned long long)kernel_tenths(i) / 10,
 			    (unsigned long long)kernel_tenths(i) % 10);
-	if (i->damaged >= 0) {
-		text_table_add(&t, "checksums");
-		if (i->damaged)
-			text_table_addf(&t, "%lld damaged block%s", (long long)i->damaged,
-					plural((uint64_t)i->damaged));
-		else
-			text_table_add(&t, "all right");
-	}
+	if (i->damaged >= 0)
+		add_checksums(i, &t);
 	finish(i, "", &t, out);
 }
 
@@ -107,18 +125,19 @@ static void number_or_dash(struct text_table *t, bool known, unsigned n)
 		text_table_add(t, "-");
 }
 
-static const char *process_state(const struct trace_process *p)
+/* What came of the recorder inside. */
+static const char *recorder_state(const struct trace_process *p)
 {
 	if (!p->inside)
-		return "not recorded";
-	return p->closed ? "in order" : "cut off";
+		return "none";
+	return p->closed ? "complete" : "cut off";
 }
 
 static void print_processes(const struct info *i, struct strbuf *out)
 {
 	static const struct text_column columns[] = {
-		RIGHT("pid"),  RIGHT("parent"), LEFT("host"),      RIGHT("from"),   RIGHT("to"),
-		LEFT("ended"), RIGHT("status"), RIGHT("segments"), LEFT("command"),
+		RIGHT("pid"),     RIGHT("parent"), LEFT("host"),      RIGHT("from"),   RIGHT("to"),
+		LEFT("recorder"), RIGHT("status"), RIGHT("segments"), LEFT("command"),
 	};
 	struct text_table t = TEXT_TABLE_INIT(columns);
 	_cleanup_strbuf_ struct strbuf command = STRBUF_INIT;
@@ -134,7 +153,7 @@ static void print_processes(const struct info *i, struct strbuf *out)
 		cell(&t, p.host);
 		text_table_duration(&t, p.start_ns - MIN(p.start_ns, i->start_ns));
 		text_table_duration(&t, p.end_ns - MIN(p.end_ns, i->start_ns));
-		text_table_add(&t, process_state(&p));
+		text_table_add(&t, recorder_state(&p));
 		number_or_dash(&t, p.exit_status >= 0, (unsigned)p.exit_status);
 		if (p.missing_segments)
 			text_table_addf(&t, "%u, %u missing", p.segments, p.missing_segments);

@@ -29,6 +29,7 @@ struct segment {
 	uint64_t skipped_bytes; /* damaged bytes, and an incomplete block at the end */
 	uint64_t damaged_blocks; /* number of damaged places */
 	bool truncated; /* ends inside a block: after a crash, or while it is being written */
+	uint64_t missing_bytes; /* of that block, if its header is there */
 	uint64_t parsed_bytes; /* where segment_refresh() continues */
 	char *path; /* NULL: the caller owns bytes */
 	uint64_t device, inode; /* identity of the file */

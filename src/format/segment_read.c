@@ -302,13 +302,26 @@ static uint64_t find_header(struct view *v, uint64_t from)
 	return size;
 }
 
+/* Whether the bytes after the last valid block begin with the header of another one. */
+static bool next_header(const struct segment *s, struct view *v, struct block_header *h)
+{
+	const uint8_t *bytes = s->size - s->parsed_bytes < sizeof(*h)
+				       ? NULL
+				       : view_at(v, s->parsed_bytes, sizeof(*h));
+
+	if (bytes)
+		memcpy(h, bytes, sizeof(*h));
+	return bytes && header_is_good(h);
+}
+
 /* Called when nothing valid follows `at`: the file is closed here, or ends inside a block. */
 static void end_walk(struct segment *s, struct view *v, uint64_t at)
 {
 	struct segment_trailer t;
-	struct block_header index;
+	struct block_header index, h;
 
 	s->parsed_bytes = at;
+	s->missing_bytes = 0;
 	if (trailer_is_good(v, &t) && at <= s->size - sizeof(t)) {
 		s->damaged_blocks += at < s->size - sizeof(t);
 		s->skipped_bytes += s->size - sizeof(t) - at;
@@ -317,6 +330,8 @@ static void end_walk(struct segment *s, struct view *v, uint64_t at)
 	} else if (at < s->size) {
 		s->skipped_bytes += s->size - at;
 		s->truncated = true;
+		if (next_header(s, v, &h) && sizeof(h) + h.payload_bytes > s->size - at)
+			s->missing_bytes = sizeof(h) + h.payload_bytes - (s->size - at);
 	}
 }
 
@@ -352,18 +367,11 @@ static int walk_blocks(struct segment *s, struct view *v)
 static bool is_cut_off(const struct segment *s, struct view *v)
 {
 	size_t left = s->size - (size_t)s->parsed_bytes;
-	const uint8_t *bytes;
 	struct block_header h;
 
 	if (s->block_count && s->blocks[s->block_count - 1].header.table == BLOCK_TABLE_INDEX)
 		return left < sizeof(struct segment_trailer);
-	if (left < sizeof(h))
-		return true;
-	bytes = view_at(v, s->parsed_bytes, sizeof(h));
-	if (!bytes)
-		return false;
-	memcpy(&h, bytes, sizeof(h));
-	return header_is_good(&h);
+	return left < sizeof(h) || next_header(s, v, &h);
 }
 
 int segment_walk(const struct segment *s, struct segment *all, struct error *e)

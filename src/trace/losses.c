@@ -146,6 +146,10 @@ static int add_segment(struct trace *t, const struct trace_segment *segment,
 	if (result == 0 && !segment->repeated && !segment->file.closed) {
 		strbuf_clear(&detail);
 		strbuf_addf(&detail, "%s: not closed properly", segment->name);
+		if (segment->file.missing_bytes)
+			strbuf_addf(&detail, ", cut %llu byte%s before the end of a block",
+				    (unsigned long long)segment->file.missing_bytes,
+				    plural(segment->file.missing_bytes));
 		result = add(t, session->process, loss_reason_truncated_file, 1, session->end_ns,
 			     session->end_ns, strbuf_text(&detail));
 	}

@@ -368,6 +368,20 @@ uint64_t trace_file_bytes(const struct trace *t)
 	return bytes;
 }
 
+struct trace_cut trace_cut(const struct trace *t)
+{
+	struct trace_cut cut = { 0 };
+
+	for (size_t i = 0; i < t->segments.count; i++) {
+		const struct segment *file = &t->segments.data[i].file;
+
+		cut.segments += !file->closed;
+		cut.partial_bytes += file->truncated ? file->size - file->parsed_bytes : 0;
+		cut.missing_bytes += file->missing_bytes;
+	}
+	return cut;
+}
+
 size_t trace_segment_count(const struct trace *t)
 {
 	return t->segments.count;

@@ -193,6 +193,13 @@ struct trace_table_size {
 void trace_table_size(const struct trace *t, enum table_id table, struct trace_table_size *size);
 uint64_t trace_file_bytes(const struct trace *t);
 size_t trace_segment_count(const struct trace *t);
+/* Segments without an end: of a crash, cut while they were copied, or still growing. */
+struct trace_cut {
+	size_t segments;
+	uint64_t partial_bytes; /* of blocks that are not complete */
+	uint64_t missing_bytes; /* of them, as far as it is known */
+};
+struct trace_cut trace_cut(const struct trace *t);
 /*
  * Verifies all checksums. Returns the number of damaged blocks, headers and files, or a negative
  * code.

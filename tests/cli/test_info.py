@@ -93,6 +93,23 @@ def test_verify(pitot, varied, tmp_path, place):
     assert pitot("info", copy, "--verify", "--json", json_output=True, status=1)["damaged_blocks"] == 1
 
 
+def test_verify_a_file_that_was_cut(pitot, varied, tmp_path):
+    """What is there is intact, but not all is there: by how much, where the last block's header is."""
+    copy = tmp_path / "cut.pitot"
+    shutil.copytree(varied, copy)
+    file = min(copy.glob("*.pit"))
+    data = file.read_bytes()
+    index, = struct.unpack_from("<Q", data, len(data) - 24)
+    for cut, says, missing in ((len(data) - index, "without an end, after complete blocks", 0),
+                               (24 + 5, f"without an end, in a block: {len(data) - index - 29} bytes there, 5 missing", 5),
+                               (len(data) - index - 1, "without an end, in a block: 1 byte there\n", 0)):
+        file.write_bytes(data[:len(data) - cut])
+        shown = pitot("info", copy, "--verify").stdout
+        assert f"cut        1 segment {says}" in shown and "checksums  all right in what is there" in shown
+        assert pitot("info", copy, "--json", json_output=True)["missing_bytes"] == missing
+        assert (", cut 5 bytes before the end of a block" in shown) == (missing == 5)
+
+
 def test_wrong_operands(pitot, varied):
     assert "unexpected argument 'another'" in pitot("info", varied, "another", status=2).stderr
 
