@@ -73,6 +73,22 @@ const char *options_nearest(const char *word, const char *const *known)
 	return nearest;
 }
 
+int error_suggest(struct error *e, const char *word, const char *const *known,
+		  const char *otherwise)
+{
+	const char *nearest = options_nearest(word, known);
+	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
+
+	strbuf_adds(&text, e ? e->text : "");
+	if (nearest)
+		strbuf_addf(&text, ", did you mean '%s'?", nearest);
+	else if (otherwise)
+		strbuf_adds(&text, otherwise);
+	for (size_t i = 0; !nearest && !otherwise && known[i]; i++)
+		strbuf_addf(&text, "%s%s", i ? ", " : "; choose from ", known[i]);
+	return error_set(e, E_USAGE, "%s", strbuf_text(&text));
+}
+
 static bool starts_with_no(const char *name, size_t length)
 {
 	return length > 3 && memcmp(name, "no-", 3) == 0;

@@ -101,6 +101,12 @@ void option_argument(const struct option *o, struct strbuf *out);
 
 /* Returns the word of a NULL-terminated list that is nearest to a mistyped one, or NULL. */
 const char *options_nearest(const char *word, const char *const *known);
+/*
+ * Appends ", did you mean '...'?" with the nearest word to the text of *e; if none is near
+ * `otherwise`, or with NULL the whole list. Returns E_USAGE, the code of *e, which may be NULL.
+ */
+int error_suggest(struct error *e, const char *word, const char *const *known,
+		  const char *otherwise);
 
 int parse_size(const char *text, uint64_t *bytes); /* 0 or -EINVAL */
 int parse_duration(const char *text, uint64_t *ns); /* 0 or -EINVAL */

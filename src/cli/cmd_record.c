@@ -191,7 +191,6 @@ static int write_flame(struct context *c, const struct recording *r, int status)
 	return status;
 }
 
-/* Reads settings that are not on the command line from environment and configuration file. */
 /* --sinks names all that is written; -o, --log and --no-recording count first. */
 static int take_sinks(struct error *e)
 {
@@ -210,6 +209,7 @@ static int take_sinks(struct error *e)
 	return 0;
 }
 
+/* Reads settings that are not on the command line from environment and configuration file. */
 static int read_settings(struct error *e)
 {
 	struct settings s = SETTINGS_INIT;
@@ -278,19 +278,15 @@ static void warn_of_unknown_metrics(const struct context *c)
 
 	for (const char *at = given[SETTING_ID_metrics] ? request.settings.metrics : ""; *at;) {
 		size_t length = strcspn(at, ",");
-		const char *nearest;
+		struct error e;
 
 		snprintf(word, sizeof(word), "%.*s", (int)length, at);
 		at += length + (at[length] == ',');
 		if (!*word || strstr(word, "__") || strpbrk(word, "*?") || metric_set_named(word))
 			continue;
-		nearest = options_nearest(word, metric_set_names);
-		cli_warn(c,
-			 nearest ? "--metrics: '%s' is neither a metric nor a set of metrics, did "
-				   "you mean '%s'?"
-				 : "--metrics: '%s' is neither a metric nor a set of metrics; "
-				   "`pitot metrics` lists them",
-			 word, nearest);
+		error_set(&e, E_USAGE, "'%s' is neither a metric nor a set of metrics", word);
+		error_suggest(&e, word, metric_set_names, "; `pitot metrics` lists them");
+		cli_warn(c, "--metrics: %s", e.text);
 	}
 }
 

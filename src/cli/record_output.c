@@ -198,7 +198,7 @@ static void summary_text(const struct record_summary *end, const char *directory
 		strbuf_adds(out, ", ");
 		human_bytes(out, end->bytes);
 		strbuf_adds(out, ", ");
-		human_duration(out, end->elapsed_ns);
+		human_duration(out, end->duration_ns);
 		strbuf_addc(out, '\n');
 	}
 	label(out, color, "seen");
@@ -223,6 +223,11 @@ static void summary_text(const struct record_summary *end, const char *directory
 	for (size_t i = 0; i < ENGINE_LIMITS && end->engine[i][0]; i++) {
 		label(out, color, i ? "" : "engine");
 		strbuf_addf(out, "%s\n", end->engine[i]);
+	}
+	if (end->sink[0]) {
+		label(out, color, "sinks");
+		text_safe(out, end->sink, strlen(end->sink));
+		strbuf_addc(out, '\n');
 	}
 	label(out, color, "loss");
 	if (end->lost) {
@@ -285,6 +290,7 @@ static void summary_json(const struct record_summary *end, const struct recordin
 	json_key_string(&json, "recording", r->shown);
 	json_key_known(&json, "exit_status", !r->request->pid_count, (uint64_t)r->spawn.status);
 	json_key_u64(&json, "elapsed_ns", end->elapsed_ns);
+	json_key_u64(&json, "duration_ns", end->duration_ns);
 	json_key_u64(&json, "bytes", end->bytes);
 	json_key_u64(&json, "kernels", end->kernels);
 	json_key_u64(&json, "copies", end->copies);
@@ -314,6 +320,7 @@ static void summary_json(const struct record_summary *end, const struct recordin
 	json_key_string(&json, "no_samples", end->no_samples[0] ? end->no_samples : NULL);
 	json_key_string(&json, "no_off_cpu", end->no_off_cpu[0] ? end->no_off_cpu : NULL);
 	json_key_string(&json, "own_profiler", end->own_profiler[0] ? end->own_profiler : NULL);
+	json_key_string(&json, "sink_not_opened", end->sink[0] ? end->sink : NULL);
 	json_key(&json, "engine");
 	json_array(&json);
 	for (size_t i = 0; i < ENGINE_LIMITS && end->engine[i][0]; i++)

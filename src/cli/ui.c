@@ -84,13 +84,13 @@ int cli_usage(const struct context *c, const char *format, ...)
 int cli_unknown(const struct context *c, const char *what, const char *word,
 		const char *const *known, const char *list)
 {
-	const char *nearest = options_nearest(word, known);
+	struct error e;
+	char lists[100];
 
-	if (nearest)
-		cli_failf(c, "unknown %s '%s', did you mean '%s'?", what, word, nearest);
-	else
-		cli_failf(c, "unknown %s '%s'; `%s` lists them", what, word, list);
-	return EXIT_USAGE;
+	snprintf(lists, sizeof(lists), "; `%s` lists them", list);
+	error_set(&e, E_USAGE, "unknown %s '%s'", what, word);
+	error_suggest(&e, word, known, lists);
+	return cli_fail(c, &e);
 }
 
 void cli_note(const struct context *c, const char *format, ...)

@@ -13,6 +13,7 @@ struct search {
 	cupti_accept *accept;
 	void *user;
 	struct strbuf tried;
+	bool opened; /* a library that was then refused */
 };
 
 static bool try_library(struct search *s, const char *path, int flags)
@@ -20,6 +21,7 @@ static bool try_library(struct search *s, const char *path, int flags)
 	void *handle = dlopen(path, RTLD_LAZY | RTLD_LOCAL | flags);
 	_cleanup_strbuf_ struct strbuf why = STRBUF_INIT;
 
+	s->opened |= handle != NULL;
 	if (handle && s->accept(handle, s->user, &why))
 		return true;
 	if (handle || !(flags & RTLD_NOLOAD))
@@ -134,8 +136,10 @@ static int search(struct search *s, const char *named, int driver_version, struc
 					 named);
 		if (try_library(s, named, 0))
 			return 0;
-		return error_set(e, E_UNSUPPORTED, "'%s' cannot be used: %s", named,
-				 strbuf_text(&s->tried));
+		return error_set(
+			e, E_UNSUPPORTED,
+			"PITOT_CUPTI='%s' cannot be used: %s; unset it to search for CUPTI", named,
+			s->opened ? strbuf_text(&s->tried) : dlerror());
 	}
 	for (size_t i = 0; i < ARRAY_SIZE(loaded); i++)
 		if (try_library(s, loaded[i], RTLD_NOLOAD))

@@ -47,15 +47,13 @@ int report_check_filter(const struct report *r, struct error *e)
 
 static int find_by(const char *name, enum hotspot_by *by, struct error *e)
 {
-	const char *nearest = options_nearest(name, hotspot_by_names);
-
 	for (int i = 0; hotspot_by_names[i]; i++)
 		if (!strcmp(hotspot_by_names[i], name)) {
 			*by = hotspot_by_choice(i);
 			return 0;
 		}
-	return error_set(e, E_USAGE, "kernels cannot be grouped by '%s', did you mean '%s'?", name,
-			 nearest ? nearest : hotspot_by_names[0]);
+	error_set(e, E_USAGE, "kernels cannot be grouped by '%s'", name);
+	return error_suggest(e, name, hotspot_by_names, NULL);
 }
 
 #define CALLERS_SHOWN 2 /* as in `pitot report` without --callers */

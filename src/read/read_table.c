@@ -116,13 +116,9 @@ static int add_all(struct read_table *r, struct error *e)
 
 int read_table_unknown(const char *name, struct error *e)
 {
-	const char *nearest = name ? options_nearest(name, schema_table_names) : NULL;
-
-	if (nearest)
-		return error_set(e, E_USAGE, "unknown table '%s', did you mean '%s'?", name,
-				 nearest);
-	return error_set(e, E_USAGE, "unknown table '%s'; `pitot schema` lists them",
-			 name ? name : "");
+	name = name ? name : "";
+	error_set(e, E_USAGE, "unknown table '%s'", name);
+	return error_suggest(e, name, schema_table_names, "; `pitot schema` lists them");
 }
 
 static int add_conditions(struct read_table *r, const struct pitot_read_query *query,

@@ -141,10 +141,11 @@ static size_t add_names(const struct column_schema *column, const char **names, 
 int view_columns_add(const struct view_table *t, const char *name, struct view_columns *v,
 		     struct error *e)
 {
-	const char *names[NAMES_MAX + 4], *nearest;
+	const char *names[NAMES_MAX + 4];
 	struct view_column column = { .kind = VIEW_SCOPE };
 	bool scopes = t->scopes && view_scopes_available(t->schema);
 	size_t count = 0;
+	char list[100];
 
 	/* Takes precedence over the stored column api_call.scope, which has no writer. */
 	if ((scopes && !strcmp(name, "scope")) || resolve(t->schema, name, &column))
@@ -156,12 +157,9 @@ int view_columns_add(const struct view_table *t, const char *name, struct view_c
 	if (scopes)
 		names[count++] = "scope";
 	names[count] = NULL;
-	nearest = options_nearest(name, names);
-	if (nearest)
-		return error_set(e, E_USAGE, "table %s has no column '%s', did you mean '%s'?",
-				 t->schema->name, name, nearest);
-	return error_set(e, E_USAGE, "table %s has no column '%s': `pitot schema %s` lists them",
-			 t->schema->name, name, t->schema->name);
+	snprintf(list, sizeof(list), "; `pitot schema %s` lists them", t->schema->name);
+	error_set(e, E_USAGE, "table %s has no column '%s'", t->schema->name, name);
+	return error_suggest(e, name, names, list);
 }
 
 int view_columns_default(const struct view_table *t, struct view_columns *v)

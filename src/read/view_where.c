@@ -46,8 +46,7 @@ static bool is_signed(const struct view_column *c)
 static int parse_enum(const struct column_schema *column, const char *text, uint64_t *number,
 		      struct error *e)
 {
-	_cleanup_strbuf_ struct strbuf known = STRBUF_INIT;
-	const char *names[256 + 1], *nearest;
+	const char *names[256 + 1];
 
 	for (unsigned i = 0; i < column->value_count; i++) {
 		names[i] = column->values[i].name;
@@ -59,14 +58,8 @@ static int parse_enum(const struct column_schema *column, const char *text, uint
 	if (!parse_u64(text, number))
 		return 0;
 	names[column->value_count] = NULL;
-	nearest = options_nearest(text, names);
-	if (nearest)
-		return error_set(e, E_USAGE, "column %s has no value '%s', did you mean '%s'?",
-				 column->name, text, nearest);
-	for (unsigned i = 0; names[i]; i++)
-		strbuf_addf(&known, "%s%s", i ? ", " : "", names[i]);
-	return error_set(e, E_USAGE, "column %s has no value '%s': it has %s", column->name, text,
-			 strbuf_text(&known));
+	error_set(e, E_USAGE, "column %s has no value '%s'", column->name, text);
+	return error_suggest(e, text, names, NULL);
 }
 
 /*

@@ -28,8 +28,10 @@ static int add_graphs(struct trace *t, const struct selection *s, struct record_
 	return r;
 }
 
+/* Adds how busy the GPUs were, and the recording's length: the last work may end after all else. */
 static int add_busy(struct trace *t, struct record_summary *end, struct error *e)
 {
+	uint64_t start_ns, end_ns;
 	struct filter filter = FILTER_ALL;
 	struct selection selection = { 0 };
 	struct gpus gpus = { 0 };
@@ -44,11 +46,14 @@ static int add_busy(struct trace *t, struct record_summary *end, struct error *e
 		r = add_graphs(t, &selection, end, e);
 	if (r >= 0 && busy_analyze(&gpus, &selection, &busy) < 0)
 		r = error_set(e, -ENOMEM, "out of memory");
+	trace_span(t, &start_ns, &end_ns);
 	for (size_t i = 0; r >= 0 && i < busy.count; i++) {
+		end_ns = MAX(end_ns, busy.gpus[i].last_ns);
 		end->gpus += busy.gpus[i].last_ns != 0;
 		end->busy_ns += busy.gpus[i].union_ns;
 		end->gpu_span_ns += busy.gpus[i].last_ns - busy.gpus[i].first_ns;
 	}
+	end->duration_ns = end_ns - start_ns;
 	busy_release(&busy);
 	selection_release(&selection);
 	gpus_release(&gpus);
@@ -93,14 +98,15 @@ static int add_costs(struct trace *t, struct record_summary *end, struct error *
 	return 0;
 }
 
-/* Adds what the requested engine could not do. The caller has loaded table `capability`. */
-static void add_engine(const struct trace *t, struct record_summary *end)
+/* Adds what could not be done as requested. The caller has loaded table `capability`. */
+static void add_refusals(const struct trace *t, struct record_summary *end)
 {
 	static const enum feature names[ENGINE_LIMITS] = { feature_engine, feature_metrics,
 							   feature_graph_metrics,
 							   feature_sampling_interval };
 	size_t n = 0;
 
+	snprintf(end->sink, sizeof(end->sink), "%s", capability_refusal(t, feature_session));
 	for (size_t i = 0; i < ENGINE_LIMITS; i++) {
 		const char *why = capability_refusal(t, names[i]);
 
@@ -195,7 +201,7 @@ int record_summary_read(const char *directory, struct record_summary *end, struc
 	count_processes(t, end);
 	r = add_costs(t, end, e);
 	if (r >= 0)
-		add_engine(t, end);
+		add_refusals(t, end);
 	if (r >= 0)
 		r = add_samples(t, end, e);
 	if (r >= 0)

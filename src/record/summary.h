@@ -13,14 +13,16 @@
 #define ENGINE_LIMITS 4 /* one each for the engine, its metrics, graphs, and its interval */
 
 struct record_summary {
-	/* Wall time of the command, and size of the recording. */
-	uint64_t elapsed_ns, bytes;
+	uint64_t elapsed_ns; /* wall time of the command */
+	uint64_t duration_ns; /* of the recording, on the clock of its rows: a tape has its own */
+	uint64_t bytes;
 	uint64_t kernels, copies, sets, graph_launches, launches;
 	uint64_t cpu_samples, cpu_ns; /* samples, and the CPU time that they stand for */
 	char no_samples[256]; /* --cpu-only: why there are no samples; "": there are, or unknown */
 	char no_off_cpu[128]; /* why time off the CPU is missing; "": recorded, or not requested */
 	char own_profiler[240]; /* --own-profiler: what happened; "": there was none */
 	char engine[ENGINE_LIMITS][512]; /* what --engine could not do; "": nothing */
+	char sink[512]; /* a sink that could not be opened, such as gpufl's logs; "": none */
 	/* All processes, and those with the recorder inside. */
 	size_t processes, inside;
 	/*

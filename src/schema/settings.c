@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/human.h"
+#include "schema/sink_names.h"
 
 const char *const setting_engine_names[] = { [SETTING_ENGINE_MONITOR] = "monitor",
 					     [SETTING_ENGINE_TRACE] = "trace",
@@ -434,6 +435,27 @@ bool settings_next_sink(const char **list, struct setting_sink *out)
 	return true;
 }
 
+static const char *const sink_names[] = {
+#define S(name) #name,
+	SINKS(S) NULL
+#undef S
+};
+
+int setting_unknown_sink(const char *name, struct error *e)
+{
+	error_set(e, E_USAGE, "there is no sink '%s'", name);
+	return error_suggest(e, name, sink_names, NULL);
+}
+
+static bool is_sink(const char *name)
+{
+	const char *const *known = sink_names;
+
+	while (*known && strcmp(*known, name))
+		known++;
+	return *known;
+}
+
 int settings_place_sinks(struct settings *s, struct error *e)
 {
 	setting_TEXT all_sinks, others = "";
@@ -450,6 +472,8 @@ int settings_place_sinks(struct settings *s, struct error *e)
 		char *path = is_recording ? s->directory : s->log_path;
 		unsigned kind = 1u << is_log;
 
+		if (!is_sink(item.name))
+			return setting_unknown_sink(item.name, e);
 		if (!is_recording && !is_log) {
 			length += (size_t)snprintf(others + length, sizeof(others) - length,
 						   "%s%s:%s", length ? "," : "", item.name,

@@ -252,9 +252,11 @@ struct setting_sink {
  * belongs to a path, unless NAME: follows it.
  */
 bool settings_next_sink(const char **list, struct setting_sink *out);
+/* Sets *e: no sink has that name. Returns E_USAGE. */
+int setting_unknown_sink(const char *name, struct error *e);
 /*
  * Moves `recording:DIR` and `gpufl:DIR` from s->sinks to s->directory and s->log_path, unless these
- * are set. Returns 0 or E_USAGE; s->sinks is "" then.
+ * are set. Returns 0, or E_USAGE also for a sink that does not exist; s->sinks is "" then.
  */
 int settings_place_sinks(struct settings *s, struct error *e);
 

@@ -32,12 +32,19 @@ static const char *variable(const char *ours, const char *theirs)
 	return value && *value ? value : NULL;
 }
 
-static bool is_switched_off(const char *name)
+/* gpufl takes other values of its variable for "no". */
+static bool is_switched_off(struct error *e)
 {
-	const char *text = variable(name, NULL);
-	bool on;
+	const char *text = variable("PITOT_DISABLED", NULL);
+	const char *gpufl = variable("GPUFL_DISABLED", NULL);
+	struct error problem;
+	bool off = false, gpufl_off;
 
-	return text && parse_switch(text, &on) && on;
+	if (text && !parse_switch(text, &off)) {
+		error_set(&problem, E_USAGE, "PITOT_DISABLED takes 1 or 0, not '%.100s'", text);
+		first(e, &problem);
+	}
+	return off || (gpufl && parse_switch(gpufl, &gpufl_off) && gpufl_off);
 }
 
 static void set_name(struct settings *s, const char *name)
@@ -186,16 +193,14 @@ static int set_gpufl_key(struct settings *s, const char *key, const char *text, 
 
 static int unknown_key(const char *key, struct error *e)
 {
-	const char *known[SETTINGS_COUNT + 3] = { "enabled", "app-name" }, *nearest;
+	const char *known[SETTINGS_COUNT + 3] = { "enabled", "app-name" };
 	size_t n = 2;
 
 	for (int i = 0; i < SETTINGS_COUNT; i++)
 		if (settings_option(i)->name)
 			known[n++] = settings_option(i)->name;
-	nearest = options_nearest(key, known);
-	return error_set(e, E_USAGE,
-			 nearest ? "unknown key '%s', did you mean '%s'?" : "unknown key '%s'", key,
-			 nearest);
+	error_set(e, E_USAGE, "unknown key '%s'", key);
+	return error_suggest(e, key, known, "");
 }
 
 /* Appends a member's value as text: of an array its items, separated by commas. */
@@ -411,7 +416,7 @@ int settings_read(struct settings *s, const char *file, bool own, struct error *
 	struct error unused = { 0 };
 
 	e = e ? e : &unused;
-	s->disabled |= is_switched_off("PITOT_DISABLED") || is_switched_off("GPUFL_DISABLED");
+	s->disabled |= is_switched_off(e);
 	if (name && !*s->name)
 		set_name(s, name);
 	if (!own)

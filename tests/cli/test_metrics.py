@@ -79,7 +79,7 @@ def test_a_wrong_chip(metrics):
 
 def test_without_cupti(pitot):
     stderr = pitot("metrics", "--chip", "list", status=1, env={"PITOT_CUPTI": "/nowhere/libcupti.so"}).stderr
-    assert "'/nowhere/libcupti.so' cannot be used" in stderr
+    assert "PITOT_CUPTI='/nowhere/libcupti.so' cannot be used: /nowhere/libcupti.so: cannot open shared object file" in stderr
 
 
 def test_with_a_library_that_is_no_cupti(pitot, build):

@@ -207,7 +207,7 @@ def test_conditions_as_people_write_them(pitot, folder, rows):
     plain = rows("train", "kernel", "-w", "stream=7")
     assert plain and rows("train", "kernel", "-w", "stream == 7") == rows("train", "kernel", "-w", "stream==7") == plain
     result = pitot("view", "train.pitot", "kernel", "-w", "channel_type=fast", cwd=folder, status=2)
-    assert "it has invalid, compute, async_memcpy, decompression" in result.stderr
+    assert "choose from invalid, compute, async_memcpy, decompression" in result.stderr
 
 
 def test_moments_are_seconds_for_people(pitot, folder):

@@ -301,11 +301,18 @@ def test_logs_without_a_recording(build, source, pitot, record, rows, tmp_path):
         pitot("record", "--no-recording", *words, "--", "true", status=2)
 
 
-def test_a_folder_that_cannot_be_made(record, rows, tmp_path):
-    """The recording is there all the same."""
-    recording = record("kinds", "", PITOT_GPUFL="/dev/null/logs", PITOT_LOG=str(tmp_path / "log"))
-    assert rows(recording, "kernel")
-    assert (tmp_path / "log").read_text().count("cannot open gpufl:/dev/null/logs: cannot create '/dev/null/logs'") == 1
+def test_a_folder_that_cannot_be_made(build, source, pitot, rows, tmp_path):
+    """The recording is there all the same, and its summary says what is missing."""
+    player = build / "standin" / "tape-play"
+    if not player.exists():
+        pytest.skip("built without CUDA's headers")
+    says = "cannot open gpufl:/dev/null/logs: cannot create '/dev/null/logs': Not a directory"
+    command = ["record", "--no-cpu", "-o", "r.pitot", "--force", "--", player, "--now", source / "tests/data/tapes/kinds.tape"]
+    shown = pitot(*command, env={"PITOT_GPUFL": "/dev/null/logs", "PITOT_LOG": str(tmp_path / "log")}).stderr
+    assert rows("r.pitot", "kernel") and f"\n  sinks     {says}\n" in shown
+    assert (tmp_path / "log").read_text().count(says) == 1
+    assert json.loads(pitot("--json", *command, env={"PITOT_GPUFL": "/dev/null/logs"}).stderr)["sink_not_opened"] == says
+    assert json.loads(pitot("--json", *command).stderr)["sink_not_opened"] is None
 
 
 def test_a_folder_that_cannot_be_written(build, source, pitot, tmp_path):

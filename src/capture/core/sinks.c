@@ -1,11 +1,9 @@
-/* sinks.c: the list of kinds of sinks. A new one is a file and a line here. */
+/* sinks.c: finds a kind of sink by its name. A new one is a file and a line in sink_names.h. */
 #include "capture/core/sinks.h"
 
 #include <string.h>
 
-#define SINKS(S)                                                                                   \
-	S(recording)                                                                               \
-	S(gpufl)
+#include "schema/sink_names.h"
 
 #define S(name) extern const struct sink_kind name##_sink_kind;
 SINKS(S)
@@ -23,8 +21,6 @@ struct sink *sink_open(const struct settings *settings, const char *name, const 
 	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
 		if (strcmp(kinds[i]->name, name) == 0)
 			return kinds[i]->open(settings, where, e);
-#define S(name) " " #name
-	error_set(e, E_USAGE, "there is no sink '%s'; the sinks are" SINKS(S), name);
-#undef S
+	setting_unknown_sink(name, e);
 	return NULL;
 }

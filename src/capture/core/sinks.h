@@ -1,6 +1,7 @@
 /*
  * sinks.h: where a session's rows go. A kind of sink is a file that defines a struct sink_kind, and
- * one line in sinks.c; nothing else knows it by name. Setting `sinks` selects kinds as NAME:WHERE.
+ * one line in schema/sink_names.h; nothing else knows it by name. Setting `sinks` selects kinds as
+ * NAME:WHERE.
  */
 #ifndef PITOT_CAPTURE_SINKS_H
 #define PITOT_CAPTURE_SINKS_H

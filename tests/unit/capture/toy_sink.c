@@ -1,4 +1,4 @@
-/* toy_sink.c: a sink that counts rows. Beside this file it is a line in sinks.c. */
+/* toy_sink.c: a sink that counts rows. Beside this file it is a line in sink_names.h. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
