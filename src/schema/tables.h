@@ -47,6 +47,7 @@
 #ifndef PITOT_SCHEMA_TABLES_H
 #define PITOT_SCHEMA_TABLES_H
 
+#include "schema/tables_causes.h"
 #include "schema/tables_samples.h"
 
 /* clang-format off */
@@ -95,7 +96,8 @@
 	T(range_value, 42, "metric values of ranges of the program and of graph launches (--engine range-profiler)") \
 	T(counter_addition, 43, "what threads added to the program's counters, by scope") \
 	T(run_queue, 44, "how long processes were ready to run and had no processor") \
-	T(cpu_span, 45, "who sampled a process's CPU time, and how much of it the operating system's kernel counted")
+	T(cpu_span, 45, "who sampled a process's CPU time, and how much of it the operating system's kernel counted") \
+	T(graph_edge, 46, "dependencies between nodes of CUDA graphs")
 
 #define SCHEMA_string(C, T)                                                                                            \
 	C(T, id, U32, ALWAYS, NONE, "", "id within the process")                                                       \
@@ -173,7 +175,8 @@
 	C(T, id, U32, ALWAYS, NONE, "", "context id")                                                                  \
 	C(T, device, U32, ALWAYS, NONE, "", "ordinal of the GPU")                                                      \
 	C(T, time_ns, TIME, ALWAYS, NONE, "ns", "time when it was first seen")                                         \
-	C(T, destroyed_ns, TIME, MAYBE, NONE, "ns", "time when its destruction began")
+	C(T, destroyed_ns, TIME, MAYBE, NONE, "ns", "time when its destruction began")                                 \
+	C(T, null_stream, U32, MAYBE, NONE, "", "stream id of its default stream, for which other blocking streams wait")
 #define TRAITS_context(X, T) X(T, LAST_OF, id)
 
 #define SCHEMA_stream(C, T)                                                                                            \
@@ -375,12 +378,14 @@
 #define SCHEMA_api_function(C, T)                                                                                      \
 	C(T, id, U32, ALWAYS, NONE, "", "api (1 driver, 2 runtime) << 16 | number of the function there")              \
 	C(T, name, STRING, ALWAYS, NONE, "", "name, such as cudaLaunchKernel_v7000")                                   \
-	C(T, kind, ENUM, ALWAYS, api_kind, "", "what the call does")
+	C(T, kind, ENUM, ALWAYS, api_kind, "", "what the call does")                                                   \
+	C(T, waits_for, ENUM, MAYBE, synchronization_kind, "", "what the call waits for, or makes a stream wait for")
 #define TRAITS_api_function(X, T) X(T, LAST_OF, id)
 
 #define ENUM_api_kind(V, E)                                                                                            \
 	V(E, other, 0) V(E, launch, 1) V(E, graph_launch, 2) V(E, memcpy, 3) V(E, memset, 4) V(E, synchronize, 5) V(E, allocate, 6) \
-	V(E, release, 7) V(E, event, 8) V(E, untimed, 9)
+	V(E, release, 7) V(E, event, 8) V(E, untimed, 9) V(E, host_function, 10) V(E, stream_memory, 11)                      \
+	V(E, begin_capture, 12) V(E, end_capture, 13)
 
 #define SCHEMA_api_call(C, T)                                                                                          \
 	C(T, start_ns, TIME, ALWAYS, NONE, "ns", "time of the call")                                                   \
@@ -389,7 +394,10 @@
 	C(T, thread, U32, ALWAYS, NONE, "", "thread id (gettid)")                                                      \
 	C(T, correlation, U64, ALWAYS, NONE, "", "correlation id")                                                     \
 	C(T, result, I32, MAYBE, NONE, "", "CUresult or cudaError_t; missing for success")                             \
-	C(T, stack, U32, MAYBE, NONE, "", "call stack of the caller")
+	C(T, stack, U32, MAYBE, NONE, "", "call stack of the caller")                                                  \
+	C(T, stream, U32, MAYBE, NONE, "", "stream id; of calls about events, host functions, memory operations, captures and synchronization") \
+	C(T, event, U64, MAYBE, NONE, "", "handle of the CUDA event that the call records or waits for; handles are reused") \
+	C(T, context, U32, MAYBE, NONE, "", "context of that stream, or that such a call synchronizes with")
 #define TRAITS_api_call(X, T) X(T, SPAN)
 
 #define SCHEMA_nvtx(C, T)                                                                                              \

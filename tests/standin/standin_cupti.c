@@ -420,12 +420,40 @@ EXPORT CUptiResult cuptiGetContextId(CUcontext context, uint32_t *id)
 	return ANSWER(TAPE_cuptiGetContextId, id, (uintptr_t)context);
 }
 
+/* From the first record of a context: tapes of older recorders have no other answer. */
+static bool find_null_stream(uint32_t *id)
+{
+	static atomic_uint known; /* id + 1 */
+	const struct tape *t = standin_tape();
+	struct tape_delivery d;
+	struct tape_run run;
+
+	for (size_t i = 0; t && !atomic_load(&known) && i < t->records.count; i++) {
+		const uint8_t *record;
+
+		if (t->records.data[i].type != TAPE_BUFFER_COMPLETE ||
+		    !tape_get_delivery(&t->records.data[i], &d))
+			continue;
+		record = d.buffer.bytes;
+		while (tape_next_run(&d, &run))
+			for (uint32_t n = 0; n < run.count; n++, record += run.size)
+				if (load_u32(record) == CUPTI_ACTIVITY_KIND_CONTEXT)
+					atomic_store(&known, load_u16(record + 14) + 1u);
+	}
+	*id = atomic_load(&known) - 1;
+	return atomic_load(&known);
+}
+
 EXPORT CUptiResult cuptiGetStreamIdEx(CUcontext context, CUstream stream, uint8_t per_thread,
 				      uint32_t *id)
 {
+	CUptiResult r;
+
 	FAULT(TAPE_cuptiGetStreamIdEx);
-	return ANSWER(TAPE_cuptiGetStreamIdEx, id, (uintptr_t)context, (uintptr_t)stream,
-		      per_thread);
+	r = ANSWER(TAPE_cuptiGetStreamIdEx, id, (uintptr_t)context, (uintptr_t)stream, per_thread);
+	if (r == CUPTI_SUCCESS || stream || per_thread)
+		return r;
+	return find_null_stream(id) ? CUPTI_SUCCESS : r;
 }
 
 /* Tapes do not have it. */
@@ -541,6 +569,24 @@ static void follow_capture(const char *function, bool exits)
 		standin_capturing = false;
 }
 
+/*
+ * Tapes have parameters of the driver's functions only. A runtime function's own are the same words
+ * where it only calls the driver's function.
+ */
+static const void *parameters_of(const struct tape_event *e)
+{
+	static __thread uint64_t words[TAPE_PARAMETERS_MAX];
+	static __thread uint32_t correlation;
+
+	if (e->parameter_count) {
+		memcpy(words, e->parameters, sizeof(words));
+		correlation = e->correlation;
+		return e->parameters;
+	}
+	return e->site == CUPTI_API_EXIT && e->correlation && e->correlation == correlation ? words
+											    : NULL;
+}
+
 static void play_api(const struct tape_event *e)
 {
 	static __thread uint64_t
@@ -555,7 +601,7 @@ static void play_api(const struct tape_event *e)
 	bool launches = false, graph = is_graph_launch(e);
 	const cuGraphLaunch_params graph_params = { .hGraph =
 							    (CUgraphExec)(uintptr_t)STANDIN_GRAPH };
-	const void *parameters = e->parameter_count ? e->parameters : NULL;
+	const void *parameters = parameters_of(e);
 	CUpti_CallbackData data = {
 		.functionParams = graph ? &graph_params : parameters,
 		.callbackSite = (CUpti_ApiCallbackSite)e->site,

@@ -61,6 +61,11 @@ enum program {
 	SELDOM, /* the same, one each 10 ms */
 	PART, /* the usual one, on a part of a GPU (MIG) */
 	CAPTURES, /* so many captures of a graph, with a launch beside and one after each */
+	/*
+	 * so many kernels on one stream for which one on another stream waits by an event, and then
+	 * the host; a graph whose nodes are a chain, except that the last one depends on nothing
+	 */
+	WAITS,
 };
 
 /* Callback ids of the driver's functions. */
@@ -73,11 +78,18 @@ enum {
 	CBID_SYNC = 126,
 	CBID_BEGIN_CAPTURE = 539,
 	CBID_END_CAPTURE = 497,
+	CBID_EVENT_RECORD = 119,
+	CBID_EVENT_RECORD_WITH_FLAGS = 587,
+	CBID_EVENT_SYNC = 122,
+	CBID_STREAM_WAIT = 295,
+	CBID_HOST_FUNCTION = 527,
 };
 
 static struct tape_writer *writer;
 static uint64_t now = START_NS, gpu_free[STREAMS];
 static uint32_t correlation;
+static const uint64_t *parameters; /* of the calls that follow */
+static bool has_dependencies; /* the graph's nodes */
 static uint8_t buffer[BUFFER_RECORDS * RECORD_BYTES_MAX];
 static size_t used, record_count;
 static VEC(struct tape_run) runs;
@@ -334,6 +346,7 @@ static void api(uint32_t thread, CUpti_ApiCallbackSite site, CUpti_CallbackId cb
 	CUpti_CallbackData d = {
 		.callbackSite = site,
 		.functionName = function,
+		.functionParams = parameters,
 		.functionReturnValue = &success,
 		.symbolName = symbol,
 		.context = (CUcontext)(uintptr_t)CONTEXT,
@@ -429,6 +442,13 @@ static void make_graph(void)
 		resource(CUPTI_CBID_RESOURCE_GRAPHNODE_CREATED, 0, &d);
 		say(MAIN, TAPE_cuptiGetGraphNodeId, NODE(i), 1, &id, sizeof(id));
 	}
+	for (unsigned i = 1; has_dependencies && i < NODES; i++) {
+		d.node = (CUgraphNode)(uintptr_t)NODE(i);
+		d.dependency = (CUgraphNode)(uintptr_t)NODE(i - 1);
+		resource(CUPTI_CBID_RESOURCE_GRAPHNODE_DEPENDENCY_CREATED, 0, &d);
+	}
+	if (has_dependencies)
+		resource(CUPTI_CBID_RESOURCE_GRAPHNODE_DEPENDENCY_DESTROY_STARTING, 0, &d);
 	instantiate_graph();
 }
 
@@ -599,6 +619,39 @@ static void capture_graphs(unsigned long captures)
 	now = MAX(now, gpu_free[1]);
 }
 
+static void call_with(uint32_t thread, CUpti_CallbackId cbid, const char *function, uint64_t first,
+		      uint64_t second)
+{
+	const uint64_t words[TAPE_PARAMETERS_MAX] = { first, second };
+
+	parameters = words;
+	enter(thread, cbid, function, NULL);
+	if (cbid == CBID_SYNC || cbid == CBID_EVENT_SYNC)
+		now = MAX(now, gpu_free[2]);
+	api(thread, CUPTI_API_EXIT, cbid, function, NULL);
+	parameters = NULL;
+}
+
+static void wait_for_events(unsigned long rounds)
+{
+	for (unsigned long i = 0; i < rounds; i++) {
+		const uint64_t event = UINT64_C(0x555500060000) + 0x40 * (i % 3);
+
+		launch(WORKER, "_Z8producerv", 1, 20000);
+		call_with(WORKER, CBID_EVENT_RECORD, "cuEventRecord", event, STREAM(1));
+		call_with(MAIN, CBID_STREAM_WAIT, "cuStreamWaitEvent", STREAM(2), event);
+		gpu_free[2] = MAX(gpu_free[1], gpu_free[2]);
+		launch(MAIN, "_Z8consumerv", 2, 10000);
+		call_with(MAIN, CBID_HOST_FUNCTION, "cuLaunchHostFunc", STREAM(2), 0);
+		call_with(MAIN, CBID_EVENT_RECORD_WITH_FLAGS, "cuEventRecordWithFlags", event,
+			  STREAM(2));
+		call_with(MAIN, CBID_EVENT_SYNC, "cuEventSynchronize", event, 0);
+		call_with(MAIN, CBID_SYNC, "cuStreamSynchronize", STREAM(1), 0);
+	}
+	launch_graph();
+	now = MAX(now, gpu_free[0]);
+}
+
 static void play_steps(unsigned long steps)
 {
 	for (unsigned long i = 0; i < steps; i++)
@@ -619,6 +672,7 @@ static const struct {
 	[SELDOM] = { "seldom", launch_graphs_seldom, 1000 },
 	[PART] = { "part", play_steps, 24 },
 	[CAPTURES] = { "captures", capture_graphs, 20 },
+	[WAITS] = { "waits", wait_for_events, 8 },
 };
 
 static void play_program(enum program program, unsigned long count)
@@ -633,6 +687,7 @@ static void play_program(enum program program, unsigned long count)
 	tape_put_thread(writer, mark(WORKER), SYNTHETIC_PID + 1, "worker");
 	tape_put_thread(writer, mark(DELIVERER), SYNTHETIC_PID + 2, "deliverer");
 	make_context();
+	has_dependencies = program == WAITS;
 	make_graph();
 	programs[program].play(count);
 	deliver();
@@ -651,7 +706,7 @@ int main(int argc, char **argv)
 		program++;
 	if (argc < 2 || argc > 4 || program == ARRAY_SIZE(programs)) {
 		fputs("usage: tape-make FILE [steps|quiet|wrap|fast|threads|graphs|seldom|part|"
-		      "captures [COUNT]]\n",
+		      "captures|waits [COUNT]]\n",
 		      stderr);
 		return 2;
 	}

@@ -228,7 +228,9 @@ void maker_device(struct maker *m, uint32_t id, uint64_t time_ns)
 
 void maker_context(struct maker *m, uint32_t id, uint32_t device, uint64_t time_ns)
 {
-	struct row_context row = { .id = id, .device = device, .time_ns = time_ns };
+	struct row_context row = {
+		.id = id, .device = device, .time_ns = time_ns, .null_stream = 7
+	};
 
 	ROW_MISSING(&row, context, destroyed_ns);
 	writer_append(m->writer, TABLE_context, &row);
@@ -411,10 +413,25 @@ static const struct {
 	{ MAKER_EVENT_RECORD, api_kind_event, "cudaEventRecord_v3020" },
 	{ MAKER_DEVICE_SYNCHRONIZE, api_kind_synchronize, "cudaDeviceSynchronize_v3020" },
 	{ MAKER_RUNTIME_LAUNCH, api_kind_launch, "cudaLaunchKernel_v7000" },
+	{ MAKER_STREAM_WAIT, api_kind_event, "cuStreamWaitEvent" },
+	{ MAKER_EVENT_SYNCHRONIZE, api_kind_synchronize, "cudaEventSynchronize_v3020" },
+	{ MAKER_HOST_FUNCTION, api_kind_host_function, "cuLaunchHostFunc" },
+	{ MAKER_BEGIN_CAPTURE, api_kind_begin_capture, "cuStreamBeginCapture_v2" },
+	{ MAKER_END_CAPTURE, api_kind_end_capture, "cuStreamEndCapture" },
 };
 
-void maker_call(struct maker *m, enum maker_function function, uint32_t thread, uint64_t start_ns,
-		uint64_t end_ns, uint64_t correlation)
+static uint8_t waits_for(enum maker_function function)
+{
+	return function == MAKER_STREAM_SYNCHRONIZE   ? synchronization_kind_stream
+	       : function == MAKER_EVENT_SYNCHRONIZE  ? synchronization_kind_event
+	       : function == MAKER_STREAM_WAIT        ? synchronization_kind_stream_wait_event
+	       : function == MAKER_DEVICE_SYNCHRONIZE ? synchronization_kind_context
+						      : synchronization_kind_unknown;
+}
+
+static void add_call(struct maker *m, enum maker_function function, uint32_t thread,
+		     uint64_t start_ns, uint64_t end_ns, uint64_t correlation, uint32_t stream,
+		     uint64_t event)
 {
 	struct row_api_call row = {
 		.start_ns = start_ns,
@@ -422,15 +439,20 @@ void maker_call(struct maker *m, enum maker_function function, uint32_t thread, 
 		.function = function,
 		.thread = thread,
 		.correlation = correlation,
+		.stream = stream,
+		.event = event,
+		.context = m->context,
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(functions); i++) {
 		struct row_api_function known = { .id = function,
-						  .kind = (uint8_t)functions[i].kind };
+						  .kind = (uint8_t)functions[i].kind,
+						  .waits_for = waits_for(function) };
 
 		if (functions[i].id != function)
 			continue;
 		known.name = maker_string(m, functions[i].name);
+		ROW_MISSING_IF(&known, api_function, waits_for, !known.waits_for);
 		writer_api_function(m->writer, function, &known);
 	}
 	row.result = (int32_t)m->result;
@@ -439,7 +461,31 @@ void maker_call(struct maker *m, enum maker_function function, uint32_t thread, 
 	row.stack = m->stack;
 	if (!m->stack)
 		ROW_MISSING(&row, api_call, stack);
+	ROW_MISSING_IF(&row, api_call, stream, !stream);
+	ROW_MISSING_IF(&row, api_call, event, !event);
+	ROW_MISSING_IF(&row, api_call, context, !stream && !event && !waits_for(function));
 	writer_append(m->writer, TABLE_api_call, &row);
+}
+
+void maker_call(struct maker *m, enum maker_function function, uint32_t thread, uint64_t start_ns,
+		uint64_t end_ns, uint64_t correlation)
+{
+	add_call(m, function, thread, start_ns, end_ns, correlation, 0, 0);
+}
+
+void maker_stream_call(struct maker *m, enum maker_function function, uint32_t thread,
+		       uint64_t start_ns, uint64_t end_ns, uint32_t stream, uint64_t event)
+{
+	add_call(m, function, thread, start_ns, end_ns, 0, stream, event);
+}
+
+void maker_graph_edge(struct maker *m, uint64_t dependency, uint64_t node, uint64_t time_ns)
+{
+	struct row_graph_edge row = { .time_ns = time_ns, .node = node, .dependency = dependency };
+
+	ROW_MISSING(&row, graph_edge, graph);
+	ROW_MISSING(&row, graph_edge, removed);
+	writer_append(m->writer, TABLE_graph_edge, &row);
 }
 
 /* runs: repeats, and warm-ups << 32. */

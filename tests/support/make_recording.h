@@ -28,6 +28,11 @@ enum maker_function {
 	MAKER_EVENT_RECORD = 2 << 16 | 135, /* cudaEventRecord */
 	MAKER_DEVICE_SYNCHRONIZE = 2 << 16 | 165, /* cudaDeviceSynchronize */
 	MAKER_RUNTIME_LAUNCH = 2 << 16 | 211, /* cudaLaunchKernel */
+	MAKER_STREAM_WAIT = 1 << 16 | 295, /* cuStreamWaitEvent */
+	MAKER_EVENT_SYNCHRONIZE = 2 << 16 | 137, /* cudaEventSynchronize */
+	MAKER_HOST_FUNCTION = 1 << 16 | 527, /* cuLaunchHostFunc */
+	MAKER_BEGIN_CAPTURE = 1 << 16 | 569, /* cuStreamBeginCapture_v2 */
+	MAKER_END_CAPTURE = 1 << 16 | 451, /* cuStreamEndCapture */
 };
 
 struct maker {
@@ -91,6 +96,10 @@ void maker_synchronization(struct maker *m, enum synchronization_kind kind, uint
 			   uint64_t start_ns, uint64_t end_ns, uint64_t correlation);
 void maker_call(struct maker *m, enum maker_function function, uint32_t thread, uint64_t start_ns,
 		uint64_t end_ns, uint64_t correlation);
+/* A call about a stream (0: unknown) or an event (0: none). */
+void maker_stream_call(struct maker *m, enum maker_function function, uint32_t thread,
+		       uint64_t start_ns, uint64_t end_ns, uint32_t stream, uint64_t event);
+void maker_graph_edge(struct maker *m, uint64_t dependency, uint64_t node, uint64_t time_ns);
 void maker_nvtx(struct maker *m, enum nvtx_kind kind, uint32_t thread, const char *message,
 		uint64_t time_ns);
 /*

@@ -20,7 +20,7 @@
 
 /* The kind decides which source's handler (source.h) turns the event into rows. */
 enum ring_kind {
-	/* a start, b end, c correlation, d function id, e stack; slot 2: a result */
+	/* a start, b end, c correlation, d function id, e stack; slot 2: call_handles.h */
 	RING_API_CALL,
 	/* a time, b range or payload, c domain, d category, e color, plus text slots */
 	RING_NVTX,

@@ -351,6 +351,7 @@ static void on_context(struct writer *w, const void *record)
 		.id = r->context,
 		.device = r->device,
 		.time_ns = cupti_clock_convert(cupti_clock_last()),
+		.null_stream = r->null_stream,
 	};
 	struct row_stream null_stream = {
 		.id = r->null_stream,

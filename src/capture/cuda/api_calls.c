@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/starts_with.h"
 #include "capture/app/app_external.h"
+#include "capture/cuda/call_handles.h"
 #include "capture/cuda/correlation.h"
 #include "capture/cuda/devices.h"
 #include "capture/cuda/graph_nodes.h"
@@ -29,6 +30,15 @@ static const struct cupti *subscribed;
 
 /* By domain and callback id; filled before callbacks are enabled. name NULL: CUPTI knows none. */
 static struct hub_function functions[API_RUNTIME + 1][API_CALLBACK_IDS_MAX];
+/* Of the same functions; `has_handles` is apart, because the launch path reads it. */
+static struct call_handles handles[API_RUNTIME + 1][API_CALLBACK_IDS_MAX];
+static bool has_handles[API_RUNTIME + 1][API_CALLBACK_IDS_MAX];
+
+/* CUPTI's name of a function without "cu" or "cuda". */
+static const char *bare_name(const char *name)
+{
+	return starts_with(name, "cuda") ? name + 4 : starts_with(name, "cu") ? name + 2 : "";
+}
 
 /* Classifies a function by its name. */
 static enum api_kind api_kind_of(const char *name)
@@ -37,7 +47,13 @@ static enum api_kind api_kind_of(const char *name)
 		const char *prefix;
 		enum api_kind kind;
 	} rules[] = {
-		{ "LaunchHostFunc", api_kind_other },
+		{ "LaunchHostFunc", api_kind_host_function },
+		{ "StreamAddCallback", api_kind_host_function },
+		{ "StreamWaitValue", api_kind_stream_memory },
+		{ "StreamWriteValue", api_kind_stream_memory },
+		{ "StreamBatchMemOp", api_kind_stream_memory },
+		{ "StreamBeginCapture", api_kind_begin_capture },
+		{ "StreamEndCapture", api_kind_end_capture },
 		{ "Launch", api_kind_launch },
 		{ "GraphLaunch", api_kind_graph_launch },
 		{ "Memcpy", api_kind_memcpy },
@@ -62,9 +78,7 @@ static enum api_kind api_kind_of(const char *name)
 		{ "MemHostUnregister", api_kind_release },
 		{ "HostUnregister", api_kind_release },
 	};
-	const char *rest = starts_with(name, "cuda") ? name + 4
-			   : starts_with(name, "cu") ? name + 2
-						     : "";
+	const char *rest = bare_name(name);
 
 	for (size_t i = 0; i < ARRAY_SIZE(rules); i++)
 		if (starts_with(rest, rules[i].prefix))
@@ -79,13 +93,16 @@ static bool wants_call(const struct hub_function *f, const struct settings *s)
 	switch (f->kind) {
 	case api_kind_launch:
 	case api_kind_graph_launch:
+	case api_kind_event:
+	case api_kind_host_function:
+	case api_kind_stream_memory:
+	case api_kind_begin_capture:
+	case api_kind_end_capture:
 		return f->is_driver;
 	case api_kind_memcpy:
 	case api_kind_memset:
 	case api_kind_synchronize:
 		return true;
-	case api_kind_event:
-		return s->sync;
 	case api_kind_allocate:
 	case api_kind_release:
 		return s->memory;
@@ -94,12 +111,24 @@ static bool wants_call(const struct hub_function *f, const struct settings *s)
 	}
 }
 
+/* Appends the call's handles to its event. Returns the number of slots. */
+static NOINLINE uint32_t add_handles(struct ring_event *event, uint32_t slots, unsigned api,
+				     CUpti_CallbackId cbid, const CUpti_CallbackData *data)
+{
+	if (event->flags & CALL_HAS_RESULT)
+		return slots;
+	event->flags |= CALL_HAS_HANDLES;
+	call_handles_read(&handles[api][cbid], subscribed, data, &event[slots]);
+	return slots + 1;
+}
+
 /* Writes the end of a watched call: one event into the thread's ring. */
 static void write_call(struct ring *r, unsigned api, CUpti_CallbackId cbid,
 		       const CUpti_CallbackData *data, uint64_t start, uint64_t end)
 {
 	uint32_t result =
 		data->functionReturnValue ? *(const uint32_t *)data->functionReturnValue : 0;
+	uint32_t slots = result != 0 ? 2 : 1;
 	struct ring_event event[2] = { {
 		.a = start,
 		.b = end,
@@ -107,11 +136,13 @@ static void write_call(struct ring *r, unsigned api, CUpti_CallbackId cbid,
 		.d = api << 16 | cbid,
 		.e = stack_capture_call(r),
 		.kind = RING_API_CALL,
-		.flags = result != 0,
+		.flags = result != 0 ? CALL_HAS_RESULT : 0,
 	} };
 
 	event[1].a = result;
-	ring_push(r, event, result != 0 ? 2 : 1);
+	if (unlikely(has_handles[api][cbid % API_CALLBACK_IDS_MAX]))
+		slots = add_handles(event, slots, api, cbid, data);
+	ring_push(r, event, slots);
 }
 
 ALWAYS_INLINE void on_enter(unsigned api, const CUpti_CallbackData *data, uint64_t now)
@@ -265,6 +296,8 @@ static void find_functions(const struct cupti *cupti)
 				f->name = NULL;
 			if (f->name)
 				f->kind = api_kind_of(f->name);
+			handles[api][id] = call_handles_of(f->name ? bare_name(f->name) : "");
+			has_handles[api][id] = handles[api][id].has_any;
 		}
 	}
 }
@@ -401,8 +434,12 @@ static NOINLINE void write_function(struct writer *w, uint32_t function, const c
 	struct row_api_function row = { .id = function,
 					.name = rows_text(w, name ? name : "?"),
 					.kind = (uint8_t)kind };
+	unsigned index = api_function_index(function);
 
-	known[api_function_index(function)] = true;
+	row.waits_for = (uint8_t)handles[index / API_CALLBACK_IDS_MAX][index % API_CALLBACK_IDS_MAX]
+				.waits_for;
+	ROW_MISSING_IF(&row, api_function, waits_for, !row.waits_for);
+	known[index] = true;
 	writer_api_function(w, function, &row);
 }
 

@@ -22,6 +22,7 @@
 #include "capture/cuda/api_calls.h"
 #include "capture/cuda/attributes.h"
 #include "capture/cuda/buffers.h"
+#include "capture/cuda/call_handles.h"
 #include "capture/cuda/clock_pairs.h"
 #include "capture/cuda/correlation.h"
 #include "capture/cuda/cupti_clock.h"
@@ -691,7 +692,7 @@ static void count_launch(enum api_kind kind, int32_t result)
 static uint64_t on_api_call(struct writer *w, const struct ring *r, uint64_t position)
 {
 	const struct ring_event *event = ring_slot(r, position);
-	bool has_result = event->flags != 0;
+	bool has_result = event->flags & CALL_HAS_RESULT;
 	struct row_api_call row = {
 		.start_ns = event->a,
 		.end_ns = event->b,
@@ -709,10 +710,12 @@ static uint64_t on_api_call(struct writer *w, const struct ring *r, uint64_t pos
 		self.first_call = row.correlation;
 	ROW_MISSING_IF(&row, api_call, result, !has_result);
 	ROW_MISSING_IF(&row, api_call, stack, !event->e);
+	call_handles_write(event->flags & CALL_HAS_HANDLES ? ring_slot(r, position + 1) : NULL,
+			   &row);
 	writer_append(w, TABLE_api_call, &row);
 	if (unlikely(r->externals_open.kinds))
 		app_external_write(w, r, row.correlation);
-	return has_result ? 2 : 1;
+	return event->flags ? 2 : 1;
 }
 
 /*

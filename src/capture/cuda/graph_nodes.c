@@ -6,7 +6,7 @@
 #include "capture/cuda/correlation.h"
 #include "capture/stack/stack_capture.h"
 
-enum { HAS_GRAPH = 1, HAS_ORIGINAL = 2 }; /* ring_event.flags */
+enum { HAS_GRAPH = 1, HAS_ORIGINAL = 2, IS_EDGE = 4, IS_REMOVED = 8 }; /* ring_event.flags */
 
 #define SLOTS 2u
 
@@ -37,15 +37,21 @@ bool graph_nodes_start(const struct hub_client *c, const struct cupti *cupti)
 		return false;
 	return watch(c, CUPTI_CBID_RESOURCE_GRAPHNODE_CREATED) &&
 	       watch(c, CUPTI_CBID_RESOURCE_GRAPHNODE_CLONED) &&
+	       watch(c, CUPTI_CBID_RESOURCE_GRAPHNODE_DEPENDENCY_CREATED) &&
+	       watch(c, CUPTI_CBID_RESOURCE_GRAPHNODE_DEPENDENCY_DESTROY_STARTING) &&
 	       watch(c, CUPTI_CBID_RESOURCE_GRAPHEXEC_CREATED);
 }
 
 void graph_nodes_stop(const struct hub_client *c)
 {
-	static const CUpti_CallbackId watched[] = { CUPTI_CBID_RESOURCE_GRAPHEXEC_CREATE_STARTING,
-						    CUPTI_CBID_RESOURCE_GRAPHNODE_CREATED,
-						    CUPTI_CBID_RESOURCE_GRAPHNODE_CLONED,
-						    CUPTI_CBID_RESOURCE_GRAPHEXEC_CREATED };
+	static const CUpti_CallbackId watched[] = {
+		CUPTI_CBID_RESOURCE_GRAPHEXEC_CREATE_STARTING,
+		CUPTI_CBID_RESOURCE_GRAPHNODE_CREATED,
+		CUPTI_CBID_RESOURCE_GRAPHNODE_CLONED,
+		CUPTI_CBID_RESOURCE_GRAPHNODE_DEPENDENCY_CREATED,
+		CUPTI_CBID_RESOURCE_GRAPHNODE_DEPENDENCY_DESTROY_STARTING,
+		CUPTI_CBID_RESOURCE_GRAPHEXEC_CREATED,
+	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(watched); i++)
 		hub_set_callback(c, false, CUPTI_CB_DOMAIN_RESOURCE, watched[i]);
@@ -90,6 +96,24 @@ static void append_node(const CUpti_GraphData *data, bool cloned)
 	ring_count_call(r, event[0].a);
 }
 
+static void append_edge(const CUpti_GraphData *data, bool removed)
+{
+	struct ring *r = ring_get();
+	struct ring_event event[SLOTS] = { {
+		.a = clock_monotonic_ns(),
+		.kind = RING_GRAPH_NODE,
+		.flags = IS_EDGE | (removed ? IS_REMOVED : 0),
+	} };
+
+	if (!r || node_id(data->node, &event[0].b) != CUPTI_SUCCESS ||
+	    node_id(data->dependency, &event[1].a) != CUPTI_SUCCESS)
+		return;
+	if (graph_id && data->graph && graph_id(data->graph, &event[0].c) == CUPTI_SUCCESS)
+		event[0].flags |= HAS_GRAPH;
+	ring_push(r, event, SLOTS);
+	ring_count_call(r, event[0].a);
+}
+
 static void follow_instantiation(bool begins, const CUpti_GraphData *data)
 {
 	struct ring *r = ring_get();
@@ -116,9 +140,30 @@ void graph_nodes_callback(CUpti_CallbackId cbid, const CUpti_ResourceData *data)
 			append_node(data->resourceDescriptor,
 				    cbid == CUPTI_CBID_RESOURCE_GRAPHNODE_CLONED);
 		break;
+	case CUPTI_CBID_RESOURCE_GRAPHNODE_DEPENDENCY_CREATED:
+	case CUPTI_CBID_RESOURCE_GRAPHNODE_DEPENDENCY_DESTROY_STARTING:
+		if (node_id && data && data->resourceDescriptor)
+			append_edge(data->resourceDescriptor,
+				    cbid != CUPTI_CBID_RESOURCE_GRAPHNODE_DEPENDENCY_CREATED);
+		break;
 	default:
 		break;
 	}
+}
+
+static void write_edge(struct writer *w, const struct ring_event *event, uint64_t dependency)
+{
+	struct row_graph_edge row = {
+		.time_ns = event->a,
+		.node = event->b,
+		.dependency = dependency,
+		.graph = event->c,
+		.removed = 1,
+	};
+
+	ROW_MISSING_IF(&row, graph_edge, graph, !(event->flags & HAS_GRAPH));
+	ROW_MISSING_IF(&row, graph_edge, removed, !(event->flags & IS_REMOVED));
+	writer_append(w, TABLE_graph_edge, &row);
 }
 
 uint64_t graph_nodes_event(struct writer *w, const struct ring *r, uint64_t position)
@@ -135,6 +180,10 @@ uint64_t graph_nodes_event(struct writer *w, const struct ring *r, uint64_t posi
 		.stack = event->e,
 	};
 
+	if (event->flags & IS_EDGE) {
+		write_edge(w, event, more->a);
+		return SLOTS;
+	}
 	ROW_MISSING_IF(&row, graph_node, graph, !(event->flags & HAS_GRAPH));
 	ROW_MISSING_IF(&row, graph_node, original, !(event->flags & HAS_ORIGINAL));
 	ROW_MISSING_IF(&row, graph_node, correlation, !more->c);

@@ -1,5 +1,6 @@
 /*
- * graph_nodes.h: records the nodes of CUDA graphs, and the code that made them: table graph_node.
+ * graph_nodes.h: records the nodes of CUDA graphs and the code that made them (table graph_node),
+ * and their dependencies (graph_edge).
  *
  * A kernel's record in a replayed graph names its node. That node is nearly always a clone, made
  * when the graph was instantiated, of a node that a captured launch or cudaGraphAdd… made.
@@ -13,7 +14,7 @@
 #include "capture/core/ring.h"
 #include "format/writer.h"
 
-/* Enables the callbacks for nodes. Returns false if this CUPTI has no ids for nodes. */
+/* Enables the callbacks for nodes and dependencies. False: this CUPTI has no ids for nodes. */
 bool graph_nodes_start(const struct hub_client *c, const struct cupti *cupti);
 
 /* Only watches whether graphs exist. */

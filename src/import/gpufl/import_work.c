@@ -157,6 +157,9 @@ static void add_launch(struct import_session *s, const struct import_origin *o, 
 	row.end_ns = timed ? o->end_ns : row.start_ns;
 	ROW_MISSING(&row, api_call, result);
 	ROW_MISSING_IF(&row, api_call, stack, !row.stack);
+	ROW_MISSING(&row, api_call, stream);
+	ROW_MISSING(&row, api_call, event);
+	ROW_MISSING(&row, api_call, context);
 	writer_api_function(s->writer, row.function, NULL);
 	import_append(s, TABLE_api_call, &row);
 }

@@ -1,0 +1,35 @@
+/*
+ * call_handles.h: the streams and events that CUDA calls are about, from their parameters.
+ *
+ * A call that records an event, waits for one, synchronizes with a stream, appends a host function
+ * or a memory operation to one, or captures one has handles among its first parameters, which are
+ * 64-bit words. CUPTI translates a stream's handle into its id while
+ * the call still has the stream; events have no ids without CUPTI's own records.
+ */
+#ifndef PITOT_CAPTURE_CUDA_CALL_HANDLES_H
+#define PITOT_CAPTURE_CUDA_CALL_HANDLES_H
+
+#include "capture/core/ring.h"
+#include "capture/cuda/vendor.h"
+#include "format/writer.h"
+
+/* Flags of a RING_API_CALL: what its second slot is. A call that failed has no handles. */
+enum { CALL_HAS_RESULT = 1, CALL_HAS_HANDLES = 2 };
+
+/* How to read the parameters of a function of this name (CUPTI's, without "cu" or "cuda"). */
+struct call_handles {
+	bool has_any, has_stream, has_event;
+	bool event_first; /* the event is the first parameter, the stream the second */
+	bool is_per_thread; /* a stream of 0 is the thread's own default stream */
+	enum synchronization_kind waits_for; /* unknown: nothing */
+};
+struct call_handles call_handles_of(const char *name);
+
+/* Fills a slot from the exit of a successful call. Any thread. */
+void call_handles_read(const struct call_handles *h, const struct cupti *cupti,
+		       const CUpti_CallbackData *data, struct ring_event *slot);
+
+/* Sets or misses the columns of a row; slot NULL: the call has no handles. Collector's thread. */
+void call_handles_write(const struct ring_event *slot, struct row_api_call *row);
+
+#endif
