@@ -3,7 +3,6 @@
 #include <pthread.h>
 #include <stddef.h>
 
-#include "capture/engines/launch_gate.h"
 #include "capture/core/pause.h"
 
 #define HOLD_WAIT_NS (200 * NS_PER_MS)
@@ -13,6 +12,7 @@
 atomic_uintptr_t launch_claim_owner;
 static atomic_uint holding; /* threads that flush, or are about to */
 static _Atomic(CUcontext) measuring; /* the context, while a measurement is underway */
+static void (*_Atomic at_release)(void);
 
 /* Returns the present owner; 0: the calling thread is the owner now. */
 static uintptr_t claim(uintptr_t flush)
@@ -40,10 +40,18 @@ void launch_claim_take_over(void)
 	atomic_store(&launch_claim_owner, (uintptr_t)pthread_self());
 }
 
+void launch_claim_at_release(void (*undo)(void))
+{
+	atomic_store(&at_release, undo);
+}
+
 void launch_claim_release(void)
 {
+	void (*undo)(void) = atomic_exchange(&at_release, NULL);
+
 	atomic_store(&measuring, NULL);
-	launch_gate_open();
+	if (undo)
+		undo();
 	atomic_store(&launch_claim_owner, 0);
 }
 
@@ -140,4 +148,5 @@ void launch_claim_after_fork(void)
 	atomic_store(&launch_claim_owner, 0);
 	atomic_store(&holding, 0);
 	atomic_store(&measuring, NULL);
+	atomic_store(&at_release, NULL);
 }

@@ -40,8 +40,9 @@ void launch_claim_take_over(void);
  * the claim.
  */
 void launch_claim_watch(void (*lost)(void));
-/* Also opens the gate (launch_gate.h). */
 void launch_claim_release(void);
+/* The release of the present claim calls `undo` first. Must be called by the owner. */
+void launch_claim_at_release(void (*undo)(void));
 /* Polls `ready` for at most most_ns. Returns whether it became true. */
 bool launch_claim_wait_until(bool (*ready)(void), uint64_t most_ns);
 

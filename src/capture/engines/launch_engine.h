@@ -12,6 +12,7 @@
 #include "base/map.h"
 #include "capture/cuda/hub/hub.h"
 #include "capture/core/source.h"
+#include "capture/engines/launch_queue.h"
 #include "cupti/profiler_host.h"
 
 extern const struct source launch_engine_source;
@@ -31,9 +32,6 @@ static inline bool launch_engine_is(int engine)
 	return launch_engine_of(engine) != SETTING_ENGINE_TRACE;
 }
 
-/* For launches_client; see struct hub_client. */
-bool launch_engine_attach(const struct cupti *cupti, int engine, bool late);
-
 #ifdef PITOT_HAS_PROFILER_HOST
 
 /* A range or graph launch that is measured as a whole. Times are CLOCK_MONOTONIC. */
@@ -44,14 +42,6 @@ struct marked_range {
 	uint32_t thread; /* operating system's thread id */
 	uint32_t domain, level; /* of a range of the program, as in table nvtx */
 	char name[256]; /* truncated to this size */
-};
-
-/* Head of the heap block with which an engine sends a measurement to the collector. */
-struct measured {
-	struct measured *next;
-	uint32_t correlation; /* 0: a range of the program */
-	uint64_t end_ns; /* end of the call or range, and of all runs of the kernel */
-	size_t bytes;
 };
 
 struct launch_engine {
@@ -105,39 +95,9 @@ void launch_engine_count_unmeasured(void);
 void launch_engine_count_pass(void);
 /* Queues a measurement of this size, which it owns from then on. NULL counts as lost. */
 void launch_engine_push(struct measured *m, size_t bytes);
-/*
- * For launches_client. Times: start and end of the kernel's last run, which ends with the call,
- * because the driver keeps the call until all runs are over; they are returned only once. An end
- * that is not the kernel's own: of a launch that ran patched code.
- */
-bool launch_engine_adjust(struct writer *w, uint32_t correlation, uint64_t began_ns,
-			  uint64_t *start_ns, uint64_t *end_ns);
-
 /* Whether an engine that patches kernels is attached: CUPTI must then record serialized kernels. */
 bool launch_engine_serializes(void);
 
-/*
- * Must be called before cuptiActivityFlushAll, which hangs beside a launch that is being measured
- * with patched code (H100, CUPTI 13.0): nothing is measured until launch_engine_resume(). Launches
- * wait for that briefly and then go unmeasured, because the flush may be waiting for them. Returns
- * false if a launch is being measured for too long. After true, launch_engine_resume() must be
- * called on the same thread.
- */
-bool launch_engine_hold(void);
-void launch_engine_resume(void);
-
-/*
- * Must be called before CUPTI is unsubscribed. Waits for the launch that is being measured. Returns
- * false if the subscription must stay. Vendor thread.
- */
-bool launch_engine_detach(void);
-
-/*
- * Must be called when a driver call that launches begins, before all other work of the callback,
- * and when it ends, after all other work. `function` is its name; `graph`: it launches a graph.
- */
-void launch_engine_enter(const CUpti_CallbackData *data, const char *function, bool graph);
-void launch_engine_exit(const CUpti_CallbackData *data);
 /*
  * For marked_ranges.c. Claims the engine for a range that begins. Returns NULL if the range is not
  * measured; otherwise launch_engine_start() must follow on the same thread.
@@ -150,9 +110,6 @@ bool launch_engine_start(const struct cupti *cupti, CUcontext context,
 bool launch_engine_is_active(void);
 /* Must be called once for each successful start. !valid: discards the values. Any thread. */
 void launch_engine_stop(bool valid);
-
-/* Must be called from callbacks of the resource domain, on their thread. */
-void launch_engine_callback(CUpti_CallbackId cbid, const CUpti_ResourceData *data);
 #endif
 
 #endif

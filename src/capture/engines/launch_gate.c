@@ -5,7 +5,6 @@
 #include "base/starts_with.h"
 #include "capture/engines/calls_inside.h"
 #include "capture/engines/launch_claim.h"
-#include "capture/engines/launch_engine.h"
 #include "capture/core/vendor_thread.h"
 
 #define CLOSE_WAIT_NS (20 * NS_PER_MS)
@@ -40,30 +39,33 @@ static bool is_open(void)
 	return !atomic_load(&closed) || !atomic_load(&used);
 }
 
-/* Waits for the gate, which may be closed again before this thread is inside. */
-static void wait_outside(uint32_t correlation)
+/*
+ * Waits for the gate, which may be closed again before this thread is inside. Returns false if the
+ * wait was too long.
+ */
+static bool wait_outside(uint32_t correlation)
 {
-	while (!is_open() && !launch_claim_is_mine()) {
+	bool in_time = true;
+
+	while (in_time && !is_open() && !launch_claim_is_mine()) {
 		atomic_fetch_add(&waiting, 1);
 		calls_end(CALLS_GATED, correlation);
-		if (!launch_claim_wait_until(is_open, LAUNCH_GATE_WAIT_NS)) {
+		in_time = launch_claim_wait_until(is_open, LAUNCH_GATE_WAIT_NS);
+		if (!in_time) {
 			atomic_store(&passed, true);
-			launch_engine_refuse("a launch waited %u s for another thread's measured "
-					     "launch; the kernels may depend on each other: "
-					     "exclude one with --kernels",
-					     (unsigned)(LAUNCH_GATE_WAIT_NS / NS_PER_S));
+			launch_gate_use(false);
 		}
 		calls_begin(CALLS_GATED, correlation);
 		atomic_fetch_sub(&waiting, 1);
 	}
+	return in_time;
 }
 
-void launch_gate_enter(uint32_t correlation)
+bool launch_gate_enter(uint32_t correlation)
 {
-	if (!atomic_load_explicit(&used, memory_order_relaxed))
-		return;
-	if (calls_begin(CALLS_GATED, correlation) && unlikely(!is_open()))
-		wait_outside(correlation);
+	return !atomic_load_explicit(&used, memory_order_relaxed) ||
+	       !calls_begin(CALLS_GATED, correlation) || likely(is_open()) ||
+	       wait_outside(correlation);
 }
 
 void launch_gate_leave(uint32_t correlation)
@@ -81,21 +83,22 @@ static bool is_nobody_waiting(void)
 	return !atomic_load(&waiting);
 }
 
+static void open_gate(void)
+{
+	atomic_store(&passed, false);
+	atomic_store(&closed, false);
+	vendor_thread_expect_long(false);
+}
+
 /* A thread that measures one launch after the other would keep the others waiting. */
 bool launch_gate_close(void)
 {
 	if (!launch_claim_wait_until(is_nobody_waiting, CLOSE_WAIT_NS))
 		return false;
+	launch_claim_at_release(open_gate);
 	atomic_store(&closed, true);
 	vendor_thread_expect_long(true); /* CUPTI flushes nothing before the launch is measured */
 	return launch_claim_wait_until(is_empty, CLOSE_WAIT_NS);
-}
-
-void launch_gate_open(void)
-{
-	atomic_store(&passed, false);
-	if (atomic_exchange(&closed, false))
-		vendor_thread_expect_long(false);
 }
 
 bool launch_gate_was_passed(void)

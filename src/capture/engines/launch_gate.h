@@ -6,8 +6,8 @@
  *
  * The owner of the claim closes the gate for a launch, when the calls in progress are over. Calls
  * that begin then wait until the launch is measured, and have their turn before the next one is;
- * but they do not wait for long, because the measured kernel may be waiting for one of theirs: the
- * engine refuses to go on when that happens.
+ * but they do not wait for long, because the measured kernel may be waiting for one of theirs: when
+ * that happens, the gate is no longer used.
  */
 #ifndef PITOT_CAPTURE_ENGINES_LAUNCH_GATE_H
 #define PITOT_CAPTURE_ENGINES_LAUNCH_GATE_H
@@ -24,8 +24,11 @@ bool launch_gate_is_function(const char *name);
 /* Whether the gate can be closed. A call that began before it could is not waited for. */
 void launch_gate_use(bool on);
 
-/* Must be called when such a call with this correlation id begins, and when it has ended. */
-void launch_gate_enter(uint32_t correlation);
+/*
+ * Must be called when such a call with this correlation id begins, and when it has ended. `enter`
+ * returns false if the call has waited in vain.
+ */
+bool launch_gate_enter(uint32_t correlation);
 void launch_gate_leave(uint32_t correlation);
 
 /*
@@ -33,7 +36,6 @@ void launch_gate_leave(uint32_t correlation);
  * have the claim, whose release opens the gate in any case.
  */
 bool launch_gate_close(void);
-void launch_gate_open(void);
 
 /* Whether a call waited in vain since the gate was closed. */
 bool launch_gate_was_passed(void);

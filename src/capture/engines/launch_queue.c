@@ -1,9 +1,5 @@
 #include "capture/engines/launch_queue.h"
 
-#include "capture/engines/launch_engine.h"
-
-#ifdef PITOT_HAS_PROFILER_HOST
-
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -63,5 +59,3 @@ void launch_queue_after_fork(void)
 	self.end = &self.oldest;
 	self.bytes = 0;
 }
-
-#endif

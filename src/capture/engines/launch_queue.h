@@ -7,8 +7,15 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
-struct measured;
+/* Head of the heap block with which an engine sends a measurement to the collector. */
+struct measured {
+	struct measured *next;
+	uint32_t correlation; /* 0: a range of the program */
+	uint64_t end_ns; /* end of the call or range, and of all runs of the kernel */
+	size_t bytes;
+};
 
 /* Appends a measurement, and then owns it. Returns false, and frees it, if the queue is full. */
 bool launch_queue_push(struct measured *m, size_t bytes);

@@ -2,21 +2,17 @@
 
 #ifdef PITOT_HAS_PROFILER_HOST
 
+#include <errno.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #include "base/starts_with.h"
-#include "capture/engines/launch_claim.h"
-#include "capture/engines/launch_engine.h"
-#include "capture/engines/marked_ranges.h"
-
-#define CAPTURES_MAX 256u
-#define BEGIN_WAIT_NS (5 * NS_PER_S) /* the first measurement sets up for up to 0.7 s */
 
 static struct capture {
 	CUcontext context;
 	CUstream stream;
-} captures[CAPTURES_MAX];
+} captures[STREAM_CAPTURES_MAX];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* held briefly */
 static atomic_uint count;
 
@@ -43,19 +39,18 @@ static struct capture capture_of(const CUpti_CallbackData *data)
 	return c;
 }
 
-static void add(const struct capture *c)
+static int add(const struct capture *c)
 {
 	unsigned i;
 
 	pthread_mutex_lock(&lock);
 	i = atomic_load(&count);
-	if (i < CAPTURES_MAX) {
+	if (i < STREAM_CAPTURES_MAX) {
 		captures[i] = *c;
 		atomic_store(&count, i + 1);
 	}
 	pthread_mutex_unlock(&lock);
-	if (i == CAPTURES_MAX)
-		launch_engine_refuse("more than %u streams capture graphs at once", CAPTURES_MAX);
+	return i < STREAM_CAPTURES_MAX ? 1 : -E2BIG;
 }
 
 /* Removes the first entry for the stream, or all for the context. NULL matches any. */
@@ -88,16 +83,6 @@ bool stream_captures_any(void)
 	return atomic_load(&count);
 }
 
-static void begin(const struct capture *c)
-{
-	add(c);
-	marked_ranges_cancel();
-	if (!launch_claim_exists() || launch_claim_is_mine())
-		return;
-	if (launch_claim_wait(BEGIN_WAIT_NS))
-		launch_claim_release();
-}
-
 static bool is_over(const char *function, bool enters, CUresult result)
 {
 	if (begins_capture(function))
@@ -107,7 +92,7 @@ static bool is_over(const char *function, bool enters, CUresult result)
 	return !enters && result != CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
 }
 
-void stream_captures_call(const CUpti_CallbackData *data, const char *function)
+int stream_captures_call(const CUpti_CallbackData *data, const char *function)
 {
 	struct capture c = capture_of(data);
 	bool enters = data->callbackSite == CUPTI_API_ENTER;
@@ -116,9 +101,10 @@ void stream_captures_call(const CUpti_CallbackData *data, const char *function)
 	if (!enters && data->functionReturnValue)
 		result = *(const CUresult *)data->functionReturnValue;
 	if (enters && begins_capture(function))
-		begin(&c);
-	else if (is_over(function, enters, result))
+		return add(&c);
+	if (is_over(function, enters, result))
 		take_out(NULL, c.stream);
+	return 0;
 }
 
 void stream_captures_after_fork(void)

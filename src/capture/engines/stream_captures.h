@@ -12,14 +12,16 @@
 #include "cupti/profiler_host.h"
 
 #ifdef PITOT_HAS_PROFILER_HOST
+#define STREAM_CAPTURES_MAX 256u
+
 /* Whether a function of the driver begins or ends a capture, or destroys a stream. */
 bool stream_captures_is_function(const char *name);
 
 /*
- * Must be called for each such call, in its callbacks. Before a capture begins, it ends the
- * measurement in progress: a range's at once, while it waits briefly for a launch's.
+ * Must be called for each such call, in its callbacks. Returns 1 if a capture is about to begin,
+ * -E2BIG if it is one more than can be known, else 0.
  */
-void stream_captures_call(const CUpti_CallbackData *data, const char *function);
+int stream_captures_call(const CUpti_CallbackData *data, const char *function);
 
 /* Whether any stream captures. */
 bool stream_captures_any(void);
@@ -27,9 +29,6 @@ bool stream_captures_any(void);
 /* Forgets the captures in a context; NULL: all of them. */
 void stream_captures_forget(CUcontext context);
 void stream_captures_after_fork(void);
-#else /* headers of an older CUDA */
-#define stream_captures_is_function(name) false
-#define stream_captures_call(data, function) ((void)0)
 #endif
 
 #endif

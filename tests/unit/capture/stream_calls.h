@@ -2,6 +2,7 @@
 #ifndef PITOT_TESTS_STREAM_CALLS_H
 #define PITOT_TESTS_STREAM_CALLS_H
 
+#include "capture/engines/launch_calls.h"
 #include "capture/engines/stream_captures.h"
 
 enum { ENTERS, SUCCEEDS, FAILS_OTHERWISE, ON_THE_WRONG_THREAD };
@@ -18,7 +19,7 @@ static inline void call_stream(const char *function, uintptr_t stream, uintptr_t
 				    .callbackSite =
 					    how == ENTERS ? CUPTI_API_ENTER : CUPTI_API_EXIT };
 
-	stream_captures_call(&data, function);
+	launch_calls_stream(&data, function);
 }
 
 /* Calls it from begin to end. Returns whether any stream captures then. */
