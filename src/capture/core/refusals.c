@@ -1,41 +1,46 @@
 #include "capture/core/refusals.h"
 
-#include <stdatomic.h>
 #include <stdio.h>
 
-enum state { NONE, BEING_SET, SET };
+struct refusal refusals[REFUSALS];
 
-static struct {
-	_Atomic(enum state) state;
-	char why[400];
-} refusals[REFUSALS];
-
-void refusal_set(enum refused what, const char *why)
+bool refusal_set_with(struct refusal *r, const char *format, va_list args)
 {
-	enum state expected = NONE;
+	enum refusal_state expected = REFUSAL_NONE;
 
-	if (!atomic_compare_exchange_strong(&refusals[what].state, &expected, BEING_SET))
-		return;
-	snprintf(refusals[what].why, sizeof(refusals[what].why), "%s", why);
-	atomic_store(&refusals[what].state, SET);
+	if (!atomic_compare_exchange_strong(&r->state, &expected, REFUSAL_BEING_SET))
+		return false;
+	vsnprintf(r->why, sizeof(r->why), format, args);
+	atomic_store(&r->state, REFUSAL_SET);
+	return true;
 }
 
-const char *refusal_find(enum refused what)
+bool refusal_set(struct refusal *r, const char *format, ...)
 {
-	return atomic_load(&refusals[what].state) == SET ? refusals[what].why : NULL;
+	va_list args;
+	bool is_first;
+
+	va_start(args, format);
+	is_first = refusal_set_with(r, format, args);
+	va_end(args);
+	return is_first;
+}
+
+void refusal_clear(struct refusal *r)
+{
+	enum refusal_state expected = REFUSAL_SET;
+
+	atomic_compare_exchange_strong(&r->state, &expected, REFUSAL_NONE);
 }
 
 void refusals_clear(void)
 {
-	for (unsigned i = 0; i < REFUSALS; i++) {
-		enum state expected = SET;
-
-		atomic_compare_exchange_strong(&refusals[i].state, &expected, NONE);
-	}
+	for (unsigned i = 0; i < REFUSALS; i++)
+		refusal_clear(&refusals[i]);
 }
 
 void refusals_after_fork(void)
 {
 	for (unsigned i = 0; i < REFUSALS; i++)
-		atomic_store(&refusals[i].state, NONE);
+		atomic_store(&refusals[i].state, REFUSAL_NONE);
 }

@@ -158,7 +158,7 @@ static void start_sources(enum session_trigger trigger, bool first, bool armed,
 
 static void find_missing(struct session *s)
 {
-	const char *engine = refusal_find(REFUSAL_ENGINE);
+	const char *engine = refusal_text(&refusals[REFUSAL_ENGINE]);
 
 	if (engine)
 		error_set(&s->missing, -EOPNOTSUPP, "%s", engine);
@@ -236,7 +236,7 @@ static void start_beside(struct session *s, enum session_trigger trigger)
 
 	list_add(s);
 	start_sources(trigger, false, s->armed_in, &start);
-	s->refused = s->armed_in && refusal_find(REFUSAL_LIBRARY);
+	s->refused = s->armed_in && refusal_text(&refusals[REFUSAL_LIBRARY]);
 	vendor_thread_wait(vendor_thread_request(VENDOR_FLUSH), VENDOR_LIMIT_NS);
 	atomic_store(&s->state, SESSION_COMING);
 	wait_while(s, is_coming, stop_limit_ns());
@@ -727,7 +727,7 @@ static int arm(struct session *s, int engine, uint64_t delay_ns, uint64_t durati
 	armed->armed_in = s;
 	s->armed = armed;
 	start_beside(armed, SESSION_BY_PROGRAM);
-	refused = refusal_find(REFUSAL_LIBRARY);
+	refused = refusal_text(&refusals[REFUSAL_LIBRARY]);
 	if (refused) {
 		disarm(s);
 		return error_set(e, -EOPNOTSUPP, "%s", refused);

@@ -101,11 +101,9 @@ static struct {
 
 static void note_no_cupti(const char *what, const char *why)
 {
-	char text[400];
-
-	snprintf(text, sizeof(text), "%s%s", what, why);
-	refusal_set(REFUSAL_LIBRARY, text);
-	capability_note(feature_cupti, capability_state_unavailable, "trace", "none", "%s", text);
+	refusal_set(&refusals[REFUSAL_LIBRARY], "%s%s", what, why);
+	capability_note(feature_cupti, capability_state_unavailable, "trace", "none", "%s%s", what,
+			why);
 }
 
 static void watch_nodes(void)

@@ -6,7 +6,6 @@
 #include "base/plural.h"
 #include "base/strbuf.h"
 #include "capture/core/capability_notes.h"
-#include "capture/core/refusals.h"
 
 static void note(const char *engine, const char *why)
 {
@@ -15,8 +14,35 @@ static void note(const char *engine, const char *why)
 
 void engine_note_trace(const char *engine, const char *why)
 {
-	refusal_set(REFUSAL_ENGINE, why);
+	refusal_set(&refusals[REFUSAL_ENGINE], "%s", why);
 	note(engine, why);
+}
+
+void engine_refuse_with(struct refusal *refusal, const struct hub_client *client,
+			const char *engine, const char *format, va_list args)
+{
+	if (!refusal_set_with(refusal, format, args))
+		return;
+	hub_release_counters(client);
+	engine_note_trace(engine, refusal->why);
+}
+
+void engine_refuse(struct refusal *refusal, const struct hub_client *client, const char *engine,
+		   const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	engine_refuse_with(refusal, client, engine, format, args);
+	va_end(args);
+}
+
+void engine_note_refusal(const struct refusal *refusal, const char *engine)
+{
+	const char *why = refusal_text(refusal);
+
+	if (why)
+		engine_note_trace(engine, why);
 }
 
 void engine_note_nothing(const char *engine, const struct settings *s, uint64_t matched)

@@ -52,7 +52,7 @@ static bool attach(const struct cupti *cupti, int engine, bool late)
 {
 	const char *missing, *needs;
 
-	if (engine_refusal_text(&launches.refusal))
+	if (refusal_text(&launches.refusal))
 		return false;
 	if (!launches.engine || launches.engine->engine != launch_engine_of(engine) ||
 	    atomic_load(&launches.cupti))

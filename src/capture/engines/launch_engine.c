@@ -12,6 +12,7 @@
 #include "capture/core/own_work.h"
 #include "capture/cuda/api_calls.h"
 #include "capture/cuda/correlation.h"
+#include "capture/engines/engine_notes.h"
 #include "capture/engines/launch_claim.h"
 #include "capture/engines/launch_gate.h"
 #include "capture/engines/launch_marks.h"

@@ -14,7 +14,7 @@
 #include <stdatomic.h>
 
 #include "base/map.h"
-#include "capture/engines/engine_refusal.h"
+#include "capture/core/refusals.h"
 
 #define ABANDONED_MAX 32u /* contexts, as many as an engine uses */
 
@@ -27,7 +27,7 @@ struct launch_engine_state {
 	atomic_bool active;
 	atomic_bool open; /* a session with this engine has an open window */
 	atomic_bool wanted; /* a current session requests this engine */
-	struct engine_refusal refusal;
+	struct refusal refusal;
 	atomic_bool graphs_noted;
 	bool keeps_code; /* copies the code of loaded modules */
 	struct settings chosen; /* what is measured; changes only with the claim */

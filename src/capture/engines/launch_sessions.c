@@ -62,7 +62,7 @@ static void activate(void)
 	launch_gate_use(may_measure && atomic_load(&launches.measure) != SETTING_MEASURE_RANGE);
 	atomic_store(&launches.active, may_measure && atomic_load(&launches.open));
 	/* engine_refuse() may have run since the flags were read. */
-	if (atomic_load(&launches.refusal.begun)) {
+	if (refusal_exists(&launches.refusal)) {
 		atomic_store(&launches.active, false);
 		launch_gate_use(false);
 	}
@@ -93,7 +93,7 @@ static void choose_engine(const struct settings *wanted)
 		    (launches.engine && atomic_load(&launches.cupti)))
 			continue;
 		launches.engine = engines[i];
-		engine_refusal_clear(&launches.refusal);
+		refusal_clear(&launches.refusal);
 	}
 }
 
@@ -101,7 +101,7 @@ static void choose_engine(const struct settings *wanted)
 static void choose(const struct settings *s)
 {
 	if (atomic_load(&launches.cupti) && strcmp(launches.chosen.metrics, s->metrics) != 0) {
-		engine_refusal_clear(&launches.refusal);
+		refusal_clear(&launches.refusal);
 	}
 	if (!atomic_load(&launches.wanted))
 		launch_queue_clear(); /* what was measured for longer than its session lasted */
@@ -121,7 +121,7 @@ static void choose(const struct settings *s)
 				   : NULL);
 	atomic_store(&launches.graphs_noted, false);
 	atomic_store(&launches.wanted, true);
-	engine_refusal_note(&launches.refusal, launches.engine->name);
+	engine_note_refusal(&launches.refusal, launches.engine->name);
 }
 
 /*
@@ -248,7 +248,7 @@ static void stopped(struct writer *w)
 {
 	atomic_store(&launches.active, false);
 	launch_gate_use(false);
-	if (atomic_load(&launches.wanted) && !atomic_load(&launches.refusal.begun) &&
+	if (atomic_load(&launches.wanted) && !refusal_exists(&launches.refusal) &&
 	    !atomic_load(&launches.any) &&
 	    (range_choice_matched() || !atomic_load(&launches.selected)))
 		engine_note_nothing(launches.engine->name, &launches.chosen,

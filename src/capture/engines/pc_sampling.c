@@ -18,7 +18,6 @@
 #include "capture/engines/pc_cubins.h"
 #include "capture/engines/pc_readings.h"
 #include "capture/engines/pc_rows.h"
-#include "capture/engines/engine_refusal.h"
 #include "format/rows.h"
 
 #define PERIOD_MIN 5u /* exponent of the period in cycles: CUPTI's minimum */
@@ -35,7 +34,7 @@ static struct {
 	atomic_bool used; /* was attached in this process */
 	atomic_bool wanted; /* a session with this engine exists, its window open or not */
 	atomic_bool open; /* a window of a session with this engine is open */
-	struct engine_refusal refusal; /* permanent: no new context is sampled */
+	struct refusal refusal; /* permanent: no new context is sampled */
 	atomic_bool older; /* contexts may exist that are not sampled */
 	atomic_bool exits;
 	atomic_uint exponent; /* of the period */
@@ -58,8 +57,7 @@ static void note_older(void)
 
 static bool is_wanted(void)
 {
-	return atomic_load(&self.wanted) && !engine_refusal_text(&self.refusal) &&
-	       !api_calls_fatal();
+	return atomic_load(&self.wanted) && !refusal_text(&self.refusal) && !api_calls_fatal();
 }
 
 static void add_context(const struct cupti *cupti, CUcontext handle)
@@ -172,8 +170,8 @@ static bool attach(const struct cupti *cupti, int engine, bool late)
 	const char *missing = missing_function(cupti);
 
 	(void)engine;
-	if (atomic_load(&self.cupti) || engine_refusal_text(&self.refusal))
-		return !engine_refusal_text(&self.refusal);
+	if (atomic_load(&self.cupti) || refusal_text(&self.refusal))
+		return !refusal_text(&self.refusal);
 	if (missing) {
 		engine_refuse(&self.refusal, &pc_sampling_client, ENGINE,
 			      "this CUPTI lacks %s: sampling needs CUDA 12.8 Update 1 or later",
@@ -286,7 +284,7 @@ static void window(const struct settings *wanted, struct writer *w)
 /* Notes for a new session what earlier sessions have found out. */
 static void note_known(void)
 {
-	engine_refusal_note(&self.refusal, ENGINE);
+	engine_note_refusal(&self.refusal, ENGINE);
 	if (!atomic_load(&self.cupti) || api_calls_fatal())
 		return;
 	pc_contexts_note();

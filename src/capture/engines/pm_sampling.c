@@ -36,7 +36,6 @@
 #include "capture/cuda/cupti_clock.h"
 #include "capture/cuda/devices.h"
 #include "capture/engines/engine_metrics.h"
-#include "capture/engines/engine_refusal.h"
 #include "capture/core/log.h"
 #include "capture/core/own_work.h"
 #include "capture/core/vendor_thread.h"
@@ -73,7 +72,7 @@ static struct {
 	_Atomic(const struct cupti *) cupti; /* NULL: not attached */
 	atomic_bool wanted; /* a session with this engine exists */
 	atomic_bool open; /* a window of a session with this engine is open */
-	struct engine_refusal refusal; /* of a device, permanently, or because CUPTI is too old */
+	struct refusal refusal; /* of a device, permanently, or because CUPTI is too old */
 	char requested[OPTION_TEXT_MAX]; /* metrics; set before a window opens */
 	uint64_t interval_ns; /* between samples; set before a window opens */
 
@@ -346,7 +345,7 @@ static uint64_t vendor(unsigned reasons, uint64_t now)
 		if (self.devices[i].object)
 			wait = MIN(READ_SAMPLES * self.interval_ns, READ_MAX_NS);
 	}
-	if (wait == UINT64_MAX && atomic_load(&self.open) && !engine_refusal_text(&self.refusal))
+	if (wait == UINT64_MAX && atomic_load(&self.open) && !refusal_text(&self.refusal))
 		wait = READ_MAX_NS; /* by then the process may use a device */
 	return wait;
 }
@@ -417,7 +416,7 @@ static void extend(const struct source_start *how)
 		self.interval_ns = MIN(MAX(s->pm_interval_ns, INTERVAL_MIN_NS), INTERVAL_MAX_NS);
 	}
 	atomic_store(&self.wanted, true);
-	engine_refusal_note(&self.refusal, ENGINE);
+	engine_note_refusal(&self.refusal, ENGINE);
 }
 
 static void start(const struct source_start *how)

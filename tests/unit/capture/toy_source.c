@@ -28,9 +28,9 @@ static void extend(const struct source_start *how)
 	for (unsigned i = 0; (no_library || no_engine) && i < 2 * CAPABILITY_NOTES_MAX; i++)
 		capability_note(feature_counters, capability_state_on, NULL, NULL, "%u", i);
 	if (no_library)
-		refusal_set(REFUSAL_LIBRARY, no_library);
+		refusal_set(&refusals[REFUSAL_LIBRARY], "%s", no_library);
 	if (no_engine)
-		refusal_set(REFUSAL_ENGINE, no_engine);
+		refusal_set(&refusals[REFUSAL_ENGINE], "%s", no_engine);
 }
 
 static void window(const struct settings *wanted, struct writer *w)
