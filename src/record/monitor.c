@@ -205,6 +205,7 @@ static void record_process(struct monitor *m, uint64_t end_ns)
 		.end_ns = end_ns,
 		.uid = (uint32_t)getuid(),
 		.source = process_source_record,
+		.missing = schema_missing(TABLE_process),
 	};
 	ssize_t n = readlink("/proc/self/exe", path, sizeof(path));
 
@@ -217,8 +218,10 @@ static void record_process(struct monitor *m, uint64_t end_ns)
 	row.host = rows_text(m->writer, system.nodename);
 	io_read_text("/proc/sys/kernel/random/boot_id", 64, &boot_id);
 	row.boot_id = writer_string(m->writer, strbuf_text(&boot_id), boot_id.length);
-	ROW_MISSING_IF(&row, process, end_ns, !end_ns);
-	ROW_MISSING_IF(&row, process, exit_status, !end_ns);
+	if (end_ns) {
+		ROW_PRESENT(&row, process, end_ns);
+		ROW_PRESENT(&row, process, exit_status);
+	}
 	writer_append(m->writer, TABLE_process, &row);
 }
 

@@ -16,6 +16,7 @@
 #include "format/rows.h"
 #include "record/checks.h"
 #include "record/run_queues.h"
+#include "system/job_rank.h"
 
 #define RUNNING_MAX 65536u /* further processes are not followed */
 #define COMMAND_MAX 8192 /* bytes; longer command lines are cut */
@@ -35,6 +36,7 @@ struct member {
 	uint64_t image; /* hash of command line and executable */
 	uid_t uid;
 	char *command, *executable, *directory;
+	struct job_rank rank;
 };
 
 struct pid_list {
@@ -110,6 +112,7 @@ static void write_row(struct process_tree *tree, const struct member *p, uint64_
 		.exit_status = status,
 	};
 
+	job_rank_columns(tree->writer, &p->rank, &row);
 	if (!end_ns) {
 		ROW_MISSING(&row, process, end_ns);
 		ROW_MISSING(&row, process, exit_status);
@@ -125,6 +128,7 @@ static void read_image(struct member *p)
 	p->executable = read_link(p->pid, "exe");
 	p->directory = read_link(p->pid, "cwd");
 	p->uid = read_uid(p->pid);
+	job_rank_read_process(&p->rank, p->pid);
 	p->image = hash_bytes(p->command ? p->command : "", p->command ? strlen(p->command) : 0) ^
 		   hash_u64(hash_bytes(p->executable ? p->executable : "",
 				       p->executable ? strlen(p->executable) : 0));

@@ -40,9 +40,9 @@ static void process_row(struct targets *t, struct target *p)
 		.source = process_source_sampler,
 	};
 
-	ROW_MISSING(&row, process, exit_status);
-	if (!p->end_ns)
-		ROW_MISSING(&row, process, end_ns);
+	row.missing = schema_missing(TABLE_process);
+	if (p->end_ns)
+		ROW_PRESENT(&row, process, end_ns);
 	writer_append(w, TABLE_process, &row);
 }
 

@@ -72,8 +72,10 @@ enum gpu_work { SCHEMA_TABLES(SCHEMA_WORK_OF) GPU_WORK_KINDS };
 #define SCHEMA_ENUM(list) enum list { ENUM_##list(SCHEMA_VALUE, list) };
 SCHEMA_ENUMS(SCHEMA_ENUM)
 
-/* Mark a value of a row as missing: ROW_MISSING(&row, kernel, end_ns). */
+/* Mark a value of a row as missing or not: ROW_MISSING(&row, kernel, end_ns). */
 #define ROW_MISSING(row, table, column) ((row)->missing |= UINT64_C(1) << COLUMN_##table##_##column)
+#define ROW_PRESENT(row, table, column)                                                            \
+	((row)->missing &= ~(UINT64_C(1) << COLUMN_##table##_##column))
 #define ROW_MISSING_IF(row, table, column, condition)                                              \
 	((row)->missing |= (uint64_t)((condition) != 0) << COLUMN_##table##_##column)
 

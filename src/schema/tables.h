@@ -48,6 +48,7 @@
 #define PITOT_SCHEMA_TABLES_H
 
 #include "schema/tables_causes.h"
+#include "schema/tables_ranks.h"
 #include "schema/tables_samples.h"
 
 /* clang-format off */
@@ -97,7 +98,9 @@
 	T(counter_addition, 43, "what threads added to the program's counters, by scope") \
 	T(run_queue, 44, "how long processes were ready to run and had no processor") \
 	T(cpu_span, 45, "who sampled a process's CPU time, and how much of it the operating system's kernel counted") \
-	T(graph_edge, 46, "dependencies between nodes of CUDA graphs")
+	T(graph_edge, 46, "dependencies between nodes of CUDA graphs") \
+	T(communicator, 47, "NCCL communicators") \
+	T(collective, 48, "NCCL collectives, sends and receives, as they were enqueued")
 
 #define SCHEMA_string(C, T)                                                                                            \
 	C(T, id, U32, ALWAYS, NONE, "", "id within the process")                                                       \
@@ -124,7 +127,13 @@
 	C(T, boot_id, STRING, ALWAYS, NONE, "", "boot id of the operating system's kernel; equal ids share CLOCK_MONOTONIC") \
 	C(T, uid, U32, ALWAYS, NONE, "", "user id")                                                                    \
 	C(T, source, ENUM, ALWAYS, process_source, "", "writer of the row")                                            \
-	C(T, exit_status, I32, MAYBE, NONE, "", "exit status as a shell shows it: 128+n after signal n")
+	C(T, exit_status, I32, MAYBE, NONE, "", "exit status as a shell shows it: 128+n after signal n")              \
+	C(T, rank, U32, MAYBE, NONE, "", "rank in its job, by the variables of its launcher")                          \
+	C(T, local_rank, U32, MAYBE, NONE, "", "rank among the job's processes on its machine")                        \
+	C(T, world_size, U32, MAYBE, NONE, "", "number of ranks of the job")                                           \
+	C(T, node_rank, U32, MAYBE, NONE, "", "number of the machine in the job")                                      \
+	C(T, job, STRING, MAYBE, NONE, "", "id of the job")                                                            \
+	C(T, launcher, ENUM, MAYBE, job_launcher, "", "whose variables these are")
 #define TRAITS_process(X, T) X(T, LAST_OF, pid, start_ns)
 
 #define ENUM_process_source(V, E) V(E, inside, 0) V(E, record, 1) V(E, sampler, 2)
@@ -643,7 +652,8 @@
 	E(process_source) E(cluster_scheduling) E(cache_config) E(launch_type) E(channel_type)                         \
 	E(copy_kind) E(memory_kind) E(synchronization_kind) E(memory_operation) E(pool_operation)                      \
 	E(pool_kind) E(api_kind) E(nvtx_kind) E(nvtx_payload) E(counter_reading) E(counter_kind) E(overhead_kind) E(capability_state) \
-	E(feature) E(sampling_method) E(loss_reason) E(cost_kind) E(frame_kind) E(stack_end) E(graph_node_kind) E(off_cpu_state) E(range_kind)
+	E(feature) E(sampling_method) E(loss_reason) E(cost_kind) E(frame_kind) E(stack_end) E(graph_node_kind) E(off_cpu_state) E(range_kind) \
+	E(job_launcher) E(collective_function) E(nccl_datatype) E(collective_source)
 /* clang-format on */
 
 #endif

@@ -119,8 +119,7 @@ static struct maker *begin(struct writer_options options, const char *directory,
 	m->process.start_ns = start_ns;
 	m->process.uid = 1000;
 	m->process.source = (uint8_t)source;
-	ROW_MISSING(&m->process, process, end_ns);
-	ROW_MISSING(&m->process, process, exit_status);
+	m->process.missing = schema_missing(TABLE_process);
 	write_process(m, command, "/usr/bin/app");
 	maker_clock(m, start_ns);
 	return m;
@@ -155,7 +154,7 @@ void maker_flush(struct maker *m)
 
 void maker_close(struct maker *m, uint64_t end_ns)
 {
-	m->process.missing &= ~(UINT64_C(1) << COLUMN_process_end_ns);
+	ROW_PRESENT(&m->process, process, end_ns);
 	m->process.end_ns = end_ns;
 	writer_append(m->writer, TABLE_process, &m->process);
 	close_writer(&m->writer, m->directory, m->prefix, m->process.start_ns);
@@ -182,9 +181,11 @@ void maker_record(const char *directory, uint32_t pid, uint32_t parent_pid, uint
 		.end_ns = end_ns,
 		.source = process_source_record,
 		.exit_status = exit_status,
+		.missing = schema_missing(TABLE_process),
 	};
-	if (exit_status < 0)
-		ROW_MISSING(&m.process, process, exit_status);
+	ROW_PRESENT(&m.process, process, end_ns);
+	if (exit_status >= 0)
+		ROW_PRESENT(&m.process, process, exit_status);
 	write_process(&m, command, "/usr/bin/seen");
 	close_writer(&m.writer, directory, "record", MAX(start_ns, end_ns));
 }

@@ -12,6 +12,7 @@
 #include "base/map.h"
 #include "elf/loaded_libraries.h"
 #include "format/rows.h"
+#include "system/job_rank.h"
 
 #define COMMAND_MAX 65536
 
@@ -31,7 +32,8 @@ static uint32_t link_text(struct writer *w, const char *path)
 	return writer_string(w, target, n > 0 ? (size_t)n : 0);
 }
 
-static void process_row(struct writer *w, uint64_t start_ns, uint64_t end_ns)
+static void process_row(struct writer *w, const struct job_rank *rank, uint64_t start_ns,
+			uint64_t end_ns)
 {
 	char host[256] = "";
 	struct row_process row = {
@@ -49,6 +51,7 @@ static void process_row(struct writer *w, uint64_t start_ns, uint64_t end_ns)
 
 	gethostname(host, sizeof(host) - 1);
 	row.host = rows_text(w, host);
+	job_rank_columns(w, rank, &row);
 	ROW_MISSING(&row, process, exit_status);
 	ROW_MISSING_IF(&row, process, end_ns, !end_ns);
 	writer_append(w, TABLE_process, &row);
@@ -86,6 +89,13 @@ static struct {
 	struct map paths; /* start address -> hash of the path last seen there */
 	struct loaded_library_counts counts;
 	uint64_t start_ns;
+	/*
+	 * From the start, and from the runtime's initialization if a script set its rank between
+	 * them. has_later: the collector may read `later`, which does not change any more.
+	 */
+	struct job_rank rank, later;
+	atomic_bool has_later;
+	bool wrote_later;
 } self = { .paths = MAP_INIT };
 
 struct module_list {
@@ -258,12 +268,34 @@ static void module_rows(struct writer *w)
 
 /* --- the source --- */
 
+static void start(const struct source_start *start)
+{
+	(void)start;
+	job_rank_read(&self.rank);
+	atomic_store(&self.has_later, false);
+	self.wrote_later = false;
+}
+
+static void extend(const struct source_start *start)
+{
+	(void)start;
+	if (self.rank.launched || atomic_load(&self.has_later))
+		return;
+	job_rank_read(&self.later);
+	atomic_store(&self.has_later, self.later.launched);
+}
+
+static const struct job_rank *newest_rank(void)
+{
+	return atomic_load(&self.has_later) ? &self.later : &self.rank;
+}
+
 static void begin(struct writer *w, const struct source_start *start)
 {
 	self.start_ns = start->start_ns;
 	map_clear(&self.paths); /* a new recording has no modules yet */
 	self.counts = (struct loaded_library_counts){ 0 };
-	process_row(w, self.start_ns, 0);
+	process_row(w, &self.rank, self.start_ns, 0);
 	module_rows(w);
 }
 
@@ -272,12 +304,16 @@ static void periodic(struct writer *w, uint64_t since_ns, uint64_t now_ns)
 	(void)since_ns;
 	(void)now_ns;
 	module_rows(w);
+	if (atomic_load(&self.has_later) && !self.wrote_later) {
+		process_row(w, &self.later, self.start_ns, 0);
+		self.wrote_later = true;
+	}
 }
 
 static void stopped(struct writer *w)
 {
 	module_rows(w);
-	process_row(w, self.start_ns, clock_monotonic_ns());
+	process_row(w, newest_rank(), self.start_ns, clock_monotonic_ns());
 }
 
 /* The map's memory is leaked: the collector may have been using it. */
@@ -288,6 +324,8 @@ static void after_fork(void)
 
 const struct source host_source = {
 	.name = "host",
+	.start = start,
+	.extend = extend,
 	.begin = begin,
 	.periodic = periodic,
 	.stopped = stopped,

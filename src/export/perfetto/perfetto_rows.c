@@ -160,7 +160,8 @@ static void append_definitions(struct perfetto *p, size_t process)
 						TABLE_metric };
 	const struct trace_process *info = trace_process(p->view.trace, process);
 	struct row_feed *feed = &p->feeds[process];
-	struct row_process row = { .pid = p->view.processes[process].pid,
+	struct row_process row = { .missing = schema_missing(TABLE_process),
+				   .pid = p->view.processes[process].pid,
 				   .parent_pid = info->parent_pid,
 				   .source = process_source_inside,
 				   .command = row_feed_text(feed, 0, info->command) };
@@ -590,7 +591,7 @@ static int append_range(struct perfetto *p, const struct export_event *event, ui
 	export_range(&p->view, process, row, &range);
 	row_feed_refer(feed, TABLE_string, range.text);
 	r.message = range.text;
-	r.missing &= ~(UINT64_C(1) << COLUMN_nvtx_message);
+	ROW_PRESENT(&r, nvtx, message);
 	p->export.start_ns = event->start_ns;
 	p->export.end_ns = event->end_ns;
 	p->export.stream = stream;

@@ -380,7 +380,7 @@ static void read_shutdown(struct import_session *s, struct record *r)
 		status = 128 + signal;
 	}
 	s->process.exit_status = (int32_t)status;
-	s->process.missing &= ~(UINT64_C(1) << COLUMN_process_exit_status);
+	ROW_PRESENT(&s->process, process, exit_status);
 }
 
 static void read_capability(struct import_session *s, uint64_t time_ns, struct record *r)
@@ -614,7 +614,7 @@ int import_session_end(struct import_session *s, struct error *e)
 		append_clock(s, s->first_ns);
 	}
 	if (s->process.end_ns)
-		s->process.missing &= ~(UINT64_C(1) << COLUMN_process_end_ns);
+		ROW_PRESENT(&s->process, process, end_ns);
 	append_process(s);
 	append_gaps(s);
 	result->start_ns =

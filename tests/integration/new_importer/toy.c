@@ -72,7 +72,7 @@ int toy_run(struct import_source *source, const struct import_options *options,
 	writer_append(w, TABLE_clock, &clock);
 	rc = read_kernels(&p, w, result, e);
 	process.end_ns = result->end_ns;
-	process.missing &= ~(UINT64_C(1) << COLUMN_process_end_ns);
+	ROW_PRESENT(&process, process, end_ns);
 	writer_append(w, TABLE_process, &process);
 	json_pull_release(&p);
 	result->files++;

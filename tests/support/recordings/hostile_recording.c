@@ -103,8 +103,12 @@ static void begin(void)
 				    .header_bytes = sizeof(h),
 				    .session = 1,
 				    .pid = 1 };
-	struct row_process process = { .pid = 1, .start_ns = 1, .end_ns = 1000000000 };
+	struct row_process process = { .missing = schema_missing(TABLE_process),
+				       .pid = 1,
+				       .start_ns = 1,
+				       .end_ns = 1000000000 };
 
+	ROW_PRESENT(&process, process, end_ns);
 	h.crc = crc32c(0, &h, offsetof(struct segment_header, crc));
 	strbuf_add(&out, &h, sizeof(h));
 	put(TABLE_process, &process, 1);
