@@ -191,7 +191,7 @@ def program(build):
 @pytest.fixture
 def environment():
     """The environment without anything that changes what the program says or does. Tests may change their copy."""
-    unwanted = ("CUDA_", "NVTX_", "PITOT_", "COLUMNS", "NO_COLOR", "LD_PRELOAD")
+    unwanted = ("CUDA_", "NCCL_", "NVTX_", "PITOT_", "COLUMNS", "NO_COLOR", "LD_PRELOAD")
     clean = {key: value for key, value in os.environ.items() if not key.startswith(unwanted)}
     clean.update(LC_ALL="C.UTF-8", TERM="xterm", TZ="UTC", PITOT_PAGER="")
     return clean
@@ -220,6 +220,28 @@ def pitot(program, environment, tmp_path):
         return result
 
     return run
+
+
+@pytest.fixture(scope="session")
+def rank_recording(build, source, shared_folder):
+    """rank_recording("sleep-3"): the recording of a training on two GPUs (tests/data/tapes/ranks), both ranks under one `pitot record`.
+
+    Their times are on one clock. All tests share it: do not change it."""
+    player = build / "standin" / "tape-play"
+    if not player.exists():
+        pytest.skip("built without CUDA's headers")
+    variables = {key: value for key, value in os.environ.items() if not key.startswith(("CUDA_", "NCCL_", "NVTX_", "PITOT_"))}
+
+    def play(name):
+        def fill(folder):
+            tapes = sorted((source / "tests/data/tapes/ranks").glob(f"{name}.?.tape"))
+            assert len(tapes) == 2
+            subprocess.run([build / "pitot", "record", "--no-cpu", "--stacks", "none", "-o", folder / "ranks.pitot", "--",
+                            player, "--ranks", *tapes], check=True, capture_output=True, env=variables)
+
+        return shared_folder(f"ranks-{name}", fill) / "ranks.pitot"
+
+    return play
 
 
 # Read in one run of the program by tests that ask for one of them: most ask for several.

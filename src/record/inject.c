@@ -17,6 +17,7 @@
 
 #define LIBRARY "libpitot.so"
 #define PRELOAD "libpitot-preload.so"
+#define PLUGIN_MAX 254u
 
 #ifndef PITOT_LIBDIR
 #define PITOT_LIBDIR "lib" /* relative to the installation's prefix */
@@ -148,6 +149,16 @@ static void add_variable(struct strbuf *out, const char *name, const char *value
 	strbuf_addc(out, '\0');
 }
 
+/* NCCL reads at most PLUGIN_MAX bytes. Programs with a plug-in of their own keep it. */
+static void add_vendor(const struct vendor *v, const char *library, struct strbuf *out)
+{
+	for (const char *const *name = v->injection; *name; name++)
+		add_variable(out, *name, library);
+	for (const char *const *name = v->plugins; name && *name; name++)
+		if (!getenv(*name) && strlen(library) <= PLUGIN_MAX)
+			add_variable(out, *name, library);
+}
+
 void record_environment(const struct record_injection *injection, struct strbuf *out)
 {
 	const char *others = getenv("LD_PRELOAD"), *sanitizer = getenv("ASAN_OPTIONS");
@@ -169,8 +180,7 @@ void record_environment(const struct record_injection *injection, struct strbuf 
 		add_variable(out, "PITOT_GPUFL", injection->log_path);
 	if (injection->gpu)
 		FOR_EACH_VENDOR(v)
-	for (const char *const *name = (*v)->injection; *name; name++)
-		add_variable(out, *name, injection->library);
+	add_vendor(*v, injection->library, out);
 	if (injection->preload) {
 		strbuf_addf(out, "LD_PRELOAD=%s%s%s", injection->preload,
 			    others && *others ? ":" : "", others ? others : "");

@@ -49,6 +49,11 @@ struct vendor {
 	 * process that uses them: they name the recorder.
 	 */
 	const char *const *injection;
+	/*
+	 * Variables that name a profiler plug-in of the vendor's communication library, which the
+	 * recorder is, too. NULL: there is none. One that the user has set stays.
+	 */
+	const char *const *plugins;
 
 	/* How names begin by which stacks know this vendor's code. */
 	const char *const *names[VENDOR_NAMES_COUNT];

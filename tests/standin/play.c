@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "play_clock.h"
+#include "play_nccl.h"
 #include "play_nvtx.h"
 
 #define UNREAD_MAX 32 /* unread buffers at which the players wait for the recorder */
@@ -87,8 +88,8 @@ static bool is_reading(const struct tape_record *r)
 static bool is_played(const struct tape_record *r)
 {
 	return (self.options->now && is_reading(r)) || r->type == TAPE_CALLBACK ||
-	       r->type == TAPE_BUFFER_COMPLETE || r->type == TAPE_NVTX || r->type == TAPE_THREAD ||
-	       dropped_here(r);
+	       r->type == TAPE_BUFFER_COMPLETE || r->type == TAPE_NVTX || r->type == TAPE_NCCL ||
+	       r->type == TAPE_THREAD || dropped_here(r);
 }
 
 static void note_ids(const struct tape_record *r)
@@ -134,7 +135,7 @@ static int plan(void)
 		self.id_period = self.options->ids;
 	self.period_ns = last - first + self.options->gap_ns;
 	if (self.options->realtime || self.options->now)
-		self.shift_ns = play_clock_real(CLOCK_MONOTONIC) + self.options->gap_ns - first;
+		self.shift_ns = play_first_ns(self.options) - first;
 	return 0;
 }
 
@@ -197,6 +198,9 @@ static void play_record(const struct tape_record *r, bool first_round)
 		keep_pace();
 		if (tape_get_nvtx(r, &nvtx, &text))
 			play_nvtx(&nvtx, &text, tid_of);
+		break;
+	case TAPE_NCCL:
+		play_nccl(r);
 		break;
 	case TAPE_THREAD:
 		if (tape_get_thread(r, &thread)) {

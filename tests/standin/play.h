@@ -21,7 +21,11 @@ enum ending {
 struct play_options {
 	const char *tape, *faults, *counts;
 	const char *end_when; /* the end waits until this file exists; NULL: at once */
-	bool parallel, realtime, now, hang_at_exit;
+	bool parallel, realtime, now, hang_at_exit, ranks;
+	/* --at: when the first of all tapes begins (CLOCK_MONOTONIC); 0: now */
+	unsigned long long at_ns;
+	uint64_t lead_ns; /* the time from then to the first record of this tape */
+	char **others; /* all tapes of the job; NULL at the end */
 	unsigned long rounds; /* --repeat */
 	uint64_t gap_ns; /* between rounds */
 	uint32_t ids; /* correlation ids of a round; 0: as many as on the tape */
@@ -40,6 +44,14 @@ int play_options_parse(int argc, char **argv, struct play_options *o);
 /* Loads the stand-ins beside the program, without the functions that the fault script hides. */
 int standins_load(const struct standin_player **player, CUresult (**init)(unsigned flags),
 		  struct error *e) MUST_USE;
+
+/* Returns when the first record is played, by CLOCK_MONOTONIC (--now, --at, --realtime). */
+uint64_t play_first_ns(const struct play_options *o);
+
+/* Starts a process for each tape, which plays it as one rank of a job. Returns an exit status. */
+int play_ranks(char **tapes);
+/* Returns how much later a tape begins than the first of them all. */
+uint64_t play_lead_ns(char **tapes, const struct tape *own);
 
 /* The program's own client of CUPTI, from a library. */
 struct play_client {

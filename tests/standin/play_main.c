@@ -16,11 +16,16 @@
 #define SETUP_NS 1000000 /* time from the start of the program to the first record */
 
 static const char usage[] =
-	"usage: tape-play [options] TAPE\n"
+	"usage: tape-play [options] TAPE…\n"
 	"  --parallel         threads run free of each other (default: strictly in the tape's "
 	"order)\n"
 	"  --realtime         at the recorded pace, with the machine's own clocks\n"
 	"  --now              the tape's times moved to now\n"
+	"  --ranks            a process for each of several TAPEs of one machine, with the "
+	"variables "
+	"of torchrun\n"
+	"                     and the distances between their times\n"
+	"  --at NS            --now for a rank: the first of all further TAPEs begins at NS\n"
 	"  --repeat N         the tape N times over, with other ids and later times\n"
 	"  --rate N           at most N callbacks a second, 0: no limit (default 100000)\n"
 	"  --faults FILE      what goes wrong (docs/tapes.md)\n"
@@ -104,6 +109,11 @@ static bool take_option(int option, const char *value, struct play_options *o)
 		return o->now = true;
 	case 'h':
 		return o->hang_at_exit = true;
+	case 'R':
+		return o->ranks = true;
+	case 'A':
+		o->now = true;
+		return parse_number(value, &o->at_ns);
 	case 'f':
 		o->faults = value;
 		return true;
@@ -150,6 +160,8 @@ int play_options_parse(int argc, char **argv, struct play_options *o)
 		{ "client", required_argument, NULL, 'l' },
 		{ "client-late", required_argument, NULL, 'L' },
 		{ "hang-at-exit", no_argument, NULL, 'h' },
+		{ "ranks", no_argument, NULL, 'R' },
+		{ "at", required_argument, NULL, 'A' },
 		{ NULL, 0, NULL, 0 },
 	};
 	int option;
@@ -163,12 +175,19 @@ int play_options_parse(int argc, char **argv, struct play_options *o)
 			return 2;
 		}
 	}
-	if (optind + 1 != argc) {
+	if (optind == argc || (optind + 1 != argc && !o->ranks && !o->at_ns)) {
 		fputs(usage, stderr);
 		return 2;
 	}
 	o->tape = argv[optind];
+	o->others = argv + optind;
 	return 0;
+}
+
+uint64_t play_first_ns(const struct play_options *o)
+{
+	return o->at_ns ? o->at_ns + SETUP_NS + o->lead_ns
+			: play_clock_real(CLOCK_MONOTONIC) + o->gap_ns;
 }
 
 static void set_clock(const struct play_options *o)
@@ -185,10 +204,12 @@ static void set_clock(const struct play_options *o)
 	};
 
 	if (o->now) {
-		setup.start_ns = play_clock_real(CLOCK_MONOTONIC);
+		uint64_t now = play_clock_real(CLOCK_MONOTONIC);
+
+		setup.start_ns = o->at_ns ? play_first_ns(o) - SETUP_NS : now;
 		setup.first_ns = setup.start_ns + SETUP_NS;
-		setup.realtime_ns = (int64_t)(play_clock_real(CLOCK_REALTIME) - setup.start_ns);
-		setup.boottime_ns = (int64_t)(play_clock_real(CLOCK_BOOTTIME) - setup.start_ns);
+		setup.realtime_ns = (int64_t)(play_clock_real(CLOCK_REALTIME) - now);
+		setup.boottime_ns = (int64_t)(play_clock_real(CLOCK_BOOTTIME) - now);
 	}
 	if (!o->realtime)
 		play_clock_start(&setup);
@@ -266,12 +287,16 @@ int main(int argc, char **argv)
 
 	if (status)
 		return status;
+	if (o.ranks)
+		return play_ranks(o.others);
 	if (standin_open(o.tape, o.faults, &e) < 0)
 		goto fail;
 	if (!standin_tape()->records.count) {
 		error_set(&e, E_FORMAT, "tape '%s' is empty", o.tape);
 		goto fail;
 	}
+	if (o.at_ns)
+		o.lead_ns = play_lead_ns(o.others, standin_tape());
 	set_clock(&o);
 	if (standins_load(&player, &init, &e) < 0)
 		goto fail;

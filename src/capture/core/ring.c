@@ -13,6 +13,8 @@
 __thread struct ring *ring_of_thread
 	__attribute__((tls_model("initial-exec"), visibility("hidden")));
 
+atomic_bool ring_notes_launches;
+
 static struct ring rings[RINGS_MAX];
 static atomic_uint rings_used;
 static atomic_uint_fast64_t refused, refused_threads; /* events and threads, not yet reported */
@@ -118,6 +120,8 @@ struct ring *ring_try_claim(void)
 	}
 	tries = 0;
 	r->tid = (uint32_t)syscall(SYS_gettid);
+	r->launch = r->nccl.launch = (struct ring_launch){ 0 };
+	r->nccl.group = 0;
 	prctl(PR_GET_NAME, r->name);
 	r->claims++;
 	r->outer_correlation = 0;

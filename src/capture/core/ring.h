@@ -34,6 +34,7 @@ enum ring_kind {
 	RING_ADDITIONS,	/* app_additions.h */
 	/* a CUPTI's timestamp, b value, c metric, d device; flags: slots, one for each value */
 	RING_SAMPLE,
+	RING_COLLECTIVE, /* three slots: nccl_source.c */
 	RING_KINDS
 };
 
@@ -48,6 +49,15 @@ struct ring_event {
 	uint16_t length;	/* bytes of text in the slots after the fixed ones */
 };
 _Static_assert(sizeof(struct ring_event) == 32, "two to a cache line");
+
+/* What the callbacks of a launch know; 0 and NULL: there was none. */
+struct ring_launch {
+	uint32_t correlation;
+	const char *kernel; /* mangled name; valid while its module is loaded */
+	uint64_t node; /* of the graph into which it was captured */
+};
+/* Set once events are joined with the launches of their thread. */
+extern atomic_bool ring_notes_launches;
 
 #define RING_SLOTS 32768u	/* 1 MiB a ring */
 #define RINGS_MAX 1024u
@@ -86,6 +96,11 @@ struct ring {
 	uint64_t executable;			/* id of that graph; 0: CUPTI did not say */
 	/* the runtime call in progress, whose driver calls count as the same call */
 	uint32_t outer_correlation;
+	struct ring_launch launch;		/* the thread's last one, if ring_notes_launches */
+	struct {
+		uint32_t group, calls;
+		struct ring_launch launch;
+	} nccl;					/* nccl_plugin.c's: the group launched last */
 	uint64_t scopes[RING_SCOPES];		/* open scopes by level: app_scopes.c's */
 	struct ring_external {
 		uint32_t kind;

@@ -19,7 +19,7 @@
 #define CUDA_SOURCES(S)
 #else
 /* The engines come before CUDA: they read their samples before CUPTI is flushed and detached. */
-#define CUDA_SOURCES(S) S(pc_sampling) S(launch_engine) S(pm_sampling) S(cuda)
+#define CUDA_SOURCES(S) S(pc_sampling) S(launch_engine) S(pm_sampling) S(cuda) S(nccl)
 #endif
 
 #define S(name) extern const struct source name##_source;

@@ -122,6 +122,15 @@ static NOINLINE uint32_t add_handles(struct ring_event *event, uint32_t slots, u
 	return slots + 1;
 }
 
+static NOINLINE void note_launch(struct ring *r, unsigned api, CUpti_CallbackId cbid,
+			const CUpti_CallbackData *data)
+{
+	if (cbid < API_CALLBACK_IDS_MAX && functions[api][cbid].kind == api_kind_launch) {
+		r->launch.correlation = data->correlationId;
+		r->launch.kernel = data->symbolName;
+	}
+}
+
 /* Writes the end of a watched call: one event into the thread's ring. */
 static void write_call(struct ring *r, unsigned api, CUpti_CallbackId cbid,
 		       const CUpti_CallbackData *data, uint64_t start, uint64_t end)
@@ -139,6 +148,8 @@ static void write_call(struct ring *r, unsigned api, CUpti_CallbackId cbid,
 		.flags = result != 0 ? CALL_HAS_RESULT : 0,
 	} };
 
+	if (unlikely(atomic_load_explicit(&ring_notes_launches, memory_order_relaxed)))
+		note_launch(r, api, cbid, data);
 	event[1].a = result;
 	if (unlikely(has_handles[api][cbid % API_CALLBACK_IDS_MAX]))
 		slots = add_handles(event, slots, api, cbid, data);

@@ -91,6 +91,8 @@ static void append_node(const CUpti_GraphData *data, bool cloned)
 	/* The instantiating code did not make the node. */
 	if (!cloned && !is_of_executable(r, data))
 		event[0].e = stack_capture_call(r);
+	if (!cloned)
+		r->launch.node = event[0].b;
 	event[1].c = r->outer_correlation;
 	ring_push(r, event, SLOTS);
 	ring_count_call(r, event[0].a);

@@ -5,6 +5,7 @@ const struct vendor vendor_nvidia = {
 	.name = "NVIDIA",
 	.pci_vendor = 0x10de,
 	.injection = NAMES("CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH"),
+	.plugins = NAMES("NCCL_PROFILER_PLUGIN"),
 	.names[VENDOR_BELOW_CALLS] = NAMES("libcupti.so", "libcuda.so"),
 	.names[VENDOR_RUNTIME] = NAMES("libcudart.so"),
 	.names[VENDOR_LIBRARIES] =
