@@ -25,6 +25,7 @@ struct json_pull {
 	/* Returns the number of bytes that it has written to `bytes`; 0: the end; or an error. */
 	ssize_t (*read)(void *user, void *bytes, size_t size);
 	void *user;
+	bool accepts_nan; /* NaN, Infinity and -Infinity, which Python writes, are null */
 
 	/* Set by json_pull_next: */
 	enum json_kind kind; /* of the value; JSON_ARRAY and JSON_OBJECT: it has just been opened */
