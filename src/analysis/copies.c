@@ -10,6 +10,7 @@ struct columns {
 	struct event_columns event;
 	const uint64_t *bytes;
 	const uint8_t *kinds, *sources, *destinations, *async;
+	const uint8_t *has_bytes, *has_async; /* NULL: all have them */
 };
 
 struct tally {
@@ -20,8 +21,14 @@ static struct columns copy_columns(const struct trace *t)
 {
 	const struct memcpy_columns *c = memcpy_columns(t);
 
-	return (struct columns){ events_of(t, TABLE_memcpy), c->bytes, c->kind, c->source_kind,
-				 c->destination_kind,        c->async };
+	return (struct columns){ events_of(t, TABLE_memcpy),
+				 c->bytes,
+				 c->kind,
+				 c->source_kind,
+				 c->destination_kind,
+				 c->async,
+				 trace_valid(t, TABLE_memcpy, COLUMN_memcpy_bytes),
+				 trace_valid(t, TABLE_memcpy, COLUMN_memcpy_async) };
 }
 
 static struct columns set_columns(const struct trace *t)
@@ -31,18 +38,29 @@ static struct columns set_columns(const struct trace *t)
 	return (struct columns){ .event = events_of(t, TABLE_memset),
 				 .bytes = c->bytes,
 				 .destinations = c->memory_kind,
-				 .async = c->async };
+				 .async = c->async,
+				 .has_bytes = trace_valid(t, TABLE_memset, COLUMN_memset_bytes),
+				 .has_async = trace_valid(t, TABLE_memset, COLUMN_memset_async) };
 }
 
-static void add(struct copy_group *g, uint64_t bytes, bool async, bool timed, uint64_t ns)
+static void add(struct copy_group *g, const struct columns *c, uint64_t row, bool timed)
 {
+	uint64_t ns = c->event.end_ns[row] - c->event.start_ns[row];
+	bool sized = !c->has_bytes || c->has_bytes[row];
+	bool known = !c->has_async || c->has_async[row];
+
 	g->count++;
-	g->bytes += bytes;
-	g->async += async;
+	g->sized += sized;
+	g->bytes += sized ? c->bytes[row] : 0;
+	g->async_known += known;
+	g->async += known && c->async[row] == 1;
 	if (timed) {
 		g->timed++;
-		g->timed_bytes += bytes;
 		g->total_ns += ns;
+	}
+	if (timed && sized) {
+		g->timed_bytes += c->bytes[row];
+		g->sized_ns += ns;
 	}
 }
 
@@ -64,8 +82,7 @@ static int add_rows(struct report *r, enum gpu_work work, const struct columns *
 			      .destination = destination);
 		if (!g)
 			return -ENOMEM;
-		add(g, c->bytes[w.row], c->async[w.row] == 1, timed,
-		    v->end_ns[w.row] - v->start_ns[w.row]);
+		add(g, c, w.row, timed);
 	}
 	return 0;
 }

@@ -11,9 +11,11 @@ struct copy_group {
 	uint8_t kind; /* enum copy_kind */
 	uint8_t source, destination; /* enum memory_kind */
 	uint64_t count, bytes;
-	uint64_t async; /* how many are asynchronous */
-	uint64_t timed, timed_bytes; /* with times; the bandwidth is timed_bytes / total_ns */
-	uint64_t total_ns;
+	uint64_t sized; /* how many have a size */
+	uint64_t async, async_known; /* how many are asynchronous, of those that say so */
+	uint64_t timed, total_ns; /* with times */
+	/* with times and sizes; the bandwidth is timed_bytes / sized_ns */
+	uint64_t timed_bytes, sized_ns;
 };
 
 struct copies {

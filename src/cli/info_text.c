@@ -192,7 +192,10 @@ static void print_devices(const struct info *i, struct strbuf *out)
 		text_table_bytes(&t, DEVICE(memory_bytes));
 		cell(&t, row_text(i->trace, TABLE_device, COLUMN_device_pci, row));
 		cell(&t, row_text(i->trace, TABLE_device, COLUMN_device_uuid, row));
-		text_table_addf(&t, "CUDA %u.%u", driver / 1000, driver % 1000 / 10);
+		if (driver)
+			text_table_addf(&t, "CUDA %u.%u", driver / 1000, driver % 1000 / 10);
+		else
+			cell(&t, "-");
 #undef DEVICE
 	}
 	finish(i, "devices", &t, out);

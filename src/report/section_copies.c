@@ -28,15 +28,15 @@ static const struct field copy_fields[] = {
 	FIELD("destination", NULL, NAME, COPY(destination), ENUM(memset, memory_kind)),
 	FIELD(NULL, "kind", TEXT, .value = read_kind, FLEXIBLE_COLUMN),
 	FIELD("count", "count", COUNT, COPY(count)),
-	FIELD("bytes", "bytes", BYTES, COPY(bytes)),
-	FIELD(NULL, "mean size", BYTES, COPY(bytes), PER(struct copy_group, count),
+	FIELD("bytes", "bytes", BYTES, COPY(bytes), COUNTED(struct copy_group, sized)),
+	FIELD(NULL, "mean size", BYTES, COPY(bytes), PER(struct copy_group, sized),
 	      OPTIONAL_COLUMN),
-	FIELD("async", NULL, COUNT, COPY(async)),
+	FIELD("async", NULL, COUNT, COPY(async), COUNTED(struct copy_group, async_known)),
 	FIELD("timed", NULL, COUNT, COPY(timed)),
-	FIELD("timed_bytes", NULL, BYTES, COPY(timed_bytes)),
+	FIELD("timed_bytes", NULL, BYTES, COPY(timed_bytes), COUNTED(struct copy_group, sized)),
 	FIELD("total_ns", "time", NS, COPY(total_ns), COUNTED(struct copy_group, timed)),
-	FIELD(NULL, "bandwidth", RATE, COPY(timed_bytes), PER(struct copy_group, total_ns)),
-	FIELD(NULL, "async", SHARE, COPY(async), PER(struct copy_group, count)),
+	FIELD(NULL, "bandwidth", RATE, COPY(timed_bytes), PER(struct copy_group, sized_ns)),
+	FIELD(NULL, "async", SHARE, COPY(async), PER(struct copy_group, async_known)),
 };
 
 static const struct field fields[] = {
