@@ -30,6 +30,7 @@ static const struct command_example examples[] = {
 	{ "pitot import ~/.gpufl/traces/20261101-120000_1a2b3c4d -o train.pitot",
 	  "a run that gpufl recorded" },
 	{ "pitot import logs && pitot report", "all sessions in a folder, then what they say" },
+	{ "pitot import trace.json.gz && pitot report", "a trace of torch.profiler" },
 	{ "ssh node1 cat logs/device.1.log.gz | pitot import -", "from standard input" },
 	{ NULL, NULL },
 };
@@ -64,6 +65,14 @@ static int print_json(const struct context *c, const char *directory, const char
 	json_key_u64(&j, "records", result->records);
 	json_key_u64(&j, "unknown", result->unknown);
 	json_key_u64(&j, "damaged", result->damaged);
+	json_key_array(&j, "notes");
+	for (const char *p = strbuf_text(&result->notes); *p; p += strspn(p, "\n")) {
+		size_t length = strcspn(p, "\n");
+
+		json_bytes(&j, p, length);
+		p += length;
+	}
+	json_end(&j);
 	json_key_object(&j, "rows");
 	for (uint32_t id = 1; id <= TABLE_MAX; id++)
 		if (result->rows[id])
@@ -91,6 +100,12 @@ static void print_note(const struct context *c, const char *directory,
 		cli_add_count(&line, result->unknown ? ", " : "; left out: ", result->damaged,
 			      "damaged line", "damaged lines");
 	cli_note(c, "%s", strbuf_text(&line));
+	for (const char *p = strbuf_text(&result->notes); *p; p += strspn(p, "\n")) {
+		size_t length = strcspn(p, "\n");
+
+		cli_note(c, "%.*s", (int)length, p);
+		p += length;
+	}
 }
 
 /* The operands: all are opened before a recording is created, which may replace another. */
@@ -128,14 +143,18 @@ static int import(const struct context *c, char **argv, struct operand *operands
 	progress_end(&progress);
 	if (rc >= 0)
 		rc = write_identity(directory, folder, argv, &result, &e);
+	import_note_ranks(&result);
 	if (rc < 0) {
 		recording_dir_remove(directory, folder, NULL);
-		return terminal_stop_signal ? 128 + terminal_stop_signal : cli_fail(c, &e);
+		rc = terminal_stop_signal ? 128 + terminal_stop_signal : cli_fail(c, &e);
+	} else if (c->json) {
+		rc = print_json(c, directory, operands->importer->name, &result);
+	} else {
+		print_note(c, directory, &result);
+		rc = EXIT_DONE;
 	}
-	if (c->json)
-		return print_json(c, directory, operands->importer->name, &result);
-	print_note(c, directory, &result);
-	return EXIT_DONE;
+	import_result_release(&result);
+	return rc;
 }
 
 static int open_and_import(const struct context *c, char **argv, struct operand *operands,

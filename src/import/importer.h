@@ -7,18 +7,29 @@
 
 #include <signal.h>
 
+#include "base/strbuf.h"
+#include "base/vec.h"
 #include "import/input.h"
 #include "schema/schema.h"
 
 /* F(name, reads): members of struct importer. */
 #define IMPORTERS(F)                                                                               \
 	F(gpufl, "logs of gpufl: a folder of one session or of many, or a file such as "           \
-		 "device.1.log.gz")
+		 "device.1.log.gz")                                                                \
+	F(kineto, "Chrome trace JSON of torch.profiler (Kineto), Pitot, JAX or unitrace: a file "  \
+		  "or a folder with one for each rank")
 
 struct import_options {
 	void (*progress)(void *user, uint64_t done, uint64_t total); /* counts bytes; may be NULL */
 	void *progress_user;
 	const volatile sig_atomic_t *cancel; /* stops the import once nonzero; may be NULL */
+};
+
+/* A process of the recording that is a rank of a distributed program. */
+struct import_part {
+	char name[96]; /* of its file */
+	int64_t rank, ranks; /* number, and how many there are; -1: unknown */
+	uint64_t start_ns, end_ns;
 };
 
 struct import_result {
@@ -29,7 +40,16 @@ struct import_result {
 	uint64_t damaged; /* unreadable lines and rows */
 	uint64_t start_ns, end_ns; /* since the epoch */
 	char name[64]; /* of the first program; "": unknown */
+	VEC(struct import_part) parts;
+	struct strbuf notes; /* lines: what was joined and left out, and what is suspicious */
 };
+void import_result_release(struct import_result *result);
+void import_note(struct import_result *result, const char *format, ...) PRINTF_LIKE(2, 3);
+/* Adds a part; its name is the end of a path. Returns 0 or -ENOMEM. */
+int import_add_part(struct import_result *result, const char *path, int64_t rank, int64_t ranks,
+		    uint64_t start_ns, uint64_t end_ns, struct error *e) MUST_USE;
+/* Notes ranks that are there twice, that are missing, or that seem to be of several runs. */
+void import_note_ranks(struct import_result *result);
 
 /* What the user named: a folder, or else a file or a pipe. */
 struct import_source {

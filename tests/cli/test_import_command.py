@@ -39,7 +39,7 @@ def test_errors(pitot, tmp_path):
     shutil.rmtree(tmp_path / "x.pitot")
 
 
-WHAT = {b"": "empty", b"[1": "JSON", b'{"traceEvents": []}': "JSON", b"PK\3\4x": "a zip archive", b"\x7fELF": "an ELF file", b"a line": "text",
+WHAT = {b"": "empty", b"[1": "JSON", b'{"a": []}': "JSON", b"PK\3\4x": "a zip archive", b"\x7fELF": "an ELF file", b"a line": "text",
         b"a\0b": "binary data", b"SQLite format 3\0": "an SQLite database", b"\x1f\x8b\x08": "damaged",
         b'{"type": 1, "session_id": {"type": "x"}}': "JSON"}
 
@@ -52,7 +52,7 @@ def test_what_no_importer_reads(pitot, make_recording, tmp_path, content):
     (tmp_path / "r.pitot").mkdir()
     (tmp_path / "r.pitot/recording.json").write_text("{}")
     recording = make_recording(tmp_path / "kept.pitot", kernels=1)
-    ends = "; pitot import reads logs of gpufl: a folder of one session or of many, or a file such as device.1.log.gz (--format gpufl)"
+    ends = "; pitot import reads logs of gpufl: a folder of one session or of many, or a file such as device.1.log.gz (--format gpufl); Chrome trace JSON"
     for path, what in {"input": WHAT[content], "empty": "a folder without files of a known name",
                        "r.pitot": "a Pitot recording, which report and view read"}.items():
         assert f"'{path}' is {what}{ends}" in pitot("import", path, "-o", recording, "--force", status=1).stderr
@@ -119,4 +119,4 @@ def test_several_operands(pitot, tmp_path):
 
 def test_help_has_the_list(pitot):
     text = " ".join(pitot("help", "import").stdout.split())
-    assert "gpufl: logs of gpufl: a folder of one session or of many" in text and "PATH..." in text
+    assert "gpufl: logs of gpufl: a folder of one session or of many" in text and "kineto: Chrome trace JSON" in text and "PATH..." in text

@@ -60,6 +60,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 	rc = importers[0].run(&source, &options, out, &result, &e);
 	if (rc < 0 && rc != -ENODATA)
 		abort();
+	import_result_release(&result);
 	import_close(&source);
 	clear(logs);
 	clear(out);

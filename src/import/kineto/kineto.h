@@ -1,0 +1,228 @@
+/*
+ * kineto.h: converts Chrome trace JSON, as torch.profiler (Kineto), Pitot, JAX and Intel's unitrace
+ * write it, to a process of a recording. Times become nanoseconds since the epoch, from the decimal
+ * text. GPU work is written as it is read; ranges, Python functions and calls wait until the end,
+ * 32 bytes each, because a file has them in no order.
+ */
+#ifndef PITOT_IMPORT_KINETO_KINETO_H
+#define PITOT_IMPORT_KINETO_KINETO_H
+
+#include "base/json_pull.h"
+#include "base/map.h"
+#include "base/vec.h"
+#include "format/writer.h"
+#include "import/importer.h"
+#include "stack/stack_tree.h"
+
+/* Members of an event, and of its "args": F(id, name). */
+#define KINETO_MEMBERS(F)                                                                          \
+	F(PH, "ph")                                                                                \
+	F(CAT, "cat")                                                                              \
+	F(NAME, "name")                                                                            \
+	F(PID, "pid")                                                                              \
+	F(TID, "tid")                                                                              \
+	F(TS, "ts")                                                                                \
+	F(DUR, "dur")                                                                              \
+	F(FLOW, "id")
+#define KINETO_ARGUMENTS(F)                                                                        \
+	F(EXTERNAL, "External id")                                                                 \
+	F(CORRELATION, "correlation")                                                              \
+	F(DEVICE, "device")                                                                        \
+	F(CONTEXT, "context")                                                                      \
+	F(STREAM, "stream")                                                                        \
+	F(GRID, "grid")                                                                            \
+	F(BLOCK, "block")                                                                          \
+	F(REGISTERS, "registers per thread")                                                       \
+	F(SHARED, "shared memory")                                                                 \
+	F(BYTES, "bytes")                                                                          \
+	F(GRAPH, "graph id")                                                                       \
+	F(GRAPH_NODE, "graph node id")                                                             \
+	F(CHANNEL, "channel")                                                                      \
+	F(CHANNEL_TYPE, "channel_type")                                                            \
+	F(PRIORITY, "priority")                                                                    \
+	F(CBID, "cbid")                                                                            \
+	F(CID, "cid")                                                                              \
+	F(SIZE, "size")                                                                            \
+	F(KIND, "kind")                                                                            \
+	F(FROM_DEVICE, "fromDevice")                                                               \
+	F(IN_DEVICE, "inDevice")                                                                   \
+	F(TO_DEVICE, "toDevice")                                                                   \
+	F(FROM_CONTEXT, "fromContext")                                                             \
+	F(IN_CONTEXT, "inContext")                                                                 \
+	F(TO_CONTEXT, "toContext")                                                                 \
+	F(WAIT_STREAM, "wait_on_stream")                                                           \
+	F(WAIT_EVENT, "wait_on_cuda_event_id")                                                     \
+	F(WAIT_RECORD, "wait_on_cuda_event_record_corr_id")                                        \
+	F(EVENT, "event_id")                                                                       \
+	F(ADDRESS, "Addr")                                                                         \
+	F(ALLOCATED_BYTES, "Bytes")                                                                \
+	F(TOTAL_ALLOCATED, "Total Allocated")                                                      \
+	F(TOTAL_RESERVED, "Total Reserved")                                                        \
+	F(DEVICE_TYPE, "Device Type")                                                              \
+	F(DEVICE_ID, "Device Id")                                                                  \
+	F(CALL_STACK, "Call stack")                                                                \
+	F(ARG_NAME, "name")                                                                        \
+	F(ARG_ID, "id")                                                                            \
+	F(CORRELATION_ID, "correlation_id")                                                        \
+	F(KERNEL_DETAILS, "kernel_details")
+#define KINETO_FIELD(id, name) KINETO_##id,
+enum kineto_field {
+	KINETO_MEMBERS(KINETO_FIELD) KINETO_MEMBERS_END,
+	KINETO_BEFORE_ARGUMENTS = KINETO_MEMBERS_END - 1,
+	KINETO_ARGUMENTS(KINETO_FIELD) KINETO_FIELDS
+};
+#define KINETO_OTHERS 64 /* further arguments with a number */
+
+/* An event; the texts of its fields are in `text`, each with a NUL. */
+struct kineto_event {
+	struct strbuf text;
+	uint64_t has, strings; /* bits: fields that are there, and that were in quotes */
+	size_t at[KINETO_FIELDS];
+	uint32_t sizes[2][3]; /* grid, block */
+	struct {
+		size_t key, value;
+	} others[KINETO_OTHERS];
+	size_t other_count;
+	uint64_t start_ns, end_ns;
+	bool has_end;
+};
+
+enum kineto_kind { KINETO_RANGE, KINETO_PYTHON, KINETO_CALL, KINETO_UNTIMED };
+#define KINETO_DEVICES 64u
+#define KINETO_NAMES_MAX (1u << 24)
+#define KINETO_CATEGORIES_MAX 64u
+
+struct kineto_span {
+	uint64_t start_ns, end_ns;
+	uint64_t id; /* of a call: correlation id; of a range: External id */
+	uint32_t name : 24, category : 6, kind : 2; /* name: in `texts`; of a call: its function */
+};
+
+struct kineto_thread {
+	uint32_t tid;
+	VEC(struct kineto_span) spans;
+};
+
+/* GPU work whose call has not been found. */
+struct kineto_work {
+	uint64_t correlation, external, start_ns, count;
+};
+
+/* What calls tell about their work: AMD's rows of the GPU lack it. */
+struct kineto_launch {
+	uint32_t sizes[2][3];
+	uint64_t bytes;
+};
+
+/* What is counted of all files, with its words for one and for many. */
+#define KINETO_COUNTS(F)                                                                           \
+	F(EVENTS, "event", "events")                                                               \
+	F(WORK, "item of GPU work", "items of GPU work")                                           \
+	F(JOINED, "joined with its call", "joined with their calls")                               \
+	F(PLACED, "placed into its operator", "placed into their operators")                       \
+	F(UNLINKED, "without any origin", "without any origin")                                    \
+	F(CALLS, "call", "calls")                                                                  \
+	F(IN_OPERATORS, "inside of an operator", "inside of operators")                            \
+	F(STACKS, "with a stack", "with a stack")                                                  \
+	F(FLOWS, "flow", "flows")                                                                  \
+	F(DERIVED, "GPU row that repeats other rows", "GPU rows that repeat other rows")           \
+	F(DUPLICATES, "exact duplicate", "exact duplicates")                                       \
+	F(MARKERS, "name or marker", "names and markers")                                          \
+	F(UNKNOWN, "event of an unknown kind", "events of unknown kinds")                          \
+	F(UNTIMED, "event without a usable time", "events without usable times")                   \
+	F(DAMAGED, "value that cannot be", "values that cannot be")                                \
+	F(SHORTENED, "range ended with the one around it", "ranges ended with those around them")  \
+	F(CROSSING, "range that does not nest", "ranges that do not nest")                         \
+	F(NO_ROOM, "name or range without room", "names and ranges without room")
+#define KINETO_COUNT(id, one, many) KINETO_##id##_COUNT,
+enum kineto_count { KINETO_COUNTS(KINETO_COUNT) KINETO_COUNTERS };
+
+struct kineto {
+	const struct import_options *options;
+	struct import_result *result;
+	struct input *input;
+	const char *path;
+	struct error *error;
+	struct json_pull json;
+	struct writer *writer;
+	struct kineto_event event;
+	struct strbuf scratch;
+	uint64_t session;
+	uint64_t unflushed_bytes; /* of the text */
+	bool at_end; /* of the text */
+
+	uint64_t base_ns; /* of time stamps, since the epoch */
+	bool has_base; /* or needs none */
+	uint64_t first_ns, last_ns, spans_ns[2]; /* of the events; of the profiler's window */
+	int64_t rank, ranks; /* -1: unknown */
+	uint32_t pid, driver_version;
+	char name[128], host[128];
+	struct row_device gpus[KINETO_DEVICES]; /* name: in `texts` */
+	uint64_t known_gpus; /* bits */
+
+	struct interner texts; /* of names and Python frames */
+	uint32_t categories[KINETO_CATEGORIES_MAX], category_count; /* texts */
+	struct map threads; /* tid -> index + 1 */
+	VEC(struct kineto_thread) all_threads;
+	uint64_t span_count;
+	struct map functions; /* text of a name -> id in api_function */
+	struct map function_ids; /* those that are taken */
+	struct map call_stacks; /* External id -> text of "Call stack" */
+	struct map launches; /* correlation id -> index */
+	VEC(struct kineto_launch) all_launches;
+	struct map work; /* correlation id -> index + 1; removed when its call is found */
+	VEC(struct kineto_work) all_work;
+	struct map seen; /* hashes of GPU work */
+	uint64_t used_gpus; /* bits */
+	struct map contexts, counters, metrics, event_records;
+	struct map gpu_pids,
+		gpu_rows; /* processes and threads that are GPUs', of JAX and unitrace */
+	struct stack_tree stacks;
+
+	uint64_t rows[TABLE_END]; /* written, by table */
+	uint64_t counts[KINETO_COUNTERS];
+	bool lacks_context, lacks_device, has_sizes;
+};
+
+/* Reads the event whose object has been opened. Returns 0 or a negative code. */
+int kineto_read_event(struct kineto *k) MUST_USE;
+/* The text of a field, "" if it is not there. */
+const char *kineto_text(const struct kineto *k, enum kineto_field field);
+/* Whether the field is an integer that fits; false, and counted, if it is something else. */
+bool kineto_u64(struct kineto *k, enum kineto_field field, uint64_t *value);
+bool kineto_u32(struct kineto *k, enum kineto_field field, uint32_t *value);
+/* Microseconds as decimal text, in nanoseconds, rounded. */
+bool kineto_time(const char *text, int64_t *ns);
+
+/* Converts the event that has been read. */
+void kineto_add_event(struct kineto *k);
+void kineto_append(struct kineto *k, enum table_id table, const void *row);
+/* Returns the number of a text, from 1; 0 if there is no room. */
+uint32_t kineto_intern(struct kineto *k, const char *text, size_t length);
+void kineto_add_span(struct kineto *k, uint32_t tid, const struct kineto_span *span);
+/* Whether the event has a start and, if `span`, an end; counts it if not. */
+bool kineto_has_times(struct kineto *k, bool span);
+/* Marks a value of a row of which all values are missing as present, if the condition holds. */
+#define PRESENT(row, table, column, condition)                                                     \
+	((row)->missing &= ~((uint64_t)((condition) != 0) << COLUMN_##table##_##column))
+
+uint64_t kineto_correlation(struct kineto *k);
+void kineto_add_work(struct kineto *k, enum table_id table);
+/* The table of work whose category does not tell. */
+enum table_id kineto_work_table(const char *name);
+void kineto_add_synchronization(struct kineto *k);
+void kineto_add_cuda_event(struct kineto *k);
+
+/* Writes what has waited: ranges, calls with their stacks. Returns 0 or a negative code. */
+int kineto_write_threads(struct kineto *k) MUST_USE;
+/* Counts an event, or what is said about it. */
+static inline void kineto_count(struct kineto *k, enum kineto_count what)
+{
+	k->counts[what]++;
+}
+
+/* The stack_describe function. */
+void kineto_python_frame(void *kineto, struct writer *w, uint64_t frame,
+			 struct row_stack_node *row);
+
+#endif

@@ -1,0 +1,589 @@
+/* kineto_rows.c: what an event becomes. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/starts_with.h"
+#include "format/rows.h"
+#include "import/kineto/kineto.h"
+#include "schema/event_words.h"
+
+#define SPANS_MAX ((uint64_t)1 << 26) /* 2 GiB */
+#define TEXT_BYTES_MAX ((size_t)128 << 20)
+#define OWN_FUNCTIONS 0xc000u /* numbers of functions without one */
+#define EXTERNAL_KIND 3u /* CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM0, as Kineto has it */
+
+void kineto_append(struct kineto *k, enum table_id table, const void *row)
+{
+	writer_append(k->writer, table, row);
+	k->result->rows[table]++;
+	k->rows[table]++;
+}
+
+uint32_t kineto_intern(struct kineto *k, const char *text, size_t length)
+{
+	int64_t item;
+
+	if (k->texts.bytes + length > TEXT_BYTES_MAX || k->texts.count >= KINETO_NAMES_MAX - 1)
+		item = interner_find(&k->texts, text, length);
+	else
+		item = interner_add(&k->texts, text, length, NULL);
+	k->counts[KINETO_NO_ROOM_COUNT] += item < 0;
+	return (uint32_t)(item + 1);
+}
+
+void kineto_add_span(struct kineto *k, uint32_t tid, const struct kineto_span *span)
+{
+	uint64_t *index = map_at(&k->threads, tid, 0);
+	struct kineto_thread thread = { .tid = tid };
+
+	if (index && !*index && vec_push(&k->all_threads, thread) == 0)
+		*index = k->all_threads.count;
+	if (!index || !*index || k->span_count >= SPANS_MAX ||
+	    vec_push(&k->all_threads.data[*index - 1].spans, *span) < 0)
+		kineto_count(k, KINETO_NO_ROOM_COUNT);
+	else
+		k->span_count++;
+}
+
+bool kineto_has_times(struct kineto *k, bool span)
+{
+	const struct kineto_event *v = &k->event;
+
+	if (v->start_ns && (v->has_end || !span)) {
+		k->first_ns = k->first_ns ? MIN(k->first_ns, v->start_ns) : v->start_ns;
+		k->last_ns = MAX(k->last_ns, MAX(v->start_ns, v->end_ns));
+		return true;
+	}
+	kineto_count(k, KINETO_UNTIMED_COUNT);
+	return false;
+}
+
+/* Negative thread ids are made positive, as Kineto does; names of threads are numbered. */
+static uint32_t thread_of(struct kineto *k)
+{
+	const char *text = kineto_text(k, KINETO_TID);
+	uint32_t tid;
+
+	if (!*text)
+		return 0;
+	if (*text == '-' && text[1] >= '0' && text[1] <= '9')
+		return (uint32_t)strtoull(text + 1, NULL, 10);
+	if (!(k->event.strings >> KINETO_TID & 1) && kineto_u32(k, KINETO_TID, &tid))
+		return tid;
+	return UINT32_MAX - kineto_intern(k, text, strlen(text));
+}
+
+/* ---- threads ---- */
+
+/* What a call does, by its name in CUDA, HIP, Level Zero, OpenCL or the unified runtime. */
+static enum api_kind kind_of_call(const char *name)
+{
+	static const struct {
+		const char *part;
+		enum api_kind kind;
+	} rules[] = {
+		{ "LaunchHostFunc", api_kind_other },
+		{ "GraphLaunch", api_kind_graph_launch },
+		{ "Launch", api_kind_launch },
+		{ "EnqueueNDRange", api_kind_launch },
+		{ "MemcpyGetAttr", api_kind_other },
+		{ "Memcpy", api_kind_memcpy },
+		{ "MemoryCopy", api_kind_memcpy },
+		{ "Memset", api_kind_memset },
+		{ "MemoryFill", api_kind_memset },
+		{ "USMFill", api_kind_memset },
+		{ "EventRecord", api_kind_event },
+		{ "StreamWaitEvent", api_kind_event },
+		{ "Synchronize", api_kind_synchronize },
+		{ "clFinish", api_kind_synchronize },
+		{ "Malloc", api_kind_allocate },
+		{ "HostAlloc", api_kind_allocate },
+		{ "MemAlloc", api_kind_allocate },
+		{ "MemCreate", api_kind_allocate },
+		{ "HostRegister", api_kind_allocate },
+		{ "MemFree", api_kind_release },
+		{ "MemRelease", api_kind_release },
+		{ "HostUnregister", api_kind_release },
+		{ "Free", api_kind_release },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rules); i++)
+		if (strstr(name, rules[i].part))
+			return rules[i].kind;
+	return api_kind_other;
+}
+
+/* Defines the function of a name. */
+static void add_function(struct kineto *k, uint32_t name, unsigned api)
+{
+	uint64_t *id = map_at(&k->functions, name, 0);
+	const char *text = kineto_text(k, KINETO_NAME);
+	uint32_t number = 0;
+	struct row_api_function row = { .kind = (uint8_t)kind_of_call(text) };
+
+	if (!id || *id)
+		return;
+	if (!kineto_u32(k, KINETO_CBID, &number))
+		kineto_u32(k, KINETO_CID, &number);
+	*id = (uint64_t)api << 16 | number;
+	if (!number || number >= OWN_FUNCTIONS || map_add(&k->function_ids, *id) <= 0)
+		*id = (api << 16 | OWN_FUNCTIONS) + k->functions.count % 0x3fff;
+	row.id = (uint32_t)*id;
+	row.name = rows_text(k->writer, text);
+	writer_api_function(k->writer, row.id, &row);
+}
+
+/* What AMD's calls contain about the work. */
+static void keep_launch(struct kineto *k, uint64_t correlation)
+{
+	struct kineto_launch launch = { .bytes = UINT64_MAX };
+	bool sized = (k->event.has >> KINETO_GRID & 3) == 3;
+
+	if (!sized && !kineto_u64(k, KINETO_SIZE, &launch.bytes))
+		return;
+	if (sized)
+		memcpy(launch.sizes, k->event.sizes, sizeof(launch.sizes));
+	if (map_put(&k->launches, correlation, k->all_launches.count) < 0 ||
+	    vec_push(&k->all_launches, launch) < 0)
+		kineto_count(k, KINETO_NO_ROOM_COUNT);
+}
+
+static void add_thread_span(struct kineto *k, enum kineto_kind kind, unsigned api)
+{
+	const char *name = kineto_text(k, KINETO_NAME), *category = kineto_text(k, KINETO_CAT);
+	const char *stack = kineto_text(k, KINETO_CALL_STACK);
+	struct kineto_span span = { .start_ns = k->event.start_ns,
+				    .end_ns = k->event.end_ns,
+				    .kind = kind };
+	uint32_t text, n = 1;
+	uint64_t external = 0;
+
+	if (!kineto_has_times(k, true))
+		return;
+	text = kineto_intern(k, name, strlen(name));
+	span.name = text;
+	kineto_u64(k, KINETO_EXTERNAL, &external);
+	if (kind == KINETO_RANGE) {
+		span.id = external;
+		text = *category ? kineto_intern(k, category, strlen(category)) : 0;
+		while (n < k->category_count && k->categories[n] != text)
+			n++;
+		if (text && n < KINETO_CATEGORIES_MAX) {
+			k->categories[n] = text;
+			k->category_count = MAX(k->category_count, n + 1);
+			span.category = n;
+		}
+		if (*stack && external &&
+		    map_put(&k->call_stacks, external, kineto_intern(k, stack, strlen(stack))) < 0)
+			kineto_count(k, KINETO_NO_ROOM_COUNT);
+	} else if (kind == KINETO_CALL) {
+		span.id = kineto_correlation(k);
+		kineto_count(k, KINETO_CALLS_COUNT);
+		add_function(k, text, api);
+		keep_launch(k, span.id);
+		if (external) {
+			struct row_external_correlation row = { .kind = EXTERNAL_KIND,
+								.id = external,
+								.correlation = span.id };
+
+			kineto_append(k, TABLE_external_correlation, &row);
+		}
+	}
+	if (!k->pid && !(k->event.strings >> KINETO_PID & 1))
+		kineto_u32(k, KINETO_PID, &k->pid);
+	if (text || kind == KINETO_RANGE)
+		kineto_add_span(k, thread_of(k), &span);
+}
+
+/* unitrace: the flow that follows a call has the id of its GPU work. */
+static void add_flow(struct kineto *k)
+{
+	const char *category = kineto_text(k, KINETO_CAT);
+	struct kineto_span span = { .start_ns = k->event.start_ns,
+				    .end_ns = k->event.start_ns,
+				    .kind = KINETO_UNTIMED };
+	uint32_t tid = thread_of(k);
+	struct kineto_span *call;
+	uint64_t index;
+
+	kineto_count(k, KINETO_FLOWS_COUNT);
+	if (*kineto_text(k, KINETO_PH) != 's' || !strstr(category, "Flow_H2D_") ||
+	    !kineto_u64(k, KINETO_FLOW, &span.id) || !map_get(&k->threads, tid, &index) || !index ||
+	    !k->all_threads.data[index - 1].spans.count)
+		return;
+	call = k->all_threads.data[index - 1].spans.data +
+	       k->all_threads.data[index - 1].spans.count - 1;
+	if (call->kind == KINETO_CALL && call->start_ns == span.start_ns && !call->id)
+		call->id = span.id;
+	else
+		kineto_add_span(k, tid, &span);
+}
+
+/* ---- others ---- */
+
+static void add_overhead(struct kineto *k)
+{
+	struct row_overhead row = { .start_ns = k->event.start_ns,
+				    .end_ns = k->event.end_ns,
+				    .thread = thread_of(k) };
+
+	if (!kineto_has_times(k, true))
+		return;
+	for (uint8_t kind = 0; kind <= overhead_kind_uvm_init; kind++)
+		if (!strcmp(kineto_text(k, KINETO_NAME), overhead_name(kind)))
+			row.kind = kind;
+	ROW_MISSING(&row, overhead, correlation);
+	kineto_append(k, TABLE_overhead, &row);
+}
+
+static void add_allocation(struct kineto *k)
+{
+	const char *bytes = kineto_text(k, KINETO_ALLOCATED_BYTES);
+	uint32_t type = UINT32_MAX;
+	struct row_allocation row = { .time_ns = k->event.start_ns,
+				      .missing = schema_missing(TABLE_allocation),
+				      .operation = *bytes == '-' ? memory_operation_release
+								 : memory_operation_allocation };
+
+	if (!kineto_has_times(k, false))
+		return;
+	row.bytes = strtoull(bytes + (*bytes == '-'), NULL, 10);
+	kineto_u32(k, KINETO_DEVICE_TYPE, &type);
+	row.kind = type == 0            ? memory_kind_pageable
+		   : type == UINT32_MAX ? memory_kind_unknown
+					: memory_kind_device;
+	kineto_u64(k, KINETO_ADDRESS, &row.address);
+	kineto_u32(k, KINETO_DEVICE_ID, &row.device);
+	PRESENT(&row, allocation, time_ns, 1);
+	PRESENT(&row, allocation, bytes, *bytes);
+	PRESENT(&row, allocation, pool_used_bytes,
+		kineto_u64(k, KINETO_TOTAL_ALLOCATED, &row.pool_used_bytes));
+	PRESENT(&row, allocation, pool_bytes,
+		kineto_u64(k, KINETO_TOTAL_RESERVED, &row.pool_bytes));
+	kineto_append(k, TABLE_allocation, &row);
+}
+
+static void add_mark(struct kineto *k)
+{
+	const char *name = kineto_text(k, KINETO_NAME);
+	struct row_nvtx row = { .time_ns = k->event.start_ns,
+				.kind = nvtx_kind_mark,
+				.missing = schema_missing(TABLE_nvtx),
+				.thread = thread_of(k) };
+
+	if (!kineto_has_times(k, false))
+		return;
+	row.message = rows_text(k->writer, name);
+	PRESENT(&row, nvtx, message, 1);
+	kineto_append(k, TABLE_nvtx, &row);
+}
+
+static void add_counters(struct kineto *k)
+{
+	const struct kineto_event *v = &k->event;
+	const char *pid = kineto_text(k, KINETO_PID);
+	unsigned device;
+	char end;
+
+	if (!kineto_has_times(k, false))
+		return;
+	for (size_t i = 0; i < v->other_count; i++) {
+		struct row_counter counter = { .reading = counter_reading_real };
+		struct row_counter_sample row = { .time_ns = v->start_ns };
+		const char *key = v->text.data + v->others[i].key;
+		double value = strtod(v->text.data + v->others[i].value, NULL);
+		size_t known = k->counters.count;
+
+		strbuf_clear(&k->scratch);
+		strbuf_addf(&k->scratch, "%s%s%s", kineto_text(k, KINETO_NAME), *key ? " " : "",
+			    key);
+		row.counter = counter.id = (uint32_t)map_number(
+			&k->counters,
+			kineto_intern(k, strbuf_text(&k->scratch), k->scratch.length));
+		if (k->counters.count > known) {
+			counter.name = rows_text(k->writer, strbuf_text(&k->scratch));
+			ROW_MISSING(&counter, counter, kind);
+			kineto_append(k, TABLE_counter, &counter);
+		}
+		memcpy(&row.value, &value, sizeof(value));
+		ROW_MISSING(&row, counter_sample, thread);
+		if (sscanf(pid, "GPU %u Counter%c", &device, &end) == 2)
+			row.device = device;
+		else
+			ROW_MISSING(&row, counter_sample, device);
+		kineto_append(k, TABLE_counter_sample, &row);
+	}
+}
+
+/* Kineto's "thread 12 (python)". Its GPUs are processes, too, with their number as process id. */
+static void name_thread(struct kineto *k, const char *name)
+{
+	struct row_thread row = { .tid = thread_of(k), .time_ns = k->first_ns };
+	size_t length = strlen(name);
+	uint64_t process;
+	int head = 0;
+
+	if (starts_with(name, "stream ") || !kineto_u64(k, KINETO_PID, &process) ||
+	    (k->pid && process != k->pid))
+		return;
+	sscanf(name, "thread %*u%n", &head);
+	if (head && name[head] == ' ' && name[head + 1] == '(' && name[length - 1] == ')')
+		row.name = writer_string(k->writer, name + head + 2, length - (size_t)head - 3);
+	else if (!head || name[head])
+		row.name = writer_string(k->writer, name, length);
+	if (row.name)
+		kineto_append(k, TABLE_thread, &row);
+}
+
+/* Names of processes and threads; those of JAX and unitrace say which are a GPU's. */
+static void add_name(struct kineto *k)
+{
+	const char *what = kineto_text(k, KINETO_NAME), *name = kineto_text(k, KINETO_ARG_NAME);
+	const char *pid = kineto_text(k, KINETO_PID), *gpu = strstr(name, "/device:");
+	const char *host = strstr(name, "HOST<"), *number = strrchr(name, gpu ? ':' : '#');
+	uint64_t key = hash_bytes(pid, strlen(pid)), device;
+	bool is_gpu = gpu || strstr(name, "DEVICE<");
+	long long rank;
+
+	kineto_count(k, KINETO_MARKERS_COUNT);
+	if (!strcmp(what, "process_name")) {
+		device = number ? strtoul(number + 1, NULL, 10) : 0;
+		if (is_gpu && map_put(&k->gpu_pids, key, MIN(device, 1023u)) < 0)
+			kineto_count(k, KINETO_NO_ROOM_COUNT);
+		if (sscanf(name, "RANK %lld ", &rank) == 1 && rank >= 0)
+			k->rank = rank;
+		if (host)
+			snprintf(k->host, sizeof(k->host), "%.*s", (int)strcspn(host + 5, ">"),
+				 host + 5);
+		if (!is_gpu && !*k->name && *name && strcmp(name, "CUPTI Overhead") != 0 &&
+		    !(k->event.strings >> KINETO_PID & 1))
+			snprintf(k->name, sizeof(k->name), "%s", name);
+	} else if (!strcmp(what, "thread_name") && map_get(&k->gpu_pids, key, &device)) {
+		/* JAX's other rows of a GPU repeat the same work, by module and by step. */
+		if (starts_with(name, "Stream #") || !strcmp(name, "XLA Ops"))
+			if (map_put(&k->gpu_rows, key << 32 | thread_of(k), 1) < 0)
+				kineto_count(k, KINETO_NO_ROOM_COUNT);
+	} else if (!strcmp(what, "thread_name") && *name) {
+		name_thread(k, name);
+	}
+}
+
+/* Spans without a category: JAX's and other programs'. */
+static void add_plain_span(struct kineto *k)
+{
+	const char *pid = kineto_text(k, KINETO_PID), *name = kineto_text(k, KINETO_NAME);
+	uint64_t key = hash_bytes(pid, strlen(pid)), unused;
+
+	if (!map_get(&k->gpu_pids, key, &unused))
+		add_thread_span(k, *name == '$' ? KINETO_PYTHON : KINETO_RANGE, 0);
+	else if (map_get(&k->gpu_rows, key << 32 | thread_of(k), &unused))
+		kineto_add_work(k, kineto_work_table(name));
+	else
+		kineto_count(k, KINETO_DERIVED_COUNT);
+}
+
+/* The profiler's own span. */
+static void add_profiler_span(struct kineto *k)
+{
+	kineto_count(k, KINETO_MARKERS_COUNT);
+	if (k->event.has_end && k->event.start_ns) {
+		k->spans_ns[0] = k->event.start_ns;
+		k->spans_ns[1] = k->event.end_ns;
+	}
+}
+
+enum category {
+	PLAIN,
+	KERNEL,
+	COPY,
+	SET,
+	DEVICE_WORK,
+	RUNTIME,
+	DRIVER,
+	OPERATOR,
+	PYTHON,
+	SYNC,
+	CUDA_EVENT,
+	OVERHEAD,
+	DERIVED,
+	PROFILER,
+	OTHER
+};
+
+static enum category category_of(const char *text)
+{
+	static const struct {
+		const char *text;
+		enum category category;
+	} all[] = {
+		{ "cpu_op", OPERATOR },
+		{ "python_function", PYTHON },
+		{ "cuda_runtime", RUNTIME },
+		{ "kernel", KERNEL },
+		{ "gpu_memcpy", COPY },
+		{ "gpu_memset", SET },
+		{ "cuda_driver", DRIVER },
+		{ "user_annotation", OPERATOR },
+		{ "gpu_user_annotation", DERIVED },
+		{ "cuda_sync", SYNC },
+		{ "xpu_sync", SYNC },
+		{ "cuda_event", CUDA_EVENT },
+		{ "overhead", OVERHEAD },
+		{ "Trace", PROFILER },
+		{ "gpu_op", DEVICE_WORK },
+		{ "mtia_ccp_events", DEVICE_WORK },
+		{ "hip_runtime", RUNTIME },
+		{ "xpu_runtime", RUNTIME },
+		{ "xpu_driver", DRIVER },
+		{ "mtia_runtime", RUNTIME },
+		{ "glow_runtime", RUNTIME },
+		{ "privateuse1_runtime", RUNTIME },
+		{ "privateuse1_driver", DRIVER },
+		/* of 2021 */
+		{ "operator", OPERATOR },
+		{ "Operator", OPERATOR },
+		{ "runtime", RUNTIME },
+		{ "Runtime", RUNTIME },
+		{ "Kernel", KERNEL },
+		{ "Memcpy", COPY },
+		{ "memcpy", COPY },
+		{ "Memset", SET },
+		{ "memset", SET },
+		{ "python", PYTHON },
+		{ "cuda_profiler_range", DERIVED },
+	};
+
+	if (!*text)
+		return PLAIN;
+	for (size_t i = 0; i < ARRAY_SIZE(all); i++)
+		if (!strcmp(text, all[i].text))
+			return all[i].category;
+	return OTHER;
+}
+
+static void add_span(struct kineto *k)
+{
+	const char *name = kineto_text(k, KINETO_NAME);
+	uint64_t device;
+
+	switch (category_of(kineto_text(k, KINETO_CAT))) {
+	case PLAIN:
+		add_plain_span(k);
+		break;
+	case KERNEL:
+		kineto_add_work(k, TABLE_kernel);
+		break;
+	case COPY:
+		kineto_add_work(k, TABLE_memcpy);
+		break;
+	case SET:
+		kineto_add_work(k, TABLE_memset);
+		break;
+	case DEVICE_WORK:
+		kineto_add_work(k, kineto_work_table(name));
+		break;
+	case RUNTIME:
+		add_thread_span(k, KINETO_CALL, 2);
+		break;
+	case DRIVER:
+		add_thread_span(k, KINETO_CALL, 1);
+		break;
+	case OPERATOR: /* unitrace's calls, such as zeCommandListCreate, are operators, too */
+		if ((starts_with(name, "ze") || starts_with(name, "cl")) && name[2] >= 'A' &&
+		    name[2] <= 'Z')
+			add_thread_span(k, KINETO_CALL, 2);
+		else
+			add_thread_span(k, KINETO_RANGE, 0);
+		break;
+	case PYTHON:
+		add_thread_span(k, KINETO_PYTHON, 0);
+		break;
+	case SYNC:
+		kineto_add_synchronization(k);
+		break;
+	case CUDA_EVENT:
+		kineto_add_cuda_event(k);
+		break;
+	case OVERHEAD:
+		add_overhead(k);
+		break;
+	case DERIVED:
+		kineto_count(k, KINETO_DERIVED_COUNT);
+		break;
+	case PROFILER:
+		add_profiler_span(k);
+		break;
+	case OTHER: /* on the CPU, what it is does not matter */
+		if (kineto_u64(k, KINETO_DEVICE, &device))
+			kineto_count(k, KINETO_UNKNOWN_COUNT);
+		else
+			add_thread_span(k, KINETO_RANGE, 0);
+	}
+}
+
+static void add_instant(struct kineto *k)
+{
+	const char *name = kineto_text(k, KINETO_NAME);
+
+	if (!strcmp(name, "[memory]")) {
+		add_allocation(k);
+	} else if (!*kineto_text(k, KINETO_CAT) && k->event.strings >> KINETO_PID & 1) {
+		kineto_count(k, KINETO_MARKERS_COUNT);
+		if (!strcmp(name, "Record Window End"))
+			k->spans_ns[1] = k->event.start_ns;
+	} else {
+		add_mark(k);
+	}
+}
+
+/* Sets the times of the event, where it has usable ones. */
+static void read_times(struct kineto *k)
+{
+	struct kineto_event *v = &k->event;
+	int64_t start, duration;
+	uint64_t wide;
+
+	v->start_ns = v->end_ns = 0;
+	v->has_end = false;
+	if (!kineto_time(kineto_text(k, KINETO_TS), &start) ||
+	    __builtin_add_overflow(k->base_ns, start, &wide) || wide == 0 || wide > INT64_MAX)
+		return;
+	v->start_ns = wide;
+	if (!kineto_time(kineto_text(k, KINETO_DUR), &duration) || duration < 0 ||
+	    wide + (uint64_t)duration > INT64_MAX)
+		return;
+	v->end_ns = wide + (uint64_t)duration;
+	v->has_end = true;
+}
+
+void kineto_add_event(struct kineto *k)
+{
+	const char *phase = kineto_text(k, KINETO_PH);
+
+	kineto_count(k, KINETO_EVENTS_COUNT);
+	read_times(k);
+	switch (*phase) {
+	case 'X':
+		add_span(k);
+		break;
+	case 's':
+	case 't':
+	case 'f':
+		add_flow(k);
+		break;
+	case 'i':
+	case 'I':
+	case 'R':
+		add_instant(k);
+		break;
+	case 'C':
+		add_counters(k);
+		break;
+	case 'M':
+		add_name(k);
+		break;
+	default:
+		kineto_count(k, KINETO_UNKNOWN_COUNT);
+	}
+}

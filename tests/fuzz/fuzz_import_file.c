@@ -1,0 +1,64 @@
+/* layer: import */
+/*
+ * Any bytes as a file for an importer: what comes out is a recording, or nothing. The first byte
+ * chooses the importer; if its highest bit is set, every beginning of the bytes is tried as well.
+ */
+#include "fuzz.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "import/importer.h"
+
+static void clear(const char *path)
+{
+	DIR *d = opendir(path);
+	struct dirent *entry;
+
+	while (d && (entry = readdir(d)))
+		unlinkat(dirfd(d), entry->d_name, 0);
+	if (d)
+		closedir(d);
+	rmdir(path);
+}
+
+static void import(const struct importer *importer, const uint8_t *bytes, size_t size)
+{
+	char out[] = "/tmp/fuzz-imported-XXXXXX";
+	int fd = memfd_create("input", MFD_CLOEXEC);
+	struct import_options options = { .cancel = NULL };
+	struct import_source source = { .path = "input", .folder = -1 };
+	struct import_result result = { 0 };
+	struct error e = { 0 };
+	int rc;
+
+	if (fd < 0 || write(fd, bytes, size) != (ssize_t)size || lseek(fd, 0, SEEK_SET) != 0 ||
+	    !mkdtemp(out))
+		abort();
+	if (input_open(&source.input, fd, "input", NULL, &e) == 0) {
+		importer->sniff(&source);
+		rc = importer->run(&source, &options, out, &result, &e);
+		if (rc < 0 && (rc != e.code || !*e.text))
+			abort();
+	}
+	import_result_release(&result);
+	import_close(&source);
+	clear(out);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
+{
+	size_t count = 0;
+
+	while (importers[count].name)
+		count++;
+	if (!size)
+		return 0;
+	for (size_t length = bytes[0] & 128 ? 0 : size - 1; length < size; length++)
+		import(&importers[(bytes[0] & 127) % count], bytes + 1, length);
+	return 0;
+}
