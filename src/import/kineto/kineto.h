@@ -11,7 +11,7 @@
 #include "base/map.h"
 #include "base/vec.h"
 #include "format/writer.h"
-#include "import/importer.h"
+#include "import/import_files.h"
 #include "stack/stack_tree.h"
 
 /* Members of an event, and of its "args": F(id, name). */
@@ -137,8 +137,17 @@ struct kineto_launch {
 #define KINETO_COUNT(id, one, many) KINETO_##id##_COUNT,
 enum kineto_count { KINETO_COUNTS(KINETO_COUNT) KINETO_COUNTERS };
 
+struct kineto_totals {
+	uint64_t counts[KINETO_COUNTERS];
+};
+
+/* A file, which becomes a process. */
 struct kineto {
+	struct import_files *files;
 	const struct import_options *options;
+	const struct import_format *format;
+	bool is_torch;
+	char broken[160]; /* why not all of it could be read; "": all was */
 	struct import_result *result;
 	struct input *input;
 	const char *path;
@@ -147,7 +156,6 @@ struct kineto {
 	struct writer *writer;
 	struct kineto_event event;
 	struct strbuf scratch;
-	uint64_t session;
 	uint64_t unflushed_bytes; /* of the text */
 	bool at_end; /* of the text */
 
@@ -183,6 +191,18 @@ struct kineto {
 	uint64_t counts[KINETO_COUNTERS];
 	bool lacks_context, lacks_device, has_sizes;
 };
+
+/* Reads the file, up to where it is broken. */
+typedef int kineto_reader(struct kineto *k);
+/* Makes a process of a file. Returns -ENODATA if there is nothing, or another negative code. */
+int kineto_session(struct import_files *files, struct input *in, const char *path,
+		   kineto_reader *read, struct error *e) MUST_USE;
+/* An importer's run() by such a format: reads its files and notes what became of them. */
+int kineto_read_all(const struct import_format *format, struct import_source *source,
+		    const struct import_options *options, const char *directory,
+		    struct import_result *result, struct error *e);
+/* Writes what the writer has. */
+int kineto_flush(struct kineto *k) MUST_USE;
 
 /* Reads the event whose object has been opened. Returns 0 or a negative code. */
 int kineto_read_event(struct kineto *k) MUST_USE;
