@@ -1,6 +1,6 @@
 #include "perfetto/ipc_frames.h"
 
-#include "perfetto/proto_read.h"
+#include "base/proto_read.h"
 
 /* Fields of IPCFrame. */
 enum {

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "perfetto/proto_read.h"
+#include "base/proto_read.h"
 
 /* Fails without copying anything if the text does not fit. A NUL inside the text ends it. */
 static bool copy_text(char out[PERFETTO_TEXT_MAX], const struct proto_field *f)

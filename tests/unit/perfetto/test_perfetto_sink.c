@@ -5,7 +5,7 @@
 #include "failing_alloc.h"
 #include "perfetto/perfetto_packets.h"
 #include "perfetto/perfetto_slices.h"
-#include "perfetto/proto_read.h"
+#include "base/proto_read.h"
 #include "support/cmocka_tests.h"
 
 #define SEQUENCES 16

@@ -1,9 +1,9 @@
 /*
- * proto_read.h: decodes protobuf messages from a peer field by field. The cursor of base/bytes.h
+ * proto_read.h: decodes protobuf messages field by field. The cursor of base/bytes.h
  * bounds all reading; at the first malformed byte it fails and no more fields follow.
  */
-#ifndef PITOT_PERFETTO_PROTO_READ_H
-#define PITOT_PERFETTO_PROTO_READ_H
+#ifndef PITOT_BASE_PROTO_READ_H
+#define PITOT_BASE_PROTO_READ_H
 
 #include "base/bytes.h"
 
