@@ -19,6 +19,8 @@ pitot_static_library(ZSTD zstd.h zstd)
 pitot_static_library(ZLIB zlib.h z)
 pitot_static_library(IBERTY demangle.h iberty)
 if(PITOT_CLI)
+	pitot_static_library(SQLITE sqlite3.h sqlite3)
+	target_link_libraries(SQLITE INTERFACE m)
 	# Optional: symbols of distributions that hide them in the file itself (MiniDebugInfo).
 	add_library(LZMA INTERFACE)
 	find_path(LZMA_INCLUDE_DIR lzma.h)

@@ -8,6 +8,7 @@
 
 #include "base/folder.h"
 #include "base/io.h"
+#include "base/output.h"
 
 #define IMPORTER_ROW(name, reads) { #name, reads, name##_sniff, name##_run },
 const struct importer importers[] = { IMPORTERS(IMPORTER_ROW){ .name = NULL } };
@@ -34,6 +35,9 @@ static const char *describe(const struct import_source *s)
 		return folder_stat(s->folder, "recording.json", &st) == 0
 			       ? "a Pitot recording, which report and view read"
 			       : "a folder without files of a known name";
+	if (output_path_ends(s->path, ".nsys-rep .qdrep"))
+		return "a report of Nsight Systems, which `nsys export --type sqlite` converts for "
+		       "pitot import";
 	if (!in->head_length)
 		return in->is_truncated ? "damaged" : "empty";
 	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
@@ -78,6 +82,7 @@ static int open_source(struct import_source *s, const volatile sig_atomic_t *can
 	int fd = is_stdin ? dup(STDIN_FILENO)
 			  : open(s->path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
 	struct stat st;
+	int rc;
 
 	if (fd < 0)
 		fd = -errno;
@@ -90,7 +95,13 @@ static int open_source(struct import_source *s, const volatile sig_atomic_t *can
 				      : error_set(e, s->folder, "cannot read '%s': %s", s->path,
 						  error_code_text(s->folder));
 	}
-	return input_open(&s->input, fd, s->path, cancel, e);
+	rc = input_open(&s->input, fd, s->path, cancel, e);
+	if (rc < 0 || !input_is_database(&s->input))
+		return rc;
+	rc = input_make_seekable(&s->input);
+	return rc < 0 ? error_set(e, rc, "cannot copy '%s' to a temporary file: %s", s->path,
+				  error_code_text(rc))
+		      : 0;
 }
 
 int import_open(struct import_source *s, const char *path, const volatile sig_atomic_t *cancel,

@@ -17,7 +17,8 @@
 	F(gpufl, "logs of gpufl: a folder of one session or of many, or a file such as "           \
 		 "device.1.log.gz")                                                                \
 	F(kineto, "Chrome trace JSON of torch.profiler (Kineto), Pitot, JAX or unitrace: a file "  \
-		  "or a folder with one for each rank")
+		  "or a folder with one for each rank")                                            \
+	F(nsys, "SQLite exports of Nsight Systems, which `nsys export --type sqlite` writes")
 
 struct import_options {
 	void (*progress)(void *user, uint64_t done, uint64_t total); /* counts bytes; may be NULL */

@@ -1,9 +1,11 @@
 #include "import/input.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
 #include <zstd.h>
@@ -12,6 +14,7 @@
 #endif
 
 #include "base/compiler.h"
+#include "base/io.h"
 
 #define RAW_BYTES ((size_t)64 << 10)
 #define WAIT_MS 100
@@ -278,6 +281,39 @@ int input_open(struct input *in, int fd, const char *path, const volatile sig_at
 	in->head = (const char *)in->text;
 	return n < 0 ? error_set(e, (int)n, "cannot read '%s': %s", path, error_code_text((int)n))
 		     : 0;
+}
+
+bool input_is_database(const struct input *in)
+{
+	static const char magic[] = "SQLite format 3"; /* with its NUL */
+
+	return in->head_length >= sizeof(magic) && !memcmp(in->head, magic, sizeof(magic));
+}
+
+int input_make_seekable(struct input *in)
+{
+	_cleanup_free_ char *buffer = malloc(INPUT_HEAD_BYTES);
+	const char *folder = getenv("TMPDIR");
+	struct stat st;
+	ssize_t n = 0;
+	int fd;
+
+	if (!in->packing && fstat(in->fd, &st) == 0 && S_ISREG(st.st_mode))
+		return 0;
+	fd = open(folder && *folder ? folder : "/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+	if (fd < 0 || !buffer)
+		n = fd < 0 ? -errno : -ENOMEM;
+	while (n >= 0 && (n = input_read(in, buffer, INPUT_HEAD_BYTES)) > 0)
+		if (io_write_all(fd, buffer, (size_t)n) < 0)
+			n = -errno;
+	if (n < 0) {
+		if (fd >= 0)
+			close(fd);
+		return (int)n;
+	}
+	close(in->fd);
+	in->fd = fd;
+	return 0;
 }
 
 void input_close(struct input *in)

@@ -39,6 +39,13 @@ int input_open(struct input *in, int fd, const char *path, const volatile sig_at
 	       struct error *e) MUST_USE;
 /* Reads `size` bytes, less only at the end. Returns their number, -ECANCELED or -ENOMEM. */
 ssize_t input_read(void *in, void *bytes, size_t size) MUST_USE;
+/* Whether it begins as a SQLite database. */
+bool input_is_database(const struct input *in);
+/*
+ * Databases are read at any place. If the input is compressed or a pipe, its bytes move to a file
+ * without a name in $TMPDIR, which is the input from then on. Returns 0 or a negative code.
+ */
+int input_make_seekable(struct input *in) MUST_USE;
 void input_close(struct input *in);
 
 #endif

@@ -5,6 +5,7 @@
 
 #include "base/human.h"
 #include "base/plural.h"
+#include "base/starts_with.h"
 
 static const char *name_of(const char *const *names, size_t count, uint8_t value)
 {
@@ -122,6 +123,58 @@ size_t api_name_length(const char *name, size_t length)
 	    name[digits - 2] == '_')
 		return digits - 2;
 	return length;
+}
+
+enum api_kind api_kind_of_function(const char *name)
+{
+	static const struct {
+		const char *prefix;
+		enum api_kind kind;
+	} rules[] = {
+		{ "LaunchHostFunc", api_kind_host_function },
+		{ "StreamAddCallback", api_kind_host_function },
+		{ "StreamWaitValue", api_kind_stream_memory },
+		{ "StreamWriteValue", api_kind_stream_memory },
+		{ "StreamBatchMemOp", api_kind_stream_memory },
+		{ "StreamBeginCapture", api_kind_begin_capture },
+		{ "StreamEndCapture", api_kind_end_capture },
+		{ "Launch", api_kind_launch },
+		{ "ExtLaunch", api_kind_launch },
+		{ "ModuleLaunch", api_kind_launch },
+		{ "ExtModuleLaunch", api_kind_launch },
+		{ "HccModuleLaunch", api_kind_launch },
+		{ "GraphLaunch", api_kind_graph_launch },
+		{ "Memcpy", api_kind_memcpy },
+		{ "Memset", api_kind_memset },
+		{ "CtxSynchronize", api_kind_synchronize },
+		{ "DeviceSynchronize", api_kind_synchronize },
+		{ "ThreadSynchronize", api_kind_synchronize },
+		{ "StreamSynchronize", api_kind_synchronize },
+		{ "EventSynchronize", api_kind_synchronize },
+		{ "StreamWaitEvent", api_kind_event },
+		{ "EventRecord", api_kind_event },
+		{ "MemAlloc", api_kind_allocate },
+		{ "MemHostAlloc", api_kind_allocate },
+		{ "Malloc", api_kind_allocate },
+		{ "HostAlloc", api_kind_allocate },
+		{ "MemCreate", api_kind_allocate },
+		{ "MemHostRegister", api_kind_allocate },
+		{ "HostRegister", api_kind_allocate },
+		{ "MemFree", api_kind_release },
+		{ "Free", api_kind_release },
+		{ "MemRelease", api_kind_release },
+		{ "MemHostUnregister", api_kind_release },
+		{ "HostUnregister", api_kind_release },
+	};
+	const char *rest = starts_with(name, "cuda")  ? name + 4
+			   : starts_with(name, "cu")  ? name + 2
+			   : starts_with(name, "hip") ? name + 3
+						      : "";
+
+	for (size_t i = 0; i < ARRAY_SIZE(rules); i++)
+		if (starts_with(rest, rules[i].prefix))
+			return rules[i].kind;
+	return api_kind_other;
 }
 
 bool counter_is_hardware(const char *name)

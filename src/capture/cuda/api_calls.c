@@ -14,6 +14,7 @@
 #include "capture/stack/stack_capture.h"
 #include "capture/core/ring.h"
 #include "format/rows.h"
+#include "schema/event_words.h"
 
 _Static_assert((int)API_DRIVER == (int)CUPTI_CB_DOMAIN_DRIVER_API &&
 		       (int)API_RUNTIME == (int)CUPTI_CB_DOMAIN_RUNTIME_API,
@@ -38,52 +39,6 @@ static bool has_handles[API_RUNTIME + 1][API_CALLBACK_IDS_MAX];
 static const char *bare_name(const char *name)
 {
 	return starts_with(name, "cuda") ? name + 4 : starts_with(name, "cu") ? name + 2 : "";
-}
-
-/* Classifies a function by its name. */
-static enum api_kind api_kind_of(const char *name)
-{
-	static const struct {
-		const char *prefix;
-		enum api_kind kind;
-	} rules[] = {
-		{ "LaunchHostFunc", api_kind_host_function },
-		{ "StreamAddCallback", api_kind_host_function },
-		{ "StreamWaitValue", api_kind_stream_memory },
-		{ "StreamWriteValue", api_kind_stream_memory },
-		{ "StreamBatchMemOp", api_kind_stream_memory },
-		{ "StreamBeginCapture", api_kind_begin_capture },
-		{ "StreamEndCapture", api_kind_end_capture },
-		{ "Launch", api_kind_launch },
-		{ "GraphLaunch", api_kind_graph_launch },
-		{ "Memcpy", api_kind_memcpy },
-		{ "Memset", api_kind_memset },
-		{ "CtxSynchronize", api_kind_synchronize },
-		{ "DeviceSynchronize", api_kind_synchronize },
-		{ "ThreadSynchronize", api_kind_synchronize },
-		{ "StreamSynchronize", api_kind_synchronize },
-		{ "EventSynchronize", api_kind_synchronize },
-		{ "StreamWaitEvent", api_kind_event },
-		{ "EventRecord", api_kind_event },
-		{ "MemAlloc", api_kind_allocate },
-		{ "MemHostAlloc", api_kind_allocate },
-		{ "Malloc", api_kind_allocate },
-		{ "HostAlloc", api_kind_allocate },
-		{ "MemCreate", api_kind_allocate },
-		{ "MemHostRegister", api_kind_allocate },
-		{ "HostRegister", api_kind_allocate },
-		{ "MemFree", api_kind_release },
-		{ "Free", api_kind_release },
-		{ "MemRelease", api_kind_release },
-		{ "MemHostUnregister", api_kind_release },
-		{ "HostUnregister", api_kind_release },
-	};
-	const char *rest = bare_name(name);
-
-	for (size_t i = 0; i < ARRAY_SIZE(rules); i++)
-		if (starts_with(rest, rules[i].prefix))
-			return rules[i].kind;
-	return api_kind_other;
 }
 
 static bool wants_call(const struct hub_function *f, const struct settings *s)
@@ -123,7 +78,7 @@ static NOINLINE uint32_t add_handles(struct ring_event *event, uint32_t slots, u
 }
 
 static NOINLINE void note_launch(struct ring *r, unsigned api, CUpti_CallbackId cbid,
-			const CUpti_CallbackData *data)
+				 const CUpti_CallbackData *data)
 {
 	if (cbid < API_CALLBACK_IDS_MAX && functions[api][cbid].kind == api_kind_launch) {
 		r->launch.correlation = data->correlationId;
@@ -306,7 +261,7 @@ static void find_functions(const struct cupti *cupti)
 					  CUPTI_SUCCESS)
 				f->name = NULL;
 			if (f->name)
-				f->kind = api_kind_of(f->name);
+				f->kind = api_kind_of_function(f->name);
 			handles[api][id] = call_handles_of(f->name ? bare_name(f->name) : "");
 			has_handles[api][id] = handles[api][id].has_any;
 		}

@@ -157,27 +157,6 @@ void import_append(struct import_session *s, enum table_id table, const void *ro
 	s->result->rows[table]++;
 }
 
-void import_losses_add(struct import_losses *l, enum loss_reason reason, uint64_t count,
-		       const char *detail)
-{
-	struct import_loss *item = l->items;
-
-	detail = detail ? detail : ""; /* compared up to the stored length */
-	for (; item < l->items + l->count; item++)
-		if (item->reason == reason &&
-		    !strncmp(item->detail, detail, sizeof(item->detail) - 1))
-			break;
-	if (item == l->items + IMPORT_LOSSES) {
-		item--;
-		snprintf(item->detail, sizeof(item->detail), "losses of many kinds");
-	} else if (item == l->items + l->count) {
-		*item = (struct import_loss){ .reason = reason };
-		snprintf(item->detail, sizeof(item->detail), "%s", detail);
-		l->count++;
-	}
-	item->count += count;
-}
-
 void import_add_loss(struct import_session *s, enum loss_reason reason, uint64_t count,
 		     const char *detail)
 {
@@ -593,13 +572,8 @@ static void append_gaps(struct import_session *s)
 		append_capability(
 			s, time_ns, feature_device, capability_state_unavailable, NULL,
 			"the logs do not name the GPU of kernels; all are attributed to GPU 0");
-	for (size_t i = 0; i < s->losses.count; i++) {
-		const struct import_loss *l = &s->losses.items[i];
-
-		rows_loss(s->writer, l->reason, l->count, s->first_ns, s->last_ns,
-			  *l->detail ? l->detail : NULL);
-		s->result->rows[TABLE_loss]++;
-	}
+	s->result->rows[TABLE_loss] +=
+		import_losses_append(&s->losses, s->writer, s->first_ns, s->last_ns);
 }
 
 int import_session_end(struct import_session *s, struct error *e)

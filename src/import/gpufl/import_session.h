@@ -13,12 +13,12 @@
 #include "base/vec.h"
 #include "format/writer.h"
 #include "import/gpufl/import_record.h"
+#include "import/import_losses.h"
 #include "import/importer.h"
 #include "stack/stack_tree.h"
 
 #define IMPORT_ID_BYTES 64
 #define IMPORT_DEVICES 64
-#define IMPORT_LOSSES 128 /* kinds of losses that are counted separately */
 
 /* Maps of dictionary_update. */
 enum import_dictionary { NAMES_KERNEL, NAMES_SCOPE, NAMES_FUNCTION, NAMES_METRIC, NAMES };
@@ -53,15 +53,6 @@ struct import_scope {
 struct import_range {
 	uint64_t start_ns, end_ns, message;
 	uint32_t thread, domain, level;
-};
-
-struct import_losses {
-	struct import_loss {
-		enum loss_reason reason;
-		uint64_t count;
-		char detail[160];
-	} items[IMPORT_LOSSES];
-	size_t count;
 };
 
 struct import_session {
@@ -106,10 +97,6 @@ struct import_session {
 
 	struct import_losses losses;
 };
-
-/* Counts a loss under its reason and detail. The last item is for those that have no room. */
-void import_losses_add(struct import_losses *l, enum loss_reason reason, uint64_t count,
-		       const char *detail);
 
 /* Opens the session's writer. Returns 0 or a negative code. */
 int import_session_init(struct import_session *s, const char *id, const char *directory,

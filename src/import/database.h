@@ -1,0 +1,112 @@
+/*
+ * database.h: reads a SQLite database that others wrote: by descriptor, never writing, without its
+ * journals. Tables and columns may be missing, and any value may be of any type.
+ *
+ *	struct query q = { 0 };
+ *	rc = query_open(&q, d, "KERNEL", columns, ARRAY_SIZE(columns), "ORDER BY 1", e);
+ *	while (rc >= 0 && (rc = query_next(&q)) > 0)
+ *		use(query_integer(&q, 0, &value));
+ *	query_close(&q);
+ */
+#ifndef PITOT_IMPORT_DATABASE_H
+#define PITOT_IMPORT_DATABASE_H
+
+#include <sqlite3.h>
+
+#include "base/strbuf.h"
+#include "import/importer.h"
+
+struct database {
+	sqlite3 *db;
+	char vfs_name[40];
+	sqlite3_vfs vfs;
+	int fd; /* the input's */
+	uint64_t size, read; /* bytes of the database; those that were read so far */
+	const struct import_options *options;
+	struct strbuf queried; /* "|KERNEL|MEMCPY|": tables that were selected from */
+};
+
+/* Whether the source is a database with such a table or view. */
+bool database_sniff(const struct import_source *source, const char *table);
+
+/* Opens the input's database. Returns 0 or a negative code; close in any case. */
+int database_open(struct database *d, struct import_source *source,
+		  const struct import_options *options, struct error *e) MUST_USE;
+void database_close(struct database *d);
+/* Whether there is such a table or view. */
+bool database_has(struct database *d, const char *table);
+
+#define QUERY_COLUMNS_MAX 48
+#define QUERY_ROWS 512 /* of a batch */
+
+enum query_type { QUERY_NULL, QUERY_INTEGER, QUERY_REAL, QUERY_TEXT, QUERY_OTHER };
+
+/* Rows that were read, column after column: that is faster than asking SQLite for each value. */
+struct query_batch {
+	uint32_t rows;
+	int result; /* of the step after the last row: SQLITE_ROW, SQLITE_DONE or an error */
+	uint64_t read; /* bytes of the file, when it was complete */
+	struct strbuf texts;
+	uint8_t *types; /* enum query_type, [column * QUERY_ROWS + row] */
+	int64_t *values; /* reals as bits; of texts, offset << 32 | length */
+};
+
+struct query {
+	struct database *d;
+	sqlite3_stmt *statement; /* NULL: the table is missing, and has no rows */
+	uint64_t rows; /* read so far */
+	int failure; /* SQLITE_… with which the reading has ended early; 0: none */
+
+	/* Private: */
+	int columns;
+	uint32_t row; /* in the batch */
+	struct query_batch batches[2], *batch; /* the one that is being used */
+	struct query_reader *reader; /* a thread that fills the other one; NULL: none */
+};
+
+struct query_source {
+	const char *table;
+	/* A second table, whose column id is column `on` of the first; NULL: none. Rows without one
+	 * have NULL in its columns. */
+	const char *join, *on;
+};
+
+/*
+ * Selects columns. One of a list "a|b" is the first that the table has; a column that is missing
+ * altogether is NULL. Columns of the second table begin with +. `rest` is SQL, may be NULL. Returns
+ * 0 or a negative code.
+ */
+int query_select(struct query *q, struct database *d, const struct query_source *source,
+		 const char *const *columns, size_t count, const char *rest,
+		 struct error *e) MUST_USE;
+/* The same for one table. */
+int query_open(struct query *q, struct database *d, const char *table, const char *const *columns,
+	       size_t count, const char *rest, struct error *e) MUST_USE;
+/* The same with a complete statement. */
+int query_sql(struct query *q, struct database *d, const char *sql, struct error *e) MUST_USE;
+/* Rows are read by another thread from now on; until the end there must be no other query. */
+void query_read_ahead(struct query *q);
+/* Returns 1 for a row, 0 at the end or at damage (failure), or -ECANCELED or -ENOMEM. */
+int query_next(struct query *q) MUST_USE;
+void query_close(struct query *q);
+
+static inline enum query_type query_value(const struct query *q, int column, int64_t *value)
+{
+	size_t at = (size_t)column * QUERY_ROWS + q->row;
+
+	*value = q->batch->values[at];
+	return q->batch->types[at];
+}
+
+/* The integer, or `otherwise` for NULL and other types. */
+static inline int64_t query_number(const struct query *q, int column, int64_t otherwise)
+{
+	int64_t value;
+
+	return query_value(q, column, &value) == QUERY_INTEGER ? value : otherwise;
+}
+
+/* A text until the next row, with a NUL; NULL if the value is none. */
+const char *query_text(const struct query *q, int column, size_t *length);
+
+#endif

@@ -1,0 +1,351 @@
+"""`pitot import` of Nsight Systems' SQLite exports: the totals are those of the export, whatever it lacks."""
+import gzip
+import json
+import os
+import random
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from nsys_export import UTC, Export, call, kernel, nvtx, small, thread, work
+
+WORK = {"kernel": "KERNEL", "memcpy": "MEMCPY", "memset": "MEMSET"}
+
+
+@pytest.fixture
+def bring(pitot, tmp_path):
+    """Imports a file; what --json says, and rows(table), with times since the epoch."""
+
+    def run(path, *more, out="x.pitot"):
+        said = pitot("import", path, *more, "-o", out, "--force", "--json", json_output=True)
+
+        origin = json.loads((tmp_path / out / "recording.json").read_text())["start_monotonic_ns"]
+        times = {"start_ns", "end_ns", "time_ns"}
+
+        def rows(table, *options):
+            found = [json.loads(line) for line in pitot("view", out, table, "--json", "-q", *options).stdout.splitlines()]
+            return [{key: value + origin if key in times and value is not None else value for key, value in row.items()} for row in found]
+
+        return said, rows
+
+    return run
+
+
+def test_everything_once(bring, pitot, tmp_path):
+    said, rows = bring(small(tmp_path / "a.sqlite"))
+    assert (said["format"], said["sessions"], said["damaged"]) == ("nsys", 1, 0)
+    assert said["unknown"] == 3  # a node of unknown kind, two rows of CUDNN_EVENTS, and nothing else
+    first, second = rows("kernel")
+    assert first["start_ns"] == UTC + 2000 and first["end_ns"] == UTC + 7000 and first["correlation"] == 1
+    assert second["graph_node"] == 77 and first["graph_node"] is None and first["graph"] is None
+    configs = rows("kernel_config")
+    assert {(c["name"], c["cluster_x"]) for c in configs} == {("_Z4gemmPf", 2), ("gemm(float*)", None)}
+    assert {c["cache_config_executed"] for c in configs} == {"prefer_shared", "unknown"}
+    [copy] = rows("memcpy")
+    assert (copy["kind"], copy["source_kind"], copy["destination_kind"], copy["bytes"]) == ("HtoD", "pageable", "device", 4096)
+    assert copy["async"] is None and "async" not in pitot("report", "x.pitot", "--json", json_output=True)["copies"][0]
+    assert rows("memset")[0]["memory_kind"] == "managed"
+    waits = rows("synchronization")
+    assert [(w["kind"], w["event"], w["event_record"]) for w in waits] == [("stream", None, None), ("event", 12, 3)]
+    assert rows("cuda_event")[0]["time_ns"] is None
+    assert rows("graph_launch")[0]["graph"] == 5
+    [node] = rows("graph_node")
+    assert (node["node"], node["original"], node["kind"]) == (77, 70, "kernel")
+    assert rows("allocation")[0]["address"] == 2**63 + 4096
+    calls = rows("api_call")
+    assert [c["function"] for c in calls] == ["cudaLaunchKernel_v7000", "cuGraphLaunch", "cudaMemcpyAsync_v3020", "poll",
+                                              "cudaStreamSynchronize_v3020"]
+    assert [c["result"] for c in calls] == [None, None, 2, None, None] and calls[0]["stack"] and calls[3]["correlation"] == 0
+    assert rows("overhead")[0]["kind"] == "lazy_function_loading"
+    assert rows("stream")[0]["priority"] == -1 and rows("stream")[0]["non_blocking"] == 1
+    [device] = rows("device")
+    assert (device["id"], device["uuid"], device["clock_khz"]) == (0, "GPU-554a6988-03dd-6206-3dd1-f43fb60a3ed0", 1980000)
+    assert rows("thread")[0]["name"] == "worker"
+    [sample] = rows("cpu_sample")
+    assert (sample["weight_ns"], sample["cpu"], sample["thread"]) == (2_000_000, 3, 101)
+    assert [s["value"] for s in rows("counter_sample")] == [40, 60]
+    [process_row] = rows("process")
+    assert (process_row["command"], process_row["host"], process_row["pid"]) == ("/bin/train --fast", "node7", 100)
+    assert {(row["reason"], row["count"]) for row in rows("loss")} >= {("gpu_records_dropped", 12), ("unknown_record", 2)}
+    assert any(row["reason"] == "CUPTI dropped 12 records." for row in rows("capability"))
+    folded = pitot("flame", "x.pitot", "--format", "folded").stdout
+    assert "main;launch_it" in folded
+
+
+def test_ranges_nest_by_thread(bring, tmp_path):
+    """Also if the rows are in no order."""
+    path = small(tmp_path / "a.sqlite")
+    said, rows = bring(path)
+    expected = [("push", "step", 0), ("push", "forward", 1), ("mark", "here", None), ("start", "batch", None), ("pop", None, 1),
+                ("push", "backward", 1), ("pop", None, 1), ("end", None, None), ("pop", None, 0)]
+
+    def events(thread_id):
+        return [(row["kind"], row["message"], row["level"]) for row in rows("nvtx") if row["thread"] == thread_id]
+
+    assert events(101) == expected and events(102) == [("push", "elsewhere", 0), ("pop", None, 0)]
+    [forward] = [row for row in rows("nvtx") if row["message"] == "forward"]
+    assert (forward["color"], forward["payload"], forward["payload_kind"]) == (2**32 - 1, 7, "u64")
+    assert rows("nvtx_domain")[0]["name"] == "loader"
+    assert rows("kernel", "-c", "scope")[0]["scope"]
+
+
+def test_a_range_that_does_not_nest(bring, tmp_path):
+    e = Export(tmp_path / "a.sqlite")
+    e.rows("NVTX_EVENTS", nvtx(100, 200, "outer"), nvtx(150, 250, "across"), nvtx(160, 170, "inner"))
+    e.close()
+    _, rows = bring(tmp_path / "a.sqlite")
+    assert [(row["time_ns"], row["kind"]) for row in rows("nvtx")] == [(100, "push"), (150, "start"), (160, "push"), (170, "pop"), (200, "pop"),
+                                                                     (250, "end")]
+
+
+def totals(path):
+    db = sqlite3.connect(f"file:{path}?immutable=1", uri=True)
+    tables = {name for (name,) in db.execute("SELECT name FROM sqlite_master")}
+    found = {}
+    for table, kind in {**WORK, "synchronization": "SYNCHRONIZATION", "api_call": "RUNTIME"}.items():
+        if f"CUPTI_ACTIVITY_KIND_{kind}" in tables:
+            count, ns, last = db.execute(f'SELECT count(*), sum("end" - start), max("end") FROM CUPTI_ACTIVITY_KIND_{kind}').fetchone()
+            found[table] = (count, ns or 0, last)
+    for table in ("memcpy", "memset"):
+        if table in found:
+            found[table] += db.execute(f"SELECT sum(bytes) FROM CUPTI_ACTIVITY_KIND_{WORK[table]}").fetchone()
+    if "NVTX_EVENTS" in tables:
+        found["ranges"] = db.execute('SELECT count(*), sum("end" - start) FROM NVTX_EVENTS WHERE eventType IN (59, 60)').fetchone()
+    utc = db.execute("SELECT utcEpochNs FROM TARGET_INFO_SESSION_START_TIME").fetchone()[0] if "TARGET_INFO_SESSION_START_TIME" in tables else 0
+    return found, utc
+
+
+def check_totals(path, rows):
+    expected, utc = totals(path)
+    for table, known in expected.items():
+        if table == "ranges":
+            events = rows("nvtx")
+            count = sum(row["kind"] in ("push", "start") for row in events)
+            ns = sum(row["time_ns"] * {"push": -1, "start": -1, "pop": 1, "end": 1}.get(row["kind"], 0) for row in events)
+            assert (count, ns) == known
+            continue
+        found = [row for row in rows(table) if table != "api_call" or row["function"] != "poll"]
+        sums = [len(found), sum(row["end_ns"] - row["start_ns"] for row in found), max((row["end_ns"] - utc for row in found), default=None)]
+        if table in ("memcpy", "memset"):
+            sums.append(sum(row["bytes"] for row in found))
+        assert tuple(sums) == known, table
+
+
+def test_totals(bring, tmp_path):
+    path = small(tmp_path / "a.sqlite")
+    check_totals(path, bring(path)[1])
+
+
+def random_export(path, seed, rows=3000):
+    """Three processes with random times, in no order."""
+    r = random.Random(seed)
+    e = Export(path)
+    e.rows("TARGET_INFO_SESSION_START_TIME", {"utcEpochNs": UTC})
+    for i in range(rows):
+        pid, start = 100 + r.randrange(3), r.randrange(1, 10**12)
+        e.rows("CUPTI_ACTIVITY_KIND_KERNEL", kernel(start, r.randrange(10**7), i, name=f"_Z{i % 50}", pid=pid, streamId=r.randrange(9)))
+        e.rows("CUPTI_ACTIVITY_KIND_RUNTIME", call(start - 1, r.randrange(10**5), i, "cudaLaunchKernel_v7000", pid=pid, tid=pid))
+        e.rows("NVTX_EVENTS", nvtx(start - 1, start + r.randrange(10**8), f"r{i % 7}", pid=pid, tid=pid + i % 2))
+        if i % 5 == 0:
+            e.rows("CUPTI_ACTIVITY_KIND_MEMCPY", work(start, r.randrange(10**6), i, pid=pid, bytes=r.randrange(2**40), copyKind=r.randrange(14)))
+    e.close()
+    return path
+
+
+def test_totals_of_several_processes(bring, tmp_path):
+    path = random_export(tmp_path / "a.sqlite", 1)
+    said, rows = bring(path)
+    assert said["sessions"] == 3 and said["damaged"] == said["unknown"] == 0
+    check_totals(path, rows)
+
+
+def test_real_exports(bring, tmp_path):
+    """Those of the folder that PITOT_IMPORT_DATA names."""
+    folder = os.environ.get("PITOT_IMPORT_DATA")
+    if not folder:
+        pytest.skip("PITOT_IMPORT_DATA names no folder with exports")
+    files = sorted(Path(folder).rglob("*.sqlite"))
+    assert files
+    for path in files:
+        said, rows = bring(path)
+        assert said["format"] == "nsys" and not said["damaged"]
+        check_totals(path, rows)
+
+
+# --- versions ---
+
+
+def test_an_old_export(bring, tmp_path):
+    """No tables ENUM_, no processes in rows of GPU work, no registered texts, no META tables."""
+    db = sqlite3.connect(tmp_path / "a.sqlite")
+    db.executescript(f"""
+        CREATE TABLE StringIds (id INTEGER, value TEXT);
+        INSERT INTO StringIds VALUES (1, 'gemm(float*)'), (2, 'cudaLaunchKernel_v7000');
+        CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start, "end", deviceId, contextId, streamId, correlationId, demangledName, shortName);
+        INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (200, 300, 0, 1, 7, 5, 1, 1);
+        CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME (start, "end", eventClass, globalTid, correlationId, nameId);
+        INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES (100, 150, 0, {thread(42, 43)}, 5, 2);
+        CREATE TABLE NVTX_EVENTS (start, "end", eventType, text, globalTid);
+        INSERT INTO NVTX_EVENTS VALUES (50, 250, 59, 'step', {thread(42, 43)});
+        CREATE TABLE TARGET_INFO_GPU (id, name, smMajor, smMinor);
+        INSERT INTO TARGET_INFO_GPU VALUES (0, 'Tesla V100', 7, 0);
+    """)
+    db.commit()
+    said, rows = bring(tmp_path / "a.sqlite")
+    assert said["sessions"] == 1 and said["damaged"] == 0
+    [found] = rows("kernel", "-c", "config,scope,pid,start_ns")
+    assert (found["config"], found["scope"], found["start_ns"]) == ("gemm(float*)", "step", 200) and found["pid"] == 42
+    assert rows("device")[0]["compute_major"] == 7
+    assert any(row["name"] == "clock" and row["state"] == "degraded" for row in rows("capability"))
+
+
+def test_numbers_of_enums_are_those_of_the_file(bring, tmp_path):
+    e = Export(tmp_path / "a.sqlite")
+    e.db.execute("CREATE TABLE ENUM_CUDA_MEM_KIND (id INTEGER, name TEXT, label TEXT)")
+    e.db.execute("INSERT INTO ENUM_CUDA_MEM_KIND VALUES (2, 'CUDA_MEMOPR_MEMORY_KIND_PINNED', ''), (9, 'CUDA_MEMOPR_MEMORY_KIND_DEVICE', ''), "
+                 "(3, 'CUDA_MEMOPR_MEMORY_KIND_NEW', '')")
+    e.rows("CUPTI_ACTIVITY_KIND_MEMCPY", work(1, 1, 1, bytes=1, copyKind=1, srcKind=2, dstKind=9), work(5, 1, 2, bytes=1, copyKind=1, srcKind=3))
+    e.close()
+    first, second = bring(tmp_path / "a.sqlite")[1]("memcpy")
+    assert (first["source_kind"], first["destination_kind"], second["source_kind"]) == ("pinned", "device", "unknown")
+
+
+@pytest.mark.parametrize("normalized, shift, first", [("false", 0, UTC + 10), ("true", 0, 10), ("false", 7, UTC + 3)])
+def test_shifted_times(bring, tmp_path, normalized, shift, first):
+    e = Export(tmp_path / "a.sqlite")
+    e.rows("TARGET_INFO_SESSION_START_TIME", {"utcEpochNs": UTC})
+    e.rows("META_DATA_EXPORT", {"name": "EXPORT_PARAM_TIME_NORMALIZE", "value": normalized}, {"name": "EXPORT_PARAM_TIME_SHIFT", "value": str(shift)})
+    e.rows("CUPTI_ACTIVITY_KIND_KERNEL", kernel(10, 1, 1))
+    e.close()
+    assert bring(tmp_path / "a.sqlite")[1]("kernel")[0]["start_ns"] == first
+
+
+# --- what bad input gets ---
+
+
+def test_values_that_fit_nowhere(bring, tmp_path):
+    e = Export(tmp_path / "a.sqlite")
+    odd = [kernel(100, 10, 2**63 - 1), kernel(200, 10, -1), kernel(300, -50, 3), kernel(-5, 1, 4), kernel(400, 1, 5),
+           kernel(500, 1, 6, streamId=2**40), kernel(600, 1, 7, gridX=-1, gridY="two", gridZ=1.5), kernel(700, 1, 8, mangledName=10**9),
+           kernel(800, 1, 9, deviceId=None), kernel(2**63 - 5, 4, 10), kernel(900, 1, 11, name="x" * (1 << 20))]
+    e.rows("TARGET_INFO_SESSION_START_TIME", {"utcEpochNs": UTC})
+    e.rows("CUPTI_ACTIVITY_KIND_KERNEL", *odd)
+    e.db.execute("UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET start = 'soon' WHERE correlationId = 5")
+    e.rows("NVTX_EVENTS", nvtx(5, 3, "reversed"), nvtx(1, None, "pop", kind=36), nvtx(2, 3, "?", kind=12), {**nvtx(7, 8, "no thread"), "globalTid": None})
+    e.close()
+    said, rows = bring(tmp_path / "a.sqlite")
+    kernels = rows("kernel")
+    assert len(kernels) == len(odd) and sum(row["start_ns"] is None for row in kernels) == 3
+    by = {row["correlation"]: row for row in kernels}
+    assert 2**63 - 1 in by and 2**64 - 1 in by and by[6]["stream"] == 2**32 - 1 and by[9]["device"] in (None, 2**32 - 1)
+    assert by[8]["config"] == "unknown string 1000000000"
+    grids = [(row["grid_x"], row["grid_y"], row["grid_z"]) for row in rows("kernel_config")]
+    assert (None, None, None) in grids
+    assert said["damaged"] > 5
+    assert {"reversed_time", "no_time", "damaged_file"} <= {row["reason"] for row in rows("loss")}
+
+
+def test_hostile_names(bring, pitot, tmp_path):
+    name = "\x1b[31m<script>alert(1)</script>\"',;\r\n\u202e"
+    e = Export(tmp_path / "a.sqlite")
+    e.rows("CUPTI_ACTIVITY_KIND_KERNEL", kernel(1, 10, 1, name=name))
+    e.rows("NVTX_EVENTS", nvtx(1, 5, name))
+    e.close()
+    bring(tmp_path / "a.sqlite")
+    for command in ("report",), ("view", "kernel"), ("view", "nvtx"):
+        assert "\x1b[31m" not in pitot(command[0], "x.pitot", *command[1:]).stdout
+    pitot("report", "x.pitot", "-o", "x.html")
+    assert "<script>alert" not in (tmp_path / "x.html").read_text()
+
+
+def import_any(pitot, path):
+    """A recording that can be read, or a failure without one."""
+    result = pitot("import", path, "-o", "any.pitot", "--force", "--format", "nsys", status=None)
+    assert result.returncode in (0, 1), result.stderr
+    if result.returncode == 0:
+        pitot("report", "any.pitot", "-q")
+    else:
+        assert "any.pitot" not in os.listdir(path.parent)
+        assert "pitot import: error: " in result.stderr
+    return result
+
+
+def test_cut_and_damaged_files(pitot, tmp_path):
+    whole = small(tmp_path / "a.sqlite", page_size=512).read_bytes()
+    r = random.Random(3)
+    for i in range(60):
+        data = bytearray(whole[:r.randrange(len(whole))] if i % 3 == 0 else whole)
+        for _ in range(r.randrange(1, 40) if i % 3 else 0):
+            data[r.randrange(len(data))] = r.randrange(256)
+        path = tmp_path / "damaged.sqlite"
+        path.write_bytes(data)
+        import_any(pitot, path)
+
+
+def test_a_damaged_table_is_read_as_far_as_it_goes(bring, tmp_path):
+    path = random_export(tmp_path / "a.sqlite", 2, rows=600)
+    db = sqlite3.connect(path)
+    root = db.execute("SELECT rootpage FROM sqlite_master WHERE name = 'CUPTI_ACTIVITY_KIND_KERNEL'").fetchone()[0]
+    db.close()
+    data = bytearray(path.read_bytes())
+    page = data[(root - 1) * 4096:root * 4096]
+    last = int.from_bytes(page[8:12], "big")  # the rightmost child
+    data[(last - 1) * 4096:last * 4096] = b"\xff" * 4096
+    path.write_bytes(data)
+    said, rows = bring(path)
+    assert 0 < said["rows"]["kernel"] < 600 and said["damaged"] == 1 and said["rows"]["api_call"] == 600
+    assert any("CUPTI_ACTIVITY_KIND_KERNEL, from row" in (row["detail"] or "") for row in rows("loss"))
+
+
+def test_missing_tables(bring, tmp_path):
+    """Any of them."""
+    for name in small_tables(tmp_path):
+        path = tmp_path / f"{name}.sqlite"
+        path.unlink(missing_ok=True)
+        small(path)
+        db = sqlite3.connect(path)
+        db.execute(f"DROP TABLE {name}")
+        db.commit()
+        db.close()
+        bring(path, "--format", "nsys")
+
+
+def small_tables(tmp_path):
+    path = small(tmp_path / "tables.sqlite")
+    return [name for (name,) in sqlite3.connect(path).execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+
+
+def test_other_databases(pitot, tmp_path):
+    db = sqlite3.connect(tmp_path / "other.sqlite")
+    db.execute("CREATE TABLE t (a)")
+    db.commit()
+    assert "is an SQLite database; pitot import reads" in pitot("import", "other.sqlite", status=1).stderr
+    db.execute("CREATE TABLE StringIds (id, value)")
+    db.commit()
+    assert "contains no events" in pitot("import", "other.sqlite", "-o", "x.pitot", status=1).stderr
+    assert not (tmp_path / "x.pitot").exists()
+    (tmp_path / "run.nsys-rep").write_bytes(b"\0\1\2")
+    assert "nsys export --type sqlite" in pitot("import", "run.nsys-rep", status=1).stderr
+
+
+def test_compressed_and_from_standard_input(bring, pitot, tmp_path):
+    path = small(tmp_path / "a.sqlite")
+    plain, _ = bring(path)
+    (tmp_path / "a.gz").write_bytes(gzip.compress(path.read_bytes()))
+    packed, _ = bring(tmp_path / "a.gz")
+    piped = json.loads(pitot("import", "-", "-o", "x.pitot", "-f", "--json", text=False, input=path.read_bytes()).stdout)
+    assert plain["rows"] == packed["rows"] == piped["rows"]
+    assert not [name for name in os.listdir(tmp_path / "x.pitot") if not name.endswith((".pit", ".json"))]
+
+
+def test_several_files_and_write_ahead_logs(bring, tmp_path):
+    """The file alone is read, even if it says that it has a log."""
+    for name in ("a", "b"):
+        small(tmp_path / f"{name}.sqlite")
+    data = bytearray((tmp_path / "b.sqlite").read_bytes())
+    data[18:20] = b"\2\2"
+    (tmp_path / "b.sqlite").write_bytes(data)
+    said, rows = bring(tmp_path / "a.sqlite", tmp_path / "b.sqlite")
+    assert said["sessions"] == 2 and said["rows"]["kernel"] == 4 and len(rows("kernel")) == 4
+    assert sorted(os.listdir(tmp_path)) == ["a.sqlite", "b.sqlite", "x.pitot"]
