@@ -31,6 +31,8 @@
 	X(instructions)                                                                            \
 	X(counters)                                                                                \
 	X(system_use)                                                                              \
+	X(collectives)                                                                             \
+	X(rank_times)                                                                              \
 	X(commands)                                                                                \
 	X(no_gpu)                                                                                  \
 	X(verdicts)                                                                                \

@@ -3,15 +3,24 @@
 #include <errno.h>
 #include <string.h>
 
+#include "analysis/rank_times.h"
 #include "analysis/report.h"
 #include "analysis/sentence.h"
+#include "analysis/steady.h"
 
-static size_t busiest(const struct busy *busy)
+static uint64_t useful_ns(const struct report *r, size_t gpu)
+{
+	uint64_t busy_ns = r->busy->gpus[gpu].union_ns;
+
+	return busy_ns - MIN(busy_ns, rank_times_waited(r, gpu));
+}
+
+static size_t busiest(const struct report *r)
 {
 	size_t best = 0;
 
-	for (size_t i = 1; i < busy->count; i++)
-		if (busy->gpus[i].union_ns > busy->gpus[best].union_ns)
+	for (size_t i = 1; i < r->busy->count; i++)
+		if (useful_ns(r, i) > useful_ns(r, best))
 			best = i;
 	return best;
 }
@@ -34,48 +43,7 @@ static enum verdict_kind decide(const struct verdict *v)
 	for (size_t i = 1; i < IDLE_PART_MEASURING; i++)
 		if (v->part_ns[i] > v->part_ns[best])
 			best = i;
-	return kinds[best];
-}
-
-#define PAUSE_MIN_NS 100000000
-
-/* Number of the longest gaps that are pauses. */
-static size_t count_pauses(const struct gpu_idle *g, uint64_t span_ns)
-{
-	for (size_t i = 0; i < IDLE_LONGEST - 1; i++) {
-		uint64_t length = g->longest[i].own_ns;
-
-		if (length < PAUSE_MIN_NS || length < span_ns / 5)
-			return 0;
-		if (length / 3 >= g->longest[i + 1].own_ns)
-			return i + 1;
-		span_ns -= length;
-	}
-	return 0;
-}
-
-static void exclude_pauses(struct verdict *v, const struct gpu_idle *g)
-{
-	v->pauses = count_pauses(g, v->span_ns);
-	for (size_t i = 0; i < v->pauses; i++) {
-		v->pause_ns += g->longest[i].own_ns;
-		for (int part = 0; part < IDLE_PART_MEASURING; part++)
-			v->part_ns[part] -= g->longest[i].part_ns[part];
-	}
-	v->span_ns -= v->pause_ns;
-}
-
-/* Measuring changes the pace: with more than a twentieth of the time, there is no result. */
-static void find_start_up(struct verdict *v, const struct gpu_idle *g)
-{
-	struct pace_pause pauses[IDLE_LONGEST];
-
-	if (v->part_ns[IDLE_PART_MEASURING] > v->span_ns / 20)
-		return;
-	for (size_t i = 0; i < v->pauses; i++)
-		pauses[i] = (struct pace_pause){ g->longest[i].start_ns, g->longest[i].own_ns };
-	v->pieces = g->pace.pieces;
-	v->start_up = pace_start_up(&g->pace, pauses, v->pauses);
+	return v->wait_ns > v->part_ns[best] ? VERDICT_WAIT : kinds[best];
 }
 
 static uint64_t count_work(const struct busy *busy)
@@ -94,12 +62,13 @@ static struct verdict make_verdict(const struct report *r)
 	const struct busy *busy = r->busy;
 	const struct idle *idle = r->idle;
 	const struct launches *launches = r->launches;
-	struct verdict v = { .gpu = busiest(busy),
+	struct verdict v = { .gpu = busiest(r),
 			     .work = count_work(busy),
 			     .untimed = busy->untimed };
 	const struct gpu_busy *b = busy->count ? &busy->gpus[v.gpu] : NULL;
 	const struct gpu_idle *g = idle->count ? &idle->gpus[v.gpu] : NULL;
 	uint64_t calls = launches->kernel_calls.count + launches->graph_calls.count;
+	struct steady steady;
 
 	v.kind = v.untimed ? VERDICT_UNTIMED : VERDICT_NO_WORK;
 	if (!b || !g || v.untimed > v.work / 10 * 9)
@@ -108,13 +77,17 @@ static struct verdict make_verdict(const struct report *r)
 		v.kind = v.untimed < v.work ? VERDICT_INSTANT : v.kind;
 		return v;
 	}
-	v.span_ns = b->last_ns - b->first_ns - g->part_ns[IDLE_PART_MEASURING];
+	steady_find(b, g, &steady);
+	v.span_ns = steady.span_ns;
+	v.pauses = steady.pauses;
+	v.pause_ns = steady.pause_ns;
+	v.pieces = steady.pieces;
+	v.start_up = steady.start_up;
+	memcpy(v.part_ns, steady.part_ns, sizeof(v.part_ns));
 	v.measured = measuring_count(&r->measuring, b->first_ns, b->last_ns);
-	v.busy_ns = b->union_ns;
+	v.busy_ns = useful_ns(r, v.gpu);
+	v.wait_ns = b->union_ns - v.busy_ns;
 	v.exposed_copy_ns = b->copy_ns - b->overlap_ns;
-	memcpy(v.part_ns, g->part_ns, sizeof(v.part_ns));
-	exclude_pauses(&v, g);
-	find_start_up(&v, g);
 	v.part_ns[IDLE_PART_COPY] += v.exposed_copy_ns;
 	v.launches = calls;
 	v.launch_mean_ns =
@@ -170,6 +143,7 @@ static const struct {
 			   "less work on the CPU in the gaps: data loading, Python, I/O, CUDA "
 			   "allocations and module loading (pitot record --api all shows them)",
 			   IDLE_PART_HOST },
+	[VERDICT_WAIT] = { "wait", "waiting for other ranks", "", "" },
 	[VERDICT_IDLE] = { "idle", "idle", "waiting for work whose launch was not recorded",
 			   "`pitot info` shows why the calls are missing (capability api_call, "
 			   "loss)",
@@ -249,6 +223,9 @@ void verdict_sentence(const struct verdict *v, struct strbuf *out)
 		     WORDS(" (first to last GPU work"));
 	add_exclusions(v, out);
 	strbuf_addc(out, ')');
+	if (v->wait_ns)
+		sentence_add(out, WORDS(", "), PERCENT(v->wait_ns, v->span_ns),
+			     WORDS(" waiting for other ranks"));
 	if (!*texts[v->kind].why)
 		return;
 	sentence_add(out, WORDS(", "), PERCENT(v->part_ns[texts[v->kind].part], v->span_ns),

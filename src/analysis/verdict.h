@@ -32,6 +32,7 @@ enum verdict_kind {
 	VERDICT_SYNC,
 	VERDICT_LATENCY,
 	VERDICT_HOST,
+	VERDICT_WAIT, /* for other ranks, in collectives */
 	VERDICT_IDLE, /* for a reason that is not recorded */
 	VERDICT_KINDS,
 };
@@ -43,7 +44,8 @@ struct verdict {
 	/* from its first to its last work, excluding pauses and IDLE_PART_MEASURING */
 	uint64_t span_ns;
 	uint64_t pauses, pause_ns; /* number and total length of the excluded gaps */
-	uint64_t busy_ns; /* union */
+	uint64_t busy_ns; /* union, excluding wait_ns */
+	uint64_t wait_ns; /* nothing but collectives ran, which waited for other ranks */
 	uint64_t exposed_copy_ns; /* copies that overlap with no kernel */
 	uint64_t part_ns[IDLE_PARTS]; /* of gaps but pauses; COPY includes exposed copies */
 	uint64_t measured; /* number of launches and ranges that Pitot measured meanwhile */

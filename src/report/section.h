@@ -27,6 +27,7 @@
 	X(activity)                                                                                \
 	X(commands)                                                                                \
 	X(failures)                                                                                \
+	X(ranks)                                                                                   \
 	X(gpus)                                                                                    \
 	X(idle)                                                                                    \
 	X(idle_lines)                                                                              \

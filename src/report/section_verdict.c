@@ -148,9 +148,14 @@ static void print_verdict(const struct report_view *v)
 {
 	const struct verdict *verdict = &v->report->verdicts->whole;
 	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT, later = STRBUF_INIT,
-				       advice = STRBUF_INIT;
+				       advice = STRBUF_INIT, job = STRBUF_INIT;
 	uint64_t window = v->report->end_ns - v->report->start_ns;
 
+	if (report_job_text(v->report, &job, &text)) {
+		report_verdict(v, STYLE_YELLOW, strbuf_text(&job), "");
+		report_paragraph(v, 2, strbuf_text(&text));
+		return;
+	}
 	if (verdict->start_up.pieces && v->report->verdicts->later.kind != verdict->kind)
 		strbuf_addf(&later, "; after its start-up %s",
 			    verdict_name(v->report->verdicts->later.kind));

@@ -42,6 +42,14 @@ void report_unfiltered_text(const struct report *r, const char *what, struct str
  * be shown beside the value.
  */
 bool report_amount_text(const char *unit, double value, struct strbuf *out);
+/* "train.py:57 step", "range forward", or a kernel. In section_ranks.c. */
+struct rank_place;
+void report_place_text(const struct report *r, const struct rank_place *place, struct strbuf *out);
+/*
+ * Appends sentences about the ranks of a job, one a line. True: *heading is the verdict; else it is
+ * the verdict on one GPU. In section_ranks.c.
+ */
+bool report_job_text(const struct report *r, struct strbuf *heading, struct strbuf *out);
 /* kernel_name_text() of the name of a row of kernel_config, made safe. */
 void report_kernel_text(const struct report *r, uint32_t config, bool full, struct strbuf *out);
 

@@ -1,0 +1,397 @@
+/*
+ * collectives.c: lists ranks and parts, gives inferred keys to the parts that have none, matches
+ * them by CLOCK_REALTIME, and then aligns the clocks of hosts by the matches.
+ */
+#include "analysis/collectives.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "analysis/groups.h"
+#include "analysis/report.h"
+#include "ranks/collective_name.h"
+
+#define NOT_COMMUNICATION UINT8_MAX
+
+struct gathering {
+	struct report *report;
+	struct collectives *out;
+	uint8_t *functions; /* by row of kernel_config: enum collective_function */
+	struct map ranks; /* process << 32 | device -> item of out->ranks */
+	struct map streams; /* rank << 32 | stream -> its number among the rank's streams */
+	uint32_t *stream_counts; /* by rank */
+	VEC(struct communicator_rank) members;
+	struct rank_window *windows; /* by rank */
+	VEC(struct host_meeting) meetings;
+};
+
+/* Returns whether there are kernels of collectives, or -ENOMEM. */
+static int classify(struct gathering *x)
+{
+	const struct trace *t = x->report->trace;
+	const struct kernel_config_columns *c = kernel_config_columns(t);
+	uint64_t rows = trace_rows(t, TABLE_kernel_config);
+	enum collective_function function;
+	bool any = false;
+
+	x->functions = malloc(rows + 1);
+	if (!x->functions)
+		return -ENOMEM;
+	for (uint64_t i = 0; i < rows; i++) {
+		x->functions[i] = NOT_COMMUNICATION;
+		if (!collective_name_parse(trace_string(t, c->name[i]), &function))
+			continue;
+		x->functions[i] = (uint8_t)function;
+		any = true;
+	}
+	return any;
+}
+
+/* Advances to the next kernel of a collective. */
+static bool next_kernel(const struct gathering *x, struct row_walk *w, uint8_t *function)
+{
+	const struct kernel_columns *c = kernel_columns(x->report->trace);
+
+	while (row_walk_next(w)) {
+		uint32_t config = c->config[w->row];
+
+		*function = config == TRACE_NO_ROW ? NOT_COMMUNICATION : x->functions[config];
+		if (*function != NOT_COMMUNICATION)
+			return true;
+	}
+	return false;
+}
+
+static struct row_walk kernels_of(const struct gathering *x)
+{
+	return selection_rows(&x->report->selection, TABLE_kernel);
+}
+
+static int find_host(struct gathering *x, uint32_t process, uint32_t *host)
+{
+	const struct trace_process *p = trace_process(x->report->trace, process);
+	struct job_host *grown;
+
+	for (*host = 0; *host < x->out->host_count; (*host)++)
+		if (x->out->hosts[*host].boot_id == p->boot_id)
+			return 0;
+	grown = realloc(x->out->hosts, (x->out->host_count + 1) * sizeof(*grown));
+	if (!grown)
+		return -ENOMEM;
+	x->out->hosts = grown;
+	grown[x->out->host_count++] = (struct job_host){ .boot_id = p->boot_id, .name = p->host };
+	return 0;
+}
+
+ORDER(compare_ranks, struct job_rank, UP(number) ?: UP(process) ?: UP(device))
+
+/* Lists the ranks by their numbers: those of the job, or of the GPUs. */
+static int find_ranks(struct gathering *x)
+{
+	struct event_columns c = events_of(x->report->trace, TABLE_kernel);
+	GROUPS(struct job_rank) ranks = GROUPS_INIT;
+	struct row_walk w = kernels_of(x);
+	uint64_t key, last = UINT64_MAX;
+	uint8_t function;
+	int rc = 0;
+
+	while (rc >= 0 && next_kernel(x, &w, &function)) {
+		struct job_rank rank = { .process = w.process, .device = c.device[w.row] };
+
+		key = (uint64_t)w.process << 32 | rank.device;
+		if (key == last)
+			continue;
+		last = key;
+		rank.number = rank.gpu =
+			(uint32_t)gpus_find(&x->report->gpus, w.process, rank.device);
+		rc = find_host(x, w.process, &rank.host);
+		if (rc >= 0 &&
+		    !groups_at(&ranks, key, .process = rank.process, .device = rank.device,
+			       .gpu = rank.gpu, .number = rank.number, .host = rank.host))
+			rc = -ENOMEM;
+	}
+	groups_take(&ranks, compare_ranks, &x->out->ranks, &x->out->rank_count);
+	for (size_t i = 0; i < x->out->rank_count && rc >= 0; i++) {
+		const struct job_rank *rank = &x->out->ranks[i];
+
+		rc = map_put(&x->ranks, (uint64_t)rank->process << 32 | rank->device, i);
+	}
+	return rc;
+}
+
+/* Times of a kernel that never ended: from the return of its launch. */
+static bool times_of(const struct gathering *x, uint64_t row, struct collective_part *part)
+{
+	struct event_columns c = events_of(x->report->trace, TABLE_kernel);
+	uint32_t call = calls_timed(&x->report->calls,
+				    calls_launch(&x->report->calls, GPU_WORK_kernel, row));
+
+	if (event_is_timed(&c, row)) {
+		part->start_ns = c.start_ns[row];
+		part->end_ns = c.end_ns[row];
+		return true;
+	}
+	if (call == TRACE_NO_ROW)
+		return false;
+	part->start_ns = x->report->calls.end_ns[call];
+	return true;
+}
+
+static int add_part(struct gathering *x, uint32_t process, uint64_t row, uint8_t function)
+{
+	struct event_columns c = events_of(x->report->trace, TABLE_kernel);
+	struct collective_part part = {
+		.kernel = (uint32_t)row,
+		.root = -1,
+		.fused = 1,
+		.function = function,
+		.mutual = collective_is_mutual((enum collective_function)function),
+		.inferred = true,
+	};
+	uint64_t rank, *stream;
+
+	if (!map_get(&x->ranks, (uint64_t)process << 32 | c.device[row], &rank) ||
+	    !times_of(x, row, &part))
+		return 0;
+	stream = map_at(&x->streams, rank << 32 | c.stream[row], UINT64_MAX);
+	if (!stream)
+		return -ENOMEM;
+	if (*stream == UINT64_MAX)
+		*stream = x->stream_counts[rank]++;
+	part.rank = (uint32_t)rank;
+	part.communicator = *stream;
+	return vec_push(&x->out->parts, part);
+}
+
+static int gather(struct gathering *x)
+{
+	struct row_walk w = kernels_of(x);
+	uint8_t function;
+	int rc = 0;
+
+	x->stream_counts = calloc(x->out->rank_count + 1, sizeof(*x->stream_counts));
+	x->windows = calloc(x->out->rank_count + 1, sizeof(*x->windows));
+	if (!x->stream_counts || !x->windows)
+		return -ENOMEM;
+	while (rc >= 0 && next_kernel(x, &w, &function))
+		rc = add_part(x, w.process, w.row, function);
+	return rc;
+}
+
+/* How far CLOCK_REALTIME is ahead of CLOCK_MONOTONIC. */
+static int64_t realtime_ahead(const struct trace *t, uint32_t process)
+{
+	const struct clock_columns *c = clock_columns(t);
+	uint64_t row = trace_first_row(t, TABLE_clock, process);
+
+	return row < trace_first_row(t, TABLE_clock, process + 1)
+		       ? (int64_t)(c->realtime_ns[row] - c->monotonic_ns[row])
+		       : 0;
+}
+
+/* Aligns the hosts by CLOCK_REALTIME: all times become those of the first host. */
+static void align_by_realtime(struct gathering *x)
+{
+	const struct trace *t = x->report->trace;
+	struct collectives *out = x->out;
+	int64_t first = realtime_ahead(t, out->ranks[0].process);
+	uint32_t reference = out->ranks[0].host;
+
+	for (size_t i = 0; i < out->rank_count; i++) {
+		const struct trace_process *p = trace_process(t, out->ranks[i].process);
+		struct job_host *host = &out->hosts[out->ranks[i].host];
+
+		if (out->ranks[i].host != reference)
+			host->ahead_ns = first - realtime_ahead(t, out->ranks[i].process);
+		x->windows[i] = (struct rank_window){ p->start_ns - (uint64_t)host->ahead_ns,
+						      p->end_ns - (uint64_t)host->ahead_ns };
+		out->end_ns = MAX(out->end_ns, x->windows[i].end_ns);
+	}
+	for (size_t i = 0; i < out->parts.count; i++) {
+		struct collective_part *p = &out->parts.data[i];
+		uint64_t ahead = (uint64_t)out->hosts[out->ranks[p->rank].host].ahead_ns;
+
+		p->start_ns -= ahead;
+		p->end_ns -= p->end_ns ? ahead : 0;
+	}
+}
+
+ORDER(compare_lanes, struct collective_part,
+      UP(rank) ?: UP(communicator) ?: UP(function) ?: UP(start_ns))
+
+/* Numbers the inferred parts of each rank, stream and function in the order of time. */
+static int number_parts(struct gathering *x)
+{
+	struct collective_part *p = x->out->parts.data;
+
+	vec_sort(&x->out->parts, compare_lanes);
+	for (size_t i = 0; i < x->out->parts.count; i++) {
+		struct communicator_rank member = { p[i].communicator, p[i].rank, 0 };
+		bool same = i && p[i].rank == p[i - 1].rank &&
+			    p[i].communicator == p[i - 1].communicator;
+
+		if (same && p[i].function == p[i - 1].function)
+			p[i].sequence = p[i - 1].sequence + 1;
+		if (!same && vec_push(&x->members, member) < 0)
+			return -ENOMEM;
+		x->out->inferred |= p[i].inferred;
+	}
+	return 0;
+}
+
+static int compare_ends(const void *a, const void *b)
+{
+	return ORDER_OF(*(const uint64_t *)a, *(const uint64_t *)b);
+}
+
+/* What a match was on one host; false: no rank of the host took part. */
+static bool part_of_host(const struct gathering *x, const struct collective_match *m, uint32_t host,
+			 uint64_t *ends, struct host_times *out)
+{
+	size_t count = 0;
+
+	*out = (struct host_times){ .first_end_ns = UINT64_MAX };
+	for (size_t i = m->first; i < m->first + m->parts; i++) {
+		const struct collective_part *p = &x->out->parts.data[i];
+
+		if (x->out->ranks[p->rank].host != host)
+			continue;
+		out->last_start_ns = MAX(out->last_start_ns, p->start_ns);
+		out->first_end_ns = MIN(out->first_end_ns, p->end_ns);
+		ends[count++] = p->end_ns;
+	}
+	if (!count)
+		return false;
+	qsort(ends, count, sizeof(*ends), compare_ends);
+	out->median_end_ns = ends[count / 2];
+	return true;
+}
+
+/* Aligns one host with that of the first rank. */
+static int align_host(struct gathering *x, uint32_t host, uint64_t *ends)
+{
+	struct job_host *h = &x->out->hosts[host];
+	int rc;
+
+	x->meetings.count = 0;
+	for (size_t i = 0; i < x->out->matches.items.count; i++) {
+		const struct collective_match *m = &x->out->matches.items.data[i];
+		struct host_meeting meeting;
+
+		if (x->out->parts.data[m->first].mutual &&
+		    collective_is_whole(x->out->parts.data, m) &&
+		    part_of_host(x, m, x->out->ranks[0].host, ends, &meeting.reference) &&
+		    part_of_host(x, m, host, ends, &meeting.host) &&
+		    vec_push(&x->meetings, meeting) < 0)
+			return -ENOMEM;
+	}
+	rc = host_clock_fit(x->meetings.data, x->meetings.count, &h->clock);
+	if (rc <= 0)
+		x->out->uncertainty_ns = UINT64_MAX;
+	else if (x->out->uncertainty_ns != UINT64_MAX)
+		x->out->uncertainty_ns =
+			MAX(x->out->uncertainty_ns, GPU_CLOCKS_NS + h->clock.uncertainty_ns);
+	return rc;
+}
+
+static int align_hosts(struct gathering *x)
+{
+	uint64_t *ends = calloc(x->out->rank_count + 1, sizeof(*ends));
+	int rc = ends ? 0 : -ENOMEM;
+
+	for (uint32_t h = 0; h < x->out->host_count && rc >= 0; h++)
+		if (h != x->out->ranks[0].host)
+			rc = align_host(x, h, ends);
+	free(ends);
+	for (size_t i = 0; i < x->out->parts.count && rc >= 0; i++) {
+		struct collective_part *p = &x->out->parts.data[i];
+		const struct host_clock *c = &x->out->hosts[x->out->ranks[p->rank].host].clock;
+
+		p->start_ns = host_clock_convert(c, p->start_ns);
+		p->end_ns = p->end_ns ? host_clock_convert(c, p->end_ns) : 0;
+	}
+	return rc;
+}
+
+#define IMPOSSIBLE_SHARE 50
+
+/* Rejects guesses that the clocks contradict: of a communicator all, if 1 in 50 is impossible. */
+static void reject_guesses(struct collectives *out)
+{
+	struct collective_match *m = out->matches.items.data;
+	size_t count = out->matches.items.count;
+
+	for (size_t from = 0, to; from < count; from = to) {
+		uint64_t communicator = out->parts.data[m[from].first].communicator;
+		size_t impossible = 0;
+
+		for (to = from;
+		     to < count && out->parts.data[m[to].first].communicator == communicator; to++)
+			impossible += m[to].impossible;
+		for (size_t i = from; i < to; i++)
+			m[i].impossible |= out->parts.data[m[i].first].inferred &&
+					   impossible * IMPOSSIBLE_SHARE > to - from;
+	}
+}
+
+static int match(struct gathering *x)
+{
+	struct collectives *out = x->out;
+	int rc = number_parts(x);
+
+	if (rc < 0)
+		return rc;
+	align_by_realtime(x);
+	rc = collectives_match(out->parts.data, out->parts.count, x->members.data, x->members.count,
+			       x->windows, &out->matches);
+	if (rc >= 0)
+		rc = align_hosts(x);
+	if (rc < 0)
+		return rc;
+	collectives_check_times(out->parts.data, &out->matches, out->uncertainty_ns);
+	reject_guesses(out);
+	for (size_t i = 0; i < out->matches.items.count; i++)
+		out->whole += collective_is_whole(out->parts.data, &out->matches.items.data[i]);
+	return 0;
+}
+
+static int run(struct report *r, void *result)
+{
+	struct gathering x = { .report = r, .out = result, .ranks = MAP_INIT, .streams = MAP_INIT };
+	int rc = classify(&x);
+
+	x.out->uncertainty_ns = GPU_CLOCKS_NS;
+	if (rc > 0)
+		rc = find_ranks(&x);
+	if (rc >= 0 && x.out->rank_count)
+		rc = gather(&x);
+	if (rc >= 0 && x.out->rank_count)
+		rc = match(&x);
+	free(x.functions);
+	free(x.stream_counts);
+	free(x.windows);
+	map_release(&x.ranks);
+	map_release(&x.streams);
+	vec_release(&x.members);
+	vec_release(&x.meetings);
+	return rc < 0 ? rc : 0;
+}
+
+static void release(void *result)
+{
+	struct collectives *c = result;
+
+	free(c->ranks);
+	free(c->hosts);
+	vec_release(&c->parts);
+	collectives_release(&c->matches);
+}
+
+const struct analysis analysis_collectives = {
+	.size = sizeof(struct collectives),
+	.needs = { { TABLE_kernel, COLUMN_BITS(kernel, config, stream) },
+		   { TABLE_kernel_config, COLUMN_BITS(kernel_config, name) },
+		   { TABLE_clock, 0 } },
+	.run = run,
+	.release = release,
+};

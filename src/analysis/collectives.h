@@ -1,0 +1,48 @@
+/*
+ * collectives.h: the ranks of a job, and their collectives, matched across ranks and on one clock.
+ *
+ * A rank is a GPU of a process on which kernels of NCCL or RCCL ran. Where NCCL's numbers were not
+ * recorded, collectives are matched by names and order: the n-th kernel of a function on the n-th
+ * stream that a rank uses for collectives. Matches that the clocks contradict are rejected.
+ */
+#ifndef PITOT_ANALYSIS_COLLECTIVES_H
+#define PITOT_ANALYSIS_COLLECTIVES_H
+
+#include "ranks/collective_match.h"
+#include "ranks/host_clock.h"
+#include "trace/trace.h"
+
+/* The error of a GPU's clock, after its conversion to the host's, is 1 to 2 us; of two GPUs: */
+#define GPU_CLOCKS_NS 5000
+
+struct job_rank {
+	uint32_t process, device; /* device: CUDA ordinal */
+	uint32_t gpu; /* item of struct gpus */
+	uint32_t host;
+	uint32_t number; /* rank in the job, else an index */
+	bool named; /* the number is the job's */
+};
+
+struct job_host {
+	uint32_t boot_id;
+	const char *name;
+	int64_t ahead_ns; /* of the first host's clock, by CLOCK_REALTIME */
+	struct host_clock clock; /* what collectives add; the first host's is empty */
+};
+
+struct collectives {
+	struct job_rank *ranks; /* by number */
+	size_t rank_count;
+	struct job_host *hosts;
+	size_t host_count;
+	/* ordered by match and rank, with times of the first host's clock */
+	VEC(struct collective_part) parts;
+	struct collective_matches matches;
+	/* of differences between ranks; UINT64_MAX: the hosts' clocks cannot be compared */
+	uint64_t uncertainty_ns;
+	uint64_t end_ns; /* of the recording of the last rank */
+	uint64_t whole; /* number of matches whose times can be compared */
+	bool inferred; /* some are matched by names and order */
+};
+
+#endif

@@ -1,0 +1,412 @@
+#include "analysis/rank_pieces.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "analysis/report.h"
+#include "base/search.h"
+
+/* Work or a collective, which call launched it, and what it is. */
+struct operation {
+	uint64_t start_ns, end_ns;
+	uint32_t call, row;
+	uint8_t work; /* enum gpu_work */
+	uint8_t state; /* enum rank_state */
+};
+
+struct finding {
+	struct rank_pieces *out;
+	const struct report *report;
+	const struct job_rank *rank;
+	VEC(struct operation) work, collectives; /* by start; those of a list do not overlap */
+	VEC(uint64_t) boundaries; /* starts and ends of the process's ranges */
+};
+
+/* A walk over times in their order, divided by the ranges of a thread. */
+struct range_walk {
+	size_t boundary; /* the next one */
+	struct nvtx_cursor cursor;
+};
+
+static int find_nccl_domains(struct rank_pieces *p)
+{
+	const struct trace *t = p->report->trace;
+	const struct nvtx_domain_columns *c = nvtx_domain_columns(t);
+
+	for (struct row_walk w = all_rows(t, TABLE_nvtx_domain); row_walk_next(&w);)
+		if (!strcmp(trace_string(t, c->name[w.row]), "NCCL") &&
+		    map_put(&p->nccl_domains, (uint64_t)w.process << 32 | c->id[w.row], 1) < 0)
+			return -ENOMEM;
+	return 0;
+}
+
+int rank_pieces_init(struct rank_pieces *p, const struct report *r)
+{
+	*p = (struct rank_pieces){ .report = r,
+				   .nccl_domains = MAP_INIT,
+				   .text_of_message = MAP_INIT };
+	interner_init(&p->texts);
+	if (nvtx_ranges_pair(&p->ranges, r->trace, SCOPES_ALL, true) < 0)
+		return -ENOMEM;
+	return find_nccl_domains(p);
+}
+
+void rank_pieces_release(struct rank_pieces *p)
+{
+	nvtx_ranges_release(&p->ranges);
+	map_release(&p->nccl_domains);
+	map_release(&p->text_of_message);
+	interner_release(&p->texts);
+	vec_release(&p->pieces);
+	vec_release(&p->host);
+}
+
+/* Text of a message, in which each number is N: steps have equal names. */
+static int text_of(struct rank_pieces *p, uint32_t message, uint32_t *out)
+{
+	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
+	uint64_t known;
+	int64_t item;
+	bool is_new;
+
+	if (map_get(&p->text_of_message, message, &known)) {
+		*out = (uint32_t)known;
+		return 0;
+	}
+	for (const char *c = trace_string(p->report->trace, message); *c; c++) {
+		bool digit = *c >= '0' && *c <= '9';
+
+		if (!digit)
+			strbuf_addc(&text, *c);
+		else if (c[1] < '0' || c[1] > '9')
+			strbuf_addc(&text, 'N');
+	}
+	item = interner_add(&p->texts, strbuf_text(&text), text.length, &is_new);
+	if (text.failed || item < 0 || map_put(&p->text_of_message, message, (uint64_t)item) < 0)
+		return -ENOMEM;
+	*out = (uint32_t)item;
+	return 0;
+}
+
+/* The place of a range, or of the one around it if NCCL pushed it. */
+static int place_of_range(struct rank_pieces *p, uint32_t range, struct rank_place *place)
+{
+	uint64_t nccl;
+
+	while (range != NVTX_NO_RANGE && map_get(&p->nccl_domains,
+						 (uint64_t)p->ranges.items[range].process << 32 |
+							 p->ranges.items[range].domain,
+						 &nccl))
+		range = p->ranges.items[range].outer;
+	if (range == NVTX_NO_RANGE || !p->ranges.items[range].message)
+		return 0;
+	place->kind = PLACE_RANGE;
+	return text_of(p, p->ranges.items[range].message, &place->id);
+}
+
+/* The place that launched an operation. */
+static int place_of_launch(struct finding *x, const struct operation *o, struct rank_place *place)
+{
+	uint32_t caller = o->call == TRACE_NO_ROW
+				  ? CALLER_NONE
+				  : callers_of_call(&x->report->callers, x->rank->process, o->call);
+
+	*place = (struct rank_place){ .state = o->state };
+	if (caller != CALLER_NONE) {
+		place->kind = PLACE_LINE;
+		place->id = caller;
+		return 0;
+	}
+	if (o->call != TRACE_NO_ROW &&
+	    place_of_range(x->out, x->out->ranges.of_call[o->call], place) < 0)
+		return -ENOMEM;
+	if (place->kind == PLACE_UNKNOWN && o->work == GPU_WORK_kernel) {
+		uint32_t config = kernel_columns(x->report->trace)->config[o->row];
+
+		place->kind = PLACE_KERNEL;
+		place->id = config == TRACE_NO_ROW
+				    ? 0
+				    : kernel_config_columns(x->report->trace)->name[config];
+	}
+	return 0;
+}
+
+static int add(struct finding *x, uint64_t start_ns, uint64_t end_ns, struct rank_place place)
+{
+	struct rank_piece piece = { start_ns, end_ns, place };
+	struct rank_piece *last =
+		x->out->pieces.count ? &x->out->pieces.data[x->out->pieces.count - 1] : NULL;
+
+	if (end_ns <= start_ns)
+		return 0;
+	if (last && last->end_ns == start_ns && last->place.id == place.id &&
+	    last->place.kind == place.kind && last->place.state == place.state) {
+		last->end_ns = end_ns;
+		return 0;
+	}
+	return vec_push(&x->out->pieces, piece);
+}
+
+/*
+ * Finds the range of a thread at a time, and until when it is the innermost, at most *until_ns.
+ * PLACE_UNKNOWN: there is none.
+ */
+static int place_at(struct finding *x, struct range_walk *walk, uint32_t thread, uint64_t time_ns,
+		    uint64_t *until_ns, struct rank_place *place)
+{
+	uint32_t range;
+
+	while (walk->boundary < x->boundaries.count &&
+	       x->boundaries.data[walk->boundary] <= time_ns)
+		walk->boundary++;
+	if (walk->boundary < x->boundaries.count)
+		*until_ns = MIN(*until_ns, x->boundaries.data[walk->boundary]);
+	*place = (struct rank_place){ .state = RANK_HOST };
+	if (nvtx_cursor_at(&walk->cursor, x->rank->process, thread, time_ns, &range) < 0)
+		return -ENOMEM;
+	return place_of_range(x->out, range, place);
+}
+
+/* Adds a gap, divided by the ranges of the thread that launched the next operation. */
+static int add_gap(struct finding *x, struct range_walk *walk, uint64_t start_ns, uint64_t end_ns,
+		   const struct operation *next)
+{
+	uint64_t until_ns;
+
+	if (next->call == TRACE_NO_ROW)
+		return add(x, start_ns, end_ns, (struct rank_place){ .state = RANK_HOST });
+	for (; start_ns < end_ns; start_ns = until_ns) {
+		struct rank_place place;
+
+		until_ns = end_ns;
+		if (place_at(x, walk, x->report->calls.threads[next->call], start_ns, &until_ns,
+			     &place) < 0)
+			return -ENOMEM;
+		if (place.kind == PLACE_UNKNOWN) {
+			if (place_of_launch(x, next, &place) < 0)
+				return -ENOMEM;
+			place.state = RANK_HOST;
+		}
+		if (add(x, start_ns, until_ns, place) < 0)
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+/* Adds the host's time from one launch to the next, up to end_ns. */
+static int add_host(struct finding *x, struct range_walk *walk, uint64_t start_ns, uint64_t end_ns,
+		    const struct operation *next)
+{
+	uint64_t until_ns;
+
+	for (; start_ns < end_ns; start_ns = until_ns) {
+		struct rank_piece piece = { .start_ns = start_ns };
+
+		until_ns = end_ns;
+		if (place_at(x, walk, x->report->calls.threads[next->call], start_ns, &until_ns,
+			     &piece.place) < 0)
+			return -ENOMEM;
+		if (piece.place.kind == PLACE_UNKNOWN) {
+			if (place_of_launch(x, next, &piece.place) < 0)
+				return -ENOMEM;
+			piece.place.state = RANK_HOST;
+		}
+		piece.end_ns = until_ns;
+		if (vec_push(&x->out->host, piece) < 0)
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+/* Lists what the host did between the launches of the collectives. */
+static int find_host(struct finding *x)
+{
+	const struct calls *c = &x->report->calls;
+	struct range_walk walk = { .cursor = { .ranges = &x->out->ranges, .last = MAP_INIT } };
+	const struct operation *o = x->collectives.data;
+	size_t count = x->collectives.count;
+	uint64_t now_ns = 0;
+	uint32_t call = TRACE_NO_ROW;
+	int rc = 0;
+
+	x->out->host.count = 0;
+	for (size_t i = 0; i < count && rc >= 0; i++) {
+		if (o[i].call == TRACE_NO_ROW || (call != TRACE_NO_ROW && o[i].call <= call))
+			continue;
+		for (; call != TRACE_NO_ROW && call < o[i].call && rc >= 0; call++) {
+			if (calls_kind(c, call) != api_kind_synchronize ||
+			    c->end_ns[call] <= now_ns)
+				continue;
+			rc = add_host(x, &walk, now_ns,
+				      MIN(c->start_ns[call], c->start_ns[o[i].call]), &o[i]);
+			now_ns = MAX(now_ns, c->end_ns[call]);
+		}
+		if (call != TRACE_NO_ROW && rc >= 0)
+			rc = add_host(x, &walk, now_ns, c->start_ns[o[i].call], &o[i]);
+		call = o[i].call;
+		now_ns = MAX(now_ns, c->start_ns[call]);
+	}
+	map_release(&walk.cursor.last);
+	return rc;
+}
+
+ORDER(compare_operations, struct operation, UP(start_ns) ?: UP(end_ns))
+
+/* Cuts an operation that began before the one before it ended; false: nothing is left. */
+static bool cut(struct operation *o, uint64_t *until_ns)
+{
+	o->start_ns = MAX(o->start_ns, *until_ns);
+	*until_ns = MAX(*until_ns, o->end_ns);
+	return o->end_ns > o->start_ns;
+}
+
+static int collect_table(struct finding *x, enum gpu_work work, const struct map *collectives)
+{
+	const struct trace *t = x->report->trace;
+	struct event_columns c = events_of(t, schema_gpu_work[work]->id);
+	uint64_t known;
+
+	for (struct row_walk w = process_rows(t, schema_gpu_work[work]->id, x->rank->process);
+	     row_walk_next(&w);) {
+		struct operation o = { .call = calls_launch(&x->report->calls, work, w.row),
+				       .row = (uint32_t)w.row,
+				       .work = (uint8_t)work,
+				       .state = work == GPU_WORK_memcpy || work == GPU_WORK_memset
+							? RANK_COPY
+							: RANK_COMPUTE };
+
+		if (c.device[w.row] != x->rank->device || !event_is_timed(&c, w.row) ||
+		    (work == GPU_WORK_kernel && map_get(collectives, w.row, &known)))
+			continue;
+		o.start_ns = c.start_ns[w.row];
+		o.end_ns = c.end_ns[w.row];
+		o.call = calls_timed(&x->report->calls, o.call);
+		if (vec_push(&x->work, o) < 0)
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+/* Lists the work, and removes overlaps. */
+static int collect_work(struct finding *x, const struct collective_part *parts, size_t count)
+{
+	struct map collectives = MAP_INIT;
+	uint64_t until_ns = 0;
+	size_t kept = 0;
+	int rc = 0;
+
+	for (size_t i = 0; i < count && rc >= 0; i++)
+		rc = map_put(&collectives, parts[i].kernel, 1);
+	for (unsigned work = 0; work < GPU_WORK_KINDS && rc >= 0; work++)
+		rc = collect_table(x, (enum gpu_work)work, &collectives);
+	map_release(&collectives);
+	vec_sort(&x->work, compare_operations);
+	for (size_t i = 0; i < x->work.count; i++)
+		if (cut(&x->work.data[i], &until_ns))
+			x->work.data[kept++] = x->work.data[i];
+	x->work.count = kept;
+	return rc;
+}
+
+static int collect_collectives(struct finding *x, const struct collective_part *parts,
+			       const uint64_t *last_ns, size_t count)
+{
+	uint64_t until_ns = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		struct operation o = {
+			.start_ns = parts[i].start_ns,
+			.end_ns = MIN(last_ns[i], parts[i].end_ns),
+			.row = parts[i].kernel,
+			.call = calls_timed(
+				&x->report->calls,
+				calls_launch(&x->report->calls, GPU_WORK_kernel, parts[i].kernel)),
+			.work = GPU_WORK_kernel,
+			.state = RANK_WAIT,
+		};
+
+		if (cut(&o, &until_ns) && vec_push(&x->collectives, o) < 0)
+			return -ENOMEM;
+		o.start_ns = o.end_ns;
+		o.end_ns = parts[i].end_ns;
+		o.state = RANK_TRANSFER;
+		if (cut(&o, &until_ns) && vec_push(&x->collectives, o) < 0)
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+static int compare_times(const void *a, const void *b)
+{
+	return ORDER_OF(*(const uint64_t *)a, *(const uint64_t *)b);
+}
+
+static int collect_boundaries(struct finding *x)
+{
+	const struct nvtx_ranges *ranges = &x->out->ranges;
+
+	for (size_t i = 0; i < ranges->count; i++)
+		if (ranges->items[i].process == x->rank->process && ranges->items[i].pushed &&
+		    (vec_push(&x->boundaries, ranges->items[i].start_ns) < 0 ||
+		     vec_push(&x->boundaries, ranges->items[i].end_ns) < 0))
+			return -ENOMEM;
+	vec_sort(&x->boundaries, compare_times);
+	return 0;
+}
+
+/* Adds the piece after *now_ns, and the gap before it. */
+static int add_next(struct finding *x, struct range_walk *walk, size_t *w, size_t *c,
+		    uint64_t *now_ns)
+{
+	const struct operation *work = &x->work.data[*w], *collective = &x->collectives.data[*c];
+	bool more_work = *w < x->work.count, more = *c < x->collectives.count;
+	uint64_t work_ns = more_work ? work->start_ns : UINT64_MAX;
+	uint64_t collective_ns = more ? collective->start_ns : UINT64_MAX;
+	const struct operation *o = work_ns <= MAX(collective_ns, *now_ns) ? work : collective;
+	struct rank_place place;
+	uint64_t end_ns;
+
+	if (more && collective->end_ns <= *now_ns) {
+		++*c;
+		return 0;
+	}
+	if (o->start_ns > *now_ns) {
+		if (*now_ns && add_gap(x, walk, *now_ns, o->start_ns, o) < 0)
+			return -ENOMEM;
+		*now_ns = o->start_ns;
+	}
+	if (place_of_launch(x, o, &place) < 0)
+		return -ENOMEM;
+	end_ns = o == work ? o->end_ns : MIN(o->end_ns, MAX(work_ns, *now_ns));
+	if (o == work)
+		++*w;
+	if (add(x, *now_ns, end_ns, place) < 0)
+		return -ENOMEM;
+	*now_ns = end_ns;
+	return 0;
+}
+
+int rank_pieces_find(struct rank_pieces *p, const struct job_rank *rank,
+		     const struct collective_part *parts, const uint64_t *last_ns, size_t count)
+{
+	struct finding x = { .out = p, .report = p->report, .rank = rank };
+	struct range_walk walk = { .cursor = { .ranges = &p->ranges, .last = MAP_INIT } };
+	size_t work = 0, collective = 0;
+	uint64_t now_ns = 0;
+	int rc = collect_work(&x, parts, count);
+
+	p->pieces.count = 0;
+	if (rc >= 0)
+		rc = collect_collectives(&x, parts, last_ns, count);
+	if (rc >= 0)
+		rc = collect_boundaries(&x);
+	while (rc >= 0 && (work < x.work.count || collective < x.collectives.count))
+		rc = add_next(&x, &walk, &work, &collective, &now_ns);
+	if (rc >= 0)
+		rc = find_host(&x);
+	vec_release(&x.work);
+	vec_release(&x.collectives);
+	vec_release(&x.boundaries);
+	map_release(&walk.cursor.last);
+	return rc < 0 ? rc : 0;
+}

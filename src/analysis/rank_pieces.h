@@ -1,0 +1,72 @@
+/*
+ * rank_pieces.h: what a rank's GPU did at each time, and which place of the program made it do so.
+ *
+ * Work comes before collectives, and these before idling: a piece of time in which a kernel and a
+ * collective ran belongs to the kernel. So the collectives' pieces are exposed communication.
+ */
+#ifndef PITOT_ANALYSIS_RANK_PIECES_H
+#define PITOT_ANALYSIS_RANK_PIECES_H
+
+#include "analysis/callers.h"
+#include "analysis/collectives.h"
+#include "analysis/nvtx_ranges.h"
+#include "base/map.h"
+
+struct report;
+
+enum rank_state {
+	RANK_COMPUTE, /* a kernel or graph ran */
+	RANK_COPY, /* a copy or memory set ran */
+	RANK_HOST, /* idle: waited for the host */
+	RANK_TRANSFER, /* only collectives ran, and all of their ranks had arrived */
+	RANK_WAIT, /* only collectives ran, which waited for other ranks */
+	RANK_STATES,
+};
+
+enum place_kind {
+	PLACE_UNKNOWN,
+	PLACE_LINE, /* item of callers */
+	PLACE_RANGE, /* text: name of an NVTX range, in which digits are replaced by N */
+	PLACE_KERNEL, /* string id: name of a kernel */
+};
+
+/* A place of the program, and what the GPU did because of it. */
+struct rank_place {
+	uint32_t id;
+	uint8_t kind; /* enum place_kind */
+	uint8_t state; /* enum rank_state */
+};
+
+struct rank_piece {
+	uint64_t start_ns, end_ns; /* of the rank's own clock */
+	struct rank_place place;
+};
+
+/* What all ranks need; `texts` are those of PLACE_RANGE. */
+struct rank_pieces {
+	const struct report *report;
+	struct nvtx_ranges ranges;
+	struct map nccl_domains; /* process << 32 | domain */
+	struct interner texts;
+	struct map text_of_message; /* string id -> item of texts */
+	/* of one rank, in order of time, without gaps between the first and the last */
+	VEC(struct rank_piece) pieces;
+	/*
+	 * What the host did between the launches of collectives, in order of time: RANK_HOST. Times
+	 * in which it waited for the GPU are left out.
+	 */
+	VEC(struct rank_piece) host;
+};
+
+/* 0 or -ENOMEM; release *p in either case. */
+int rank_pieces_init(struct rank_pieces *p, const struct report *r) MUST_USE;
+/*
+ * Lists the pieces of a rank. parts: those of the rank by their start, with the own clock's times;
+ * last_ns: for each, when its last rank arrived, or its start if that is unknown. 0 or -ENOMEM.
+ */
+int rank_pieces_find(struct rank_pieces *p, const struct job_rank *rank,
+		     const struct collective_part *parts, const uint64_t *last_ns,
+		     size_t count) MUST_USE;
+void rank_pieces_release(struct rank_pieces *p);
+
+#endif

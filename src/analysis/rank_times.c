@@ -1,0 +1,646 @@
+/*
+ * rank_times.c: first lists for each rank the intervals between its collectives, with the time by
+ * place in each; then compares the intervals of all ranks before each collective.
+ */
+#include "analysis/rank_times.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "analysis/groups.h"
+#include "analysis/report.h"
+#include "analysis/steady.h"
+#include "base/search.h"
+
+#define NO_MATCH UINT32_MAX
+
+/*
+ * Where the hosts of the others limit their pace, too, a place makes a rank late only if its host
+ * spends this much more time there than the others, in percent, in the whole recording. If its host
+ * is only slower at what all do, all are bound by that.
+ */
+#define HOST_LATE_PERCENT 150
+/* Without this many of its delays, the longest, a rank must still be late: others are hiccups. */
+#define HICCUPS 3
+
+/* Time of a rank in an interval, by place. */
+struct share {
+	struct rank_place place;
+	uint64_t ns;
+};
+
+/* From a rank's arrival at a collective to its arrival at `match`, the next one of these ranks. */
+struct interval {
+	uint32_t match, previous; /* items of matches */
+	uint32_t rank;
+	uint64_t arrival_ns; /* of the common clock */
+	/* of the GPU, excluding waits, and of the host between the launches */
+	struct shares {
+		uint64_t ns;
+		size_t first; /* item of comparing.shares */
+		uint32_t count;
+	} gpu, host;
+};
+
+/* Time of a rank's host in a place, in all intervals. */
+struct host_total {
+	uint64_t ns;
+};
+
+struct comparing {
+	const struct report *report;
+	const struct collectives *collectives;
+	struct rank_times *out;
+	/* by match: when the last rank arrived, and a number that equal ranks share */
+	uint64_t *last_ns, *chains;
+	/* of one rank, by start: its parts, their matches, last arrivals by its own clock */
+	VEC(struct collective_part) parts;
+	VEC(uint32_t) matches;
+	VEC(uint64_t) last;
+	VEC(struct interval) intervals;
+	VEC(struct share) shares;
+	GROUPS(struct late_cause) causes; /* key: rank, place */
+	GROUPS(struct host_total) host_totals; /* key: rank, place */
+	uint64_t (*hiccups)[HICCUPS]; /* by rank: its longest delays, descending */
+	struct steady steady; /* of one rank, by its own clock */
+};
+
+static int find_arrivals(struct comparing *x)
+{
+	const struct collectives *c = x->collectives;
+	size_t count = c->matches.items.count;
+
+	x->last_ns = calloc(count + 1, sizeof(*x->last_ns));
+	x->chains = calloc(count + 1, sizeof(*x->chains));
+	if (!x->last_ns || !x->chains)
+		return -ENOMEM;
+	for (size_t i = 0; i < count; i++) {
+		const struct collective_match *m = &c->matches.items.data[i];
+		const struct collective_part *p = &c->parts.data[m->first];
+
+		if (!collective_is_whole(c->parts.data, m) || m->parts < 2)
+			continue;
+		for (size_t k = 0; k < m->parts; k++) {
+			x->last_ns[i] = MAX(x->last_ns[i], p[k].start_ns);
+			x->chains[i] = hash_u64(x->chains[i] ^ (p[k].rank + 1));
+		}
+	}
+	return 0;
+}
+
+struct ordered_part {
+	uint64_t start_ns;
+	size_t part;
+	uint32_t match;
+};
+
+ORDER(compare_parts, struct ordered_part, UP(start_ns) ?: UP(part))
+
+/* Lists the parts of a rank that ended, with the times of its own clock. */
+static int list_parts(struct comparing *x, uint32_t rank)
+{
+	const struct collectives *c = x->collectives;
+	const uint64_t *starts = kernel_columns(x->report->trace)->start_ns;
+	VEC(struct ordered_part) order = VEC_INIT;
+	int rc = 0;
+
+	x->parts.count = x->matches.count = x->last.count = 0;
+	for (size_t i = 0; i < c->matches.items.count && rc >= 0; i++) {
+		const struct collective_match *m = &c->matches.items.data[i];
+
+		for (size_t p = m->first; p < m->first + m->parts && rc >= 0; p++)
+			if (c->parts.data[p].rank == rank && c->parts.data[p].end_ns)
+				rc = vec_push(&order,
+					      ((struct ordered_part){ c->parts.data[p].start_ns, p,
+								      (uint32_t)i }));
+	}
+	vec_sort(&order, compare_parts);
+	for (size_t i = 0; i < order.count && rc >= 0; i++) {
+		struct collective_part part = c->parts.data[order.data[i].part];
+		uint64_t ahead = starts[part.kernel] - part.start_ns, last;
+		uint32_t match = order.data[i].match;
+
+		last = MAX(x->last_ns[match], part.start_ns) + ahead;
+		part.start_ns += ahead;
+		part.end_ns += ahead;
+		if (!x->last_ns[match])
+			match = NO_MATCH;
+		rc = vec_push(&x->parts, part) < 0 || vec_push(&x->matches, match) < 0 ||
+				     vec_push(&x->last, last) < 0
+			     ? -ENOMEM
+			     : 0;
+	}
+	vec_release(&order);
+	return rc;
+}
+
+static bool is_same_place(struct rank_place a, struct rank_place b)
+{
+	return a.id == b.id && a.kind == b.kind && a.state == b.state;
+}
+
+static int add_share(struct comparing *x, struct shares *to, struct rank_place place, uint64_t ns)
+{
+	struct share *shares = x->shares.data + to->first, new = { place, ns };
+
+	to->ns += ns;
+	for (size_t i = 0; i < to->count; i++) {
+		if (is_same_place(shares[i].place, place)) {
+			shares[i].ns += ns;
+			return 0;
+		}
+	}
+	to->count++;
+	return vec_push(&x->shares, new);
+}
+
+/* Adds the pieces from start_ns to end_ns, from *piece on, which becomes the first of them. */
+static int add_shares(struct comparing *x, struct shares *to, const struct rank_piece *pieces,
+		      size_t count, size_t *piece, uint64_t start_ns, uint64_t end_ns)
+{
+	to->first = x->shares.count;
+	while (*piece < count && pieces[*piece].end_ns <= start_ns)
+		++*piece;
+	for (size_t i = *piece; i < count && pieces[i].start_ns < end_ns; i++)
+		if (pieces[i].place.state != RANK_WAIT &&
+		    add_share(x, to, pieces[i].place,
+			      MIN(pieces[i].end_ns, end_ns) - MAX(pieces[i].start_ns, start_ns)) <
+			    0)
+			return -ENOMEM;
+	return 0;
+}
+
+static uint64_t launch_ns(const struct comparing *x, uint32_t kernel)
+{
+	const struct calls *c = &x->report->calls;
+	uint32_t call = calls_timed(c, calls_launch(c, GPU_WORK_kernel, kernel));
+
+	return call == TRACE_NO_ROW ? 0 : c->start_ns[call];
+}
+
+static bool has_pause(const struct comparing *x, uint64_t start_ns, uint64_t end_ns)
+{
+	for (size_t i = 0; i < x->steady.pauses; i++)
+		if (x->steady.pause[i].start_ns < end_ns &&
+		    x->steady.pause[i].start_ns + x->steady.pause[i].length_ns > start_ns)
+			return true;
+	return false;
+}
+
+static uint64_t place_key(uint32_t rank, struct rank_place place)
+{
+	return hash_u64((uint64_t)rank << 32 | place.id) ^
+	       ((uint64_t)place.kind << 8 | place.state);
+}
+
+static int add_host_totals(struct comparing *x, const struct interval *v)
+{
+	for (size_t i = v->host.first; i < v->host.first + v->host.count; i++) {
+		struct host_total *total = groups_at(
+			&x->host_totals, place_key(v->rank, x->shares.data[i].place), .ns = 0);
+
+		if (!total)
+			return -ENOMEM;
+		total->ns += x->shares.data[i].ns;
+	}
+	return 0;
+}
+
+/* The next pieces of the GPU and the host. */
+struct position {
+	size_t gpu, host;
+};
+
+/* Adds the interval between two parts of the rank. */
+static int add_interval(struct comparing *x, uint32_t rank, size_t from, size_t to,
+			struct position *at)
+{
+	const struct rank_pieces *p = &x->out->pieces;
+	uint64_t start_ns = x->parts.data[from].start_ns, end_ns = x->parts.data[to].start_ns;
+	uint64_t launch = launch_ns(x, x->parts.data[from].kernel);
+	struct interval v = { .match = x->matches.data[to],
+			      .previous = x->matches.data[from],
+			      .rank = rank };
+
+	if (start_ns < x->steady.start_up.end_ns || has_pause(x, start_ns, end_ns))
+		return 0;
+	if (add_shares(x, &v.gpu, p->pieces.data, p->pieces.count, &at->gpu, start_ns, end_ns) <
+		    0 ||
+	    (launch && add_shares(x, &v.host, p->host.data, p->host.count, &at->host, launch,
+				  launch_ns(x, x->parts.data[to].kernel)) < 0))
+		return -ENOMEM;
+	v.arrival_ns = end_ns - (x->last.data[to] - x->last_ns[v.match]);
+	return vec_push(&x->intervals, v) < 0 ? -ENOMEM : add_host_totals(x, &v);
+}
+
+/* Adds the intervals between collectives of equal ranks. */
+static int add_intervals(struct comparing *x, uint32_t rank)
+{
+	struct map latest = MAP_INIT; /* chain -> its latest part */
+	struct position at = { 0 };
+	int rc = 0;
+
+	for (size_t i = 0; i < x->parts.count && rc >= 0; i++) {
+		uint32_t match = x->matches.data[i];
+		uint64_t before;
+
+		if (match == NO_MATCH)
+			continue;
+		if (map_get(&latest, x->chains[match], &before)) {
+			/* Intervals of several chains overlap, so that each begins anew. */
+			struct position first = at;
+
+			rc = add_interval(x, rank, (size_t)before, i, &first);
+			if (before + 1 == i)
+				at = first;
+		}
+		if (rc >= 0)
+			rc = map_put(&latest, x->chains[match], i);
+	}
+	map_release(&latest);
+	return rc;
+}
+
+/* Adds the time from the first to the last compared collective. */
+static void add_states(struct comparing *x, struct rank_time *time)
+{
+	const struct rank_pieces *p = &x->out->pieces;
+	uint64_t from_ns = UINT64_MAX, to_ns = 0;
+
+	for (size_t i = 0; i < x->parts.count; i++) {
+		if (x->matches.data[i] == NO_MATCH ||
+		    x->parts.data[i].start_ns < x->steady.start_up.end_ns)
+			continue;
+		from_ns = MIN(from_ns, x->parts.data[i].start_ns);
+		to_ns = MAX(to_ns, x->parts.data[i].end_ns);
+	}
+	time->steady_ns = x->steady.start_up.end_ns;
+	for (size_t i = 0; i < p->pieces.count; i++) {
+		uint64_t start_ns = MAX(p->pieces.data[i].start_ns, from_ns);
+		uint64_t end_ns = MIN(p->pieces.data[i].end_ns, to_ns);
+
+		if (p->pieces.data[i].place.state == RANK_WAIT)
+			time->all_wait_ns += p->pieces.data[i].end_ns - p->pieces.data[i].start_ns;
+		if (end_ns > start_ns && !has_pause(x, start_ns, end_ns))
+			time->state_ns[p->pieces.data[i].place.state] += end_ns - start_ns;
+	}
+}
+
+static int measure_rank(struct comparing *x, uint32_t rank)
+{
+	const struct job_rank *job_rank = &x->collectives->ranks[rank];
+	int rc = list_parts(x, rank);
+
+	x->steady = (struct steady){ 0 };
+	if (x->report->busy->gpus[job_rank->gpu].union_ns)
+		steady_find(&x->report->busy->gpus[job_rank->gpu],
+			    &x->report->idle->gpus[job_rank->gpu], &x->steady);
+	if (rc >= 0)
+		rc = rank_pieces_find(&x->out->pieces, job_rank, x->parts.data, x->last.data,
+				      x->parts.count);
+	if (rc >= 0)
+		rc = add_intervals(x, rank);
+	if (rc >= 0)
+		add_states(x, &x->out->items[rank]);
+	return rc;
+}
+
+/* How the intervals before a collective compare. */
+struct comparison {
+	const struct interval *all, *late;
+	size_t count;
+	uint64_t late_ns; /* that the others lost */
+	bool by_host; /* the hosts of the others limit their pace, so hosts are compared */
+};
+
+/* Time of the GPU or host in a place, on average over the other intervals. */
+static uint64_t others_time(const struct comparing *x, const struct comparison *c, bool host,
+			    struct rank_place place)
+{
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < c->count; i++) {
+		const struct shares *shares = host ? &c->all[i].host : &c->all[i].gpu;
+
+		for (size_t s = 0; &c->all[i] != c->late && s < shares->count; s++)
+			if (is_same_place(x->shares.data[shares->first + s].place, place))
+				sum += x->shares.data[shares->first + s].ns;
+	}
+	return sum / (c->count - 1);
+}
+
+static uint64_t host_total(const struct comparing *x, uint32_t rank, struct rank_place place)
+{
+	uint64_t item;
+
+	return map_get(&x->host_totals.index, place_key(rank, place), &item)
+		       ? x->host_totals.items.data[item].ns
+		       : 0;
+}
+
+/* Whether the rank's host spends much more time in a place than the others. */
+static bool is_own_place(const struct comparing *x, const struct comparison *c,
+			 struct rank_place place)
+{
+	uint64_t others = 0, own = host_total(x, c->late->rank, place);
+
+	for (size_t i = 0; i < c->count; i++)
+		others += &c->all[i] == c->late ? 0 : host_total(x, c->all[i].rank, place);
+	return own / HOST_LATE_PERCENT >= others / (c->count - 1) / 100;
+}
+
+#define EXCESS_MAX 256
+
+/* What the late rank did longer than the others, by share. Returns the sum. */
+static uint64_t find_excess(const struct comparing *x, const struct comparison *c, uint64_t *excess)
+{
+	const struct shares *shares = &c->late->gpu;
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < MIN(shares->count, EXCESS_MAX); i++) {
+		const struct share *share = &x->shares.data[shares->first + i];
+		uint64_t others = others_time(x, c, false, share->place);
+
+		/* The others' GPUs may have waited while their hosts were there. */
+		if (c->by_host && share->place.state == RANK_HOST)
+			others = is_own_place(x, c, share->place)
+					 ? MAX(others, others_time(x, c, true, share->place))
+					 : share->ns;
+		excess[i] = share->ns - MIN(share->ns, others);
+		sum += excess[i];
+	}
+	return sum;
+}
+
+/* Divides the time by which a rank was late among what it did longer than the others. */
+static int add_causes(struct comparing *x, const struct comparison *c, const uint64_t *excess,
+		      uint64_t sum)
+{
+	const struct shares *shares = &c->late->gpu;
+	size_t largest = SIZE_MAX;
+	uint64_t most = 0;
+
+	for (size_t i = 0; i < MIN(shares->count, EXCESS_MAX); i++) {
+		struct rank_place place = x->shares.data[shares->first + i].place;
+		struct late_cause *cause;
+
+		if (!excess[i])
+			continue;
+		cause = groups_at(&x->causes, place_key(c->late->rank, place),
+				  .rank = c->late->rank, .place = place);
+		if (!cause)
+			return -ENOMEM;
+		cause->late_ns += (uint64_t)((double)c->late_ns * (double)excess[i] / (double)sum);
+		cause->excess_ns += excess[i];
+		if (excess[i] > most) {
+			most = excess[i];
+			largest = (size_t)(cause - x->causes.items.data);
+		}
+	}
+	if (largest != SIZE_MAX)
+		x->causes.items.data[largest].count++;
+	return 0;
+}
+
+/* By how much the late rank's own time exceeds that of the others. */
+static uint64_t late_by(struct comparison *c)
+{
+	uint64_t gpu_ns = 0, own_ns = 0, late_ns = MAX(c->late->gpu.ns, c->late->host.ns);
+
+	for (size_t i = 0; i < c->count; i++) {
+		const struct interval *v = &c->all[i];
+
+		gpu_ns += v == c->late ? 0 : v->gpu.ns;
+		own_ns += v == c->late ? 0 : MAX(v->gpu.ns, v->host.ns);
+	}
+	own_ns /= c->count - 1;
+	c->by_host = own_ns > gpu_ns / (c->count - 1);
+	return late_ns - MIN(late_ns, own_ns);
+}
+
+static void add_hiccup(uint64_t *hiccups, uint64_t ns)
+{
+	for (size_t i = 0; i < HICCUPS; i++) {
+		uint64_t before = hiccups[i];
+
+		if (ns <= before)
+			continue;
+		hiccups[i] = ns;
+		ns = before;
+	}
+}
+
+/* Compares the intervals of all ranks before a collective. */
+static int compare_ranks(struct comparing *x, const struct interval *all, size_t count)
+{
+	struct comparison c = { .all = all, .late = all, .count = count };
+	uint64_t arrivals = 0, excess[EXCESS_MAX], sum;
+
+	for (size_t i = 0; i < count; i++) {
+		x->out->items[all[i].rank].collectives++;
+		if (all[i].arrival_ns > c.late->arrival_ns)
+			c.late = &all[i];
+	}
+	for (size_t i = 0; i < count; i++)
+		arrivals += (c.late->arrival_ns - all[i].arrival_ns) / (count - 1);
+	x->out->compared++;
+	x->out->span_ns += x->last_ns[c.late->match] -
+			   MIN(x->last_ns[c.late->previous], x->last_ns[c.late->match]);
+	if (arrivals <= x->collectives->uncertainty_ns) {
+		x->out->uncertain++;
+		return 0;
+	}
+	x->out->items[c.late->rank].last++;
+	c.late_ns = MIN(arrivals, late_by(&c));
+	sum = c.late_ns ? find_excess(x, &c, excess) : 0;
+	c.late_ns = MIN(c.late_ns, sum);
+	if (!c.late_ns)
+		return 0;
+	x->out->items[c.late->rank].late_ns += c.late_ns;
+	x->out->late_ns += c.late_ns;
+	add_hiccup(x->hiccups[c.late->rank], c.late_ns);
+	return add_causes(x, &c, excess, sum);
+}
+
+ORDER(compare_intervals, struct interval, UP(match) ?: UP(rank))
+
+static int compare_all(struct comparing *x)
+{
+	const struct interval *v = x->intervals.data;
+	size_t count = x->intervals.count;
+	int rc = 0;
+
+	vec_sort(&x->intervals, compare_intervals);
+	for (size_t from = 0, to; from < count && rc >= 0; from = to) {
+		bool equal = true;
+
+		for (to = from; to < count && v[to].match == v[from].match; to++)
+			equal &= v[to].previous == v[from].previous;
+		if (equal && to - from == x->collectives->matches.items.data[v[from].match].parts)
+			rc = compare_ranks(x, v + from, to - from);
+	}
+	return rc;
+}
+
+ORDER(compare_causes, struct late_cause, DOWN(late_ns) ?: UP(rank) ?: UP(place.id))
+
+uint64_t rank_times_sum(const struct rank_times *t, enum rank_state state)
+{
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < t->count; i++)
+		sum += t->items[i].state_ns[state];
+	return sum;
+}
+
+uint64_t rank_times_total(const struct rank_times *t)
+{
+	uint64_t sum = 0;
+
+	for (unsigned i = 0; i < RANK_STATES; i++)
+		sum += rank_times_sum(t, (enum rank_state)i);
+	return sum;
+}
+
+uint64_t rank_times_waited(const struct report *r, size_t gpu)
+{
+	const struct rank_times *t = r->rank_times;
+	uint64_t ns = 0;
+
+	for (size_t i = 0; i < t->count; i++) {
+		const struct rank_time *time = &t->items[i];
+
+		if (r->collectives->ranks[i].gpu == gpu)
+			ns += time->steady_ns && r->start_ns >= time->steady_ns
+				      ? time->state_ns[RANK_WAIT]
+				      : time->all_wait_ns;
+	}
+	return ns;
+}
+
+/* Whether one place makes ranks late in turn: the sum over all ranks. */
+static bool find_turns(struct rank_times *t)
+{
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < t->cause_count; i++)
+		if (is_same_place(t->causes[i].place, t->causes[0].place))
+			sum += t->causes[i].late_ns;
+	return sum > t->late_ns / 2;
+}
+
+static uint64_t without_hiccups(const struct comparing *x, size_t rank)
+{
+	uint64_t ns = x->out->items[rank].late_ns;
+
+	for (size_t i = 0; i < HICCUPS; i++)
+		ns -= x->hiccups[rank][i];
+	return ns;
+}
+
+/* Finds the rank or the place that makes the others wait; JOB_ALIKE: there is none. */
+static enum job_kind find_late(const struct comparing *x)
+{
+	struct rank_times *t = x->out;
+	uint64_t most = 0, sum = 0;
+
+	for (size_t i = 0; i < t->count; i++) {
+		uint64_t ns = without_hiccups(x, i);
+
+		sum += ns;
+		if (ns > most) {
+			most = ns;
+			t->rank = (uint32_t)i;
+		}
+	}
+	if (sum <= t->span_ns / 100 * JOB_LATE_PERCENT)
+		return JOB_ALIKE;
+	if (most <= sum / 3 * 2) {
+		t->cause = t->causes;
+		return find_turns(t) ? JOB_TURNS : JOB_ALIKE;
+	}
+	for (size_t i = t->cause_count; i-- > 0;)
+		if (t->causes[i].rank == t->rank)
+			t->cause = &t->causes[i];
+	return JOB_RANK;
+}
+
+static enum job_kind decide(const struct comparing *x)
+{
+	const struct collectives *c = x->collectives;
+	enum job_kind kind;
+
+	for (size_t i = 0; i < c->matches.absent.count; i++) {
+		if (c->matches.absent.data[i].why == ABSENT_HUNG) {
+			x->out->rank = c->matches.absent.data[i].rank;
+			x->out->hung = &c->matches.items.data[c->matches.absent.data[i].match];
+			return JOB_HUNG;
+		}
+	}
+	if (!x->out->compared || c->uncertainty_ns == UINT64_MAX)
+		return JOB_UNKNOWN;
+	kind = find_late(x);
+	if (kind == JOB_ALIKE &&
+	    rank_times_sum(x->out, RANK_TRANSFER) > rank_times_total(x->out) / 2)
+		return JOB_COMMUNICATION;
+	return kind;
+}
+
+static int run(struct report *r, void *result)
+{
+	struct rank_times *out = result;
+	struct comparing x = { .report = r,
+			       .collectives = r->collectives,
+			       .out = out,
+			       .causes = GROUPS_INIT,
+			       .host_totals = GROUPS_INIT };
+	int rc;
+
+	if (r->collectives->rank_count < 2)
+		return 0;
+	out->count = r->collectives->rank_count;
+	out->items = calloc(out->count, sizeof(*out->items));
+	x.hiccups = calloc(out->count, sizeof(*x.hiccups));
+	if (!out->items || !x.hiccups) {
+		free(x.hiccups);
+		return -ENOMEM;
+	}
+	rc = rank_pieces_init(&out->pieces, r);
+	if (rc >= 0)
+		rc = find_arrivals(&x);
+	for (uint32_t i = 0; i < out->count && rc >= 0; i++)
+		rc = measure_rank(&x, i);
+	if (rc >= 0)
+		rc = compare_all(&x);
+	groups_take(&x.causes, compare_causes, &out->causes, &out->cause_count);
+	if (rc >= 0)
+		out->kind = decide(&x);
+	groups_release(&x.host_totals);
+	free(x.last_ns);
+	free(x.chains);
+	free(x.hiccups);
+	vec_release(&x.parts);
+	vec_release(&x.matches);
+	vec_release(&x.last);
+	vec_release(&x.intervals);
+	vec_release(&x.shares);
+	return rc;
+}
+
+static void release(void *result)
+{
+	struct rank_times *t = result;
+
+	free(t->items);
+	free(t->causes);
+	if (t->count >= 2)
+		rank_pieces_release(&t->pieces);
+}
+
+const struct analysis analysis_rank_times = {
+	.size = sizeof(struct rank_times),
+	.needs = { { TABLE_nvtx, 0 }, { TABLE_nvtx_domain, 0 } },
+	.run = run,
+	.release = release,
+	.reads_others = true,
+};

@@ -1,0 +1,284 @@
+/* section_ranks.c: where the time of each rank went, and which rank the others wait for. */
+#include "report/section.h"
+
+#include <string.h>
+
+#include "analysis/rank_times.h"
+#include "names/demangle.h"
+#include "report/words.h"
+
+static size_t index_of(const struct report_view *v, const void *row)
+{
+	return (size_t)((const struct rank_time *)row - v->report->rank_times->items);
+}
+
+static const struct job_rank *job_rank_of(const struct report_view *v, const void *row)
+{
+	return &v->report->collectives->ranks[index_of(v, row)];
+}
+
+static const char *state_name(unsigned state)
+{
+	static const char *const names[RANK_STATES] = {
+		[RANK_COMPUTE] = "compute",   [RANK_COPY] = "copy", [RANK_HOST] = "host",
+		[RANK_TRANSFER] = "transfer", [RANK_WAIT] = "wait",
+	};
+
+	return names[state];
+}
+
+void report_place_text(const struct report *r, const struct rank_place *place, struct strbuf *out)
+{
+	const struct rank_pieces *p = &r->rank_times->pieces;
+
+	switch (place->kind) {
+	case PLACE_LINE:
+		report_line_text(r, place->id, CALLER_NONE, out);
+		break;
+	case PLACE_RANGE:
+		strbuf_adds(out, "range ");
+		text_safe(out, p->texts.items[place->id].text, p->texts.items[place->id].length);
+		break;
+	case PLACE_KERNEL:
+		kernel_name_short(trace_string(r->trace, place->id), out);
+		break;
+	default:
+		strbuf_adds(out, "(unknown)");
+	}
+}
+
+ROW_READ(read_number, void, out->n = job_rank_of(v, row)->number)
+ROW_READ(read_gpu, void, out->n = job_rank_of(v, row)->gpu)
+ROW_READ(read_process, void, out->n = job_rank_of(v, row)->process)
+ROW_READ(read_cause_rank, struct late_cause,
+	 out->n = v->report->collectives->ranks[row->rank].number)
+ROW_READ(read_place, struct late_cause, report_place_text(v->report, &row->place, &out->text))
+
+static uint32_t number_of(const struct report *r, uint32_t rank)
+{
+	return r->collectives->ranks[rank].number;
+}
+
+/* Appends why a rank is late: "its GPU was idle while the host was in range data". */
+static void add_place(const struct report *r, const struct rank_place *place, const char *whose,
+		      struct strbuf *out)
+{
+	static const char *const words[RANK_STATES] = {
+		[RANK_COMPUTE] = " GPU ran kernels launched in ",
+		[RANK_COPY] = " GPU copied or set memory for ",
+		[RANK_HOST] = " GPU was idle while the host was in ",
+		[RANK_TRANSFER] = " GPU was in collectives of ",
+	};
+
+	strbuf_addf(out, "%s%s", whose, words[place->state]);
+	report_place_text(r, place, out);
+}
+
+static void add_cause(const struct report *r, const struct late_cause *c, const char *whose,
+		      struct strbuf *out)
+{
+	add_place(r, &c->place, whose, out);
+	sentence_add(out, WORDS(": "), COUNTED_AS(c->count, "time"), WORDS(", for "),
+		     DURATION(c->excess_ns / c->count),
+		     WORDS(" longer than the others; that delayed them by "),
+		     DURATION(c->late_ns / c->count), WORDS(" each time"));
+}
+
+static void add_late(const struct report *r, struct strbuf *out)
+{
+	const struct rank_times *t = r->rank_times;
+	const struct rank_time *time = &t->items[t->rank];
+
+	sentence_add(out, WORDS("rank "), NUMBER(number_of(r, t->rank)), WORDS(" was the last at "),
+		     NUMBER(time->last), WORDS(" of "), COUNTED_AS(t->compared, "collective"),
+		     WORDS(", and delayed the other ranks by "), DURATION(time->late_ns),
+		     WORDS(" of "), DURATION(t->span_ns), WORDS(" ("),
+		     PERCENT(time->late_ns, t->span_ns), WORDS(")\n"));
+	if (t->cause && t->cause->count) {
+		add_cause(r, t->cause, "its", out);
+		strbuf_addc(out, '\n');
+	}
+}
+
+/* The ranks that are late in turn, with their common place. */
+static void add_turns(const struct report *r, struct strbuf *out)
+{
+	const struct rank_times *t = r->rank_times;
+
+	sentence_add(out, WORDS("ranks delayed each other in turn by "), DURATION(t->late_ns),
+		     WORDS(" of "), DURATION(t->span_ns), WORDS(" ("),
+		     PERCENT(t->late_ns, t->span_ns), WORDS(")\n"));
+	for (size_t i = 0; i < t->cause_count; i++) {
+		const struct late_cause *c = &t->causes[i];
+
+		if (!c->count || c->place.id != t->cause->place.id ||
+		    c->place.kind != t->cause->place.kind ||
+		    c->place.state != t->cause->place.state)
+			continue;
+		sentence_add(out, WORDS("rank "), NUMBER(number_of(r, c->rank)), WORDS(": "));
+		add_cause(r, c, "its", out);
+		strbuf_addc(out, '\n');
+	}
+}
+
+static void add_hung(const struct report *r, struct strbuf *out)
+{
+	const struct rank_times *t = r->rank_times;
+	const struct collective_part *first = &r->collectives->parts.data[t->hung->first];
+	uint64_t since_ns = first->start_ns;
+
+	for (size_t i = 0; i < t->hung->parts; i++)
+		since_ns = MIN(since_ns, first[i].start_ns);
+	sentence_add(out, WORDS("rank "), NUMBER(number_of(r, t->rank)), WORDS(" did not come to "),
+		     WORDS(schema_value_name(
+			     &schema_table(TABLE_collective)->columns[COLUMN_collective_function],
+			     first->function)),
+		     WORDS(" number "), NUMBER(first->sequence + first->inferred),
+		     WORDS(", for which "), COUNTED_AS(t->hung->parts, "rank"),
+		     WORDS(" waited until the end of the recording, "),
+		     DURATION(r->collectives->end_ns - MIN(since_ns, r->collectives->end_ns)),
+		     WORDS("\n"));
+}
+
+/* What collectives cost all ranks. */
+static void add_communication(const struct report *r, struct strbuf *out)
+{
+	const struct rank_times *t = r->rank_times;
+	uint64_t total = rank_times_total(t), wait = rank_times_sum(t, RANK_WAIT);
+	uint64_t transfer = rank_times_sum(t, RANK_TRANSFER);
+
+	if (!total)
+		return;
+	sentence_add(out, WORDS("exposed communication "), PERCENT(wait + transfer, total),
+		     WORDS(" of the GPUs' time, of which waiting for other ranks "),
+		     PERCENT(wait, wait + transfer), WORDS("\n"));
+}
+
+/* Why nothing can be said about ranks. */
+static void add_unknown(const struct report *r, struct strbuf *out)
+{
+	const struct collectives *c = r->collectives;
+
+	strbuf_adds(out, "ranks cannot be compared: ");
+	if (c->uncertainty_ns == UINT64_MAX)
+		strbuf_adds(out, "the clocks of the hosts could not be aligned\n");
+	else if (!c->whole)
+		strbuf_adds(out, "no collective has the parts of all of its ranks\n");
+	else
+		strbuf_adds(out, "too few collectives after the start-up\n");
+}
+
+bool report_job_text(const struct report *r, struct strbuf *heading, struct strbuf *out)
+{
+	const struct rank_times *t = r->rank_times;
+
+	switch (t->kind) {
+	case JOB_SINGLE:
+		return false;
+	case JOB_UNKNOWN:
+		add_unknown(r, out);
+		return false;
+	case JOB_HUNG:
+		strbuf_addf(heading, "hung: rank %u did not come", number_of(r, t->rank));
+		add_hung(r, out);
+		return true;
+	case JOB_RANK:
+		strbuf_addf(heading, "bound by rank %u", number_of(r, t->rank));
+		add_late(r, out);
+		break;
+	case JOB_TURNS:
+		strbuf_adds(heading, "bound by ranks in turn");
+		add_turns(r, out);
+		break;
+	case JOB_COMMUNICATION:
+		strbuf_adds(heading, "communication-bound, all ranks alike");
+		break;
+	default:
+		sentence_add(
+			out, COUNTED_AS(t->count, "rank"),
+			WORDS(" are bound alike: apart from single hiccups, no rank delays the "
+			      "others by more than "),
+			NUMBER(JOB_LATE_PERCENT), WORDS("% of the time\n"));
+		break;
+	}
+	add_communication(r, out);
+	return t->kind != JOB_ALIKE;
+}
+
+static const char *job_name(unsigned kind)
+{
+	static const char *const names[JOB_KINDS] = {
+		[JOB_SINGLE] = "single", [JOB_UNKNOWN] = "unknown",
+		[JOB_HUNG] = "hung",     [JOB_RANK] = "rank",
+		[JOB_TURNS] = "turns",   [JOB_COMMUNICATION] = "communication",
+		[JOB_ALIKE] = "alike",
+	};
+
+	return names[kind];
+}
+
+#define TIME(member) MEMBER(struct rank_time, member)
+
+static const struct field rank_fields[] = {
+	FIELD("rank", "rank", ID, .value = read_number),
+	FIELD("gpu", "GPU", ID, .value = read_gpu),
+	FIELD("process", "pid", PID, .value = read_process),
+	FIELD("compute_ns", "kernels", NS, TIME(state_ns[RANK_COMPUTE])),
+	FIELD("copy_ns", "copies", NS, TIME(state_ns[RANK_COPY])),
+	FIELD("host_ns", "idle", NS, TIME(state_ns[RANK_HOST])),
+	FIELD("transfer_ns", "transfers", NS, TIME(state_ns[RANK_TRANSFER])),
+	FIELD("wait_ns", "waiting", NS, TIME(state_ns[RANK_WAIT])),
+	FIELD("collectives", NULL, COUNT, TIME(collectives)),
+	FIELD("last", "last", COUNT, TIME(last)),
+	FIELD("late_ns", "late by", NS, TIME(late_ns)),
+};
+
+static const struct field cause_fields[] = {
+	FIELD("late_ns", "late by", NS, MEMBER(struct late_cause, late_ns)),
+	FIELD("excess_ns", "longer", NS, MEMBER(struct late_cause, excess_ns)),
+	FIELD("count", "count", COUNT, MEMBER(struct late_cause, count)),
+	FIELD("rank", "rank", ID, .value = read_cause_rank),
+	FIELD("state", "GPU", CHOICE, MEMBER(struct late_cause, place.state), .names = state_name,
+	      LEFT_COLUMN),
+	FIELD("place", "place", TEXT, .value = read_place, FLEXIBLE_COLUMN),
+};
+
+ROW_IF(is_minor, struct late_cause, row->late_ns < v->report->rank_times->late_ns / 50)
+ROW_IF(names_rank, struct rank_times, row->kind == JOB_RANK || row->kind == JOB_HUNG)
+ROW_READ(read_late_rank, struct rank_times, out->n = number_of(v->report, row->rank))
+
+static const struct field fields[] = {
+	FIELD("kind", NULL, CHOICE, MEMBER(struct rank_times, kind), .names = job_name),
+	FIELD("rank", NULL, ID, .value = read_late_rank, .when = names_rank, .null = true),
+	LIST("ranks", ITEMS(struct rank_times, items, count), rank_fields, .all = true),
+	LIST("causes", ITEMS(struct rank_times, causes, cause_count), cause_fields,
+	     .ends = is_minor),
+	FIELD("span_ns", NULL, NS, MEMBER(struct rank_times, span_ns)),
+	FIELD("late_ns", NULL, NS, MEMBER(struct rank_times, late_ns)),
+	FIELD("compared", NULL, COUNT, MEMBER(struct rank_times, compared)),
+	FIELD("uncertain", NULL, COUNT, MEMBER(struct rank_times, uncertain)),
+};
+
+static void add_remark(const struct report_view *v, struct strbuf *out)
+{
+	const struct rank_times *t = v->report->rank_times;
+
+	sentence_add(out, COUNTED_AS(t->compared, "collective"), WORDS(", ranks are late by "),
+		     PERCENT(t->late_ns, t->span_ns), WORDS(" of "), DURATION(t->span_ns));
+}
+
+ROW_IF(has_ranks, void, v->report->rank_times->count > 1)
+
+static bool shown(const struct report_view *v)
+{
+	return has_ranks(v, NULL);
+}
+
+const struct section section_ranks = {
+	.key = "job",
+	.title = "ranks",
+	RESULT(rank_times),
+	FIELDS(fields),
+	.shown = shown,
+	.remark = add_remark,
+};
