@@ -33,6 +33,7 @@
 	X(system_use)                                                                              \
 	X(collectives)                                                                             \
 	X(rank_times)                                                                              \
+	X(collective_groups)                                                                       \
 	X(commands)                                                                                \
 	X(no_gpu)                                                                                  \
 	X(verdicts)                                                                                \

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "analysis/collective_rows.h"
 #include "analysis/groups.h"
 #include "analysis/report.h"
 #include "ranks/collective_name.h"
@@ -18,6 +19,7 @@ struct gathering {
 	struct collectives *out;
 	uint8_t *functions; /* by row of kernel_config: enum collective_function */
 	struct map ranks; /* process << 32 | device -> item of out->ranks */
+	struct collective_rows rows;
 	struct map streams; /* rank << 32 | stream -> its number among the rank's streams */
 	uint32_t *stream_counts; /* by rank */
 	VEC(struct communicator_rank) members;
@@ -83,6 +85,20 @@ static int find_host(struct gathering *x, uint32_t process, uint32_t *host)
 	return 0;
 }
 
+/* The rank in the job, by the variables of its launcher. */
+static bool find_number(const struct trace *t, uint32_t process, uint32_t *number)
+{
+	const struct process_columns *c = process_columns(t);
+
+	for (struct row_walk w = process_rows(t, TABLE_process, process); row_walk_next(&w);) {
+		if (c->rank && column_has(c->valid.rank, w.row)) {
+			*number = c->rank[w.row];
+			return true;
+		}
+	}
+	return false;
+}
+
 ORDER(compare_ranks, struct job_rank, UP(number) ?: UP(process) ?: UP(device))
 
 /* Lists the ranks by their numbers: those of the job, or of the GPUs. */
@@ -104,6 +120,7 @@ static int find_ranks(struct gathering *x)
 		last = key;
 		rank.number = rank.gpu =
 			(uint32_t)gpus_find(&x->report->gpus, w.process, rank.device);
+		rank.named = find_number(x->report->trace, w.process, &rank.number);
 		rc = find_host(x, w.process, &rank.host);
 		if (rc >= 0 &&
 		    !groups_at(&ranks, key, .process = rank.process, .device = rank.device,
@@ -150,15 +167,23 @@ static int add_part(struct gathering *x, uint32_t process, uint64_t row, uint8_t
 	};
 	uint64_t rank, *stream;
 
+	part.row = UINT32_MAX;
 	if (!map_get(&x->ranks, (uint64_t)process << 32 | c.device[row], &rank) ||
 	    !times_of(x, row, &part))
 		return 0;
+	part.rank = (uint32_t)rank;
+	if (collective_rows_find(&x->rows, process, (uint32_t)row, &part))
+		return vec_push(&x->out->parts, part);
+	/* Beside NCCL's rows, a guess would only add confusion: it is a collective of its own. */
+	if (x->rows.known[process]) {
+		part.communicator = hash_u64(rank << 32 | row);
+		return vec_push(&x->out->parts, part);
+	}
 	stream = map_at(&x->streams, rank << 32 | c.stream[row], UINT64_MAX);
 	if (!stream)
 		return -ENOMEM;
 	if (*stream == UINT64_MAX)
 		*stream = x->stream_counts[rank]++;
-	part.rank = (uint32_t)rank;
 	part.communicator = *stream;
 	return vec_push(&x->out->parts, part);
 }
@@ -226,15 +251,41 @@ static int number_parts(struct gathering *x)
 
 	vec_sort(&x->out->parts, compare_lanes);
 	for (size_t i = 0; i < x->out->parts.count; i++) {
-		struct communicator_rank member = { p[i].communicator, p[i].rank, 0 };
+		struct communicator_rank member = { p[i].communicator, p[i].rank, p[i].size };
 		bool same = i && p[i].rank == p[i - 1].rank &&
 			    p[i].communicator == p[i - 1].communicator;
 
-		if (same && p[i].function == p[i - 1].function)
+		if (same && p[i].inferred && p[i].function == p[i - 1].function)
 			p[i].sequence = p[i - 1].sequence + 1;
 		if (!same && vec_push(&x->members, member) < 0)
 			return -ENOMEM;
 		x->out->inferred |= p[i].inferred;
+	}
+	return 0;
+}
+
+/*
+ * Adds the ranks of communicators, which may have no part. A process with several GPUs does not
+ * tell which one it is about.
+ */
+static int add_communicators(struct gathering *x)
+{
+	const struct communicator_columns *c = communicator_columns(x->report->trace);
+
+	for (uint32_t i = 0; i < x->out->rank_count; i++) {
+		const struct job_rank *rank = &x->out->ranks[i];
+
+		if ((i && rank[-1].process == rank->process) ||
+		    (i + 1 < x->out->rank_count && rank[1].process == rank->process))
+			continue;
+		for (struct row_walk w =
+			     process_rows(x->report->trace, TABLE_communicator, rank->process);
+		     row_walk_next(&w);) {
+			struct communicator_rank member = { c->hash[w.row], i, c->ranks[w.row] };
+
+			if (vec_push(&x->members, member) < 0)
+				return -ENOMEM;
+		}
 	}
 	return 0;
 }
@@ -339,6 +390,8 @@ static int match(struct gathering *x)
 	struct collectives *out = x->out;
 	int rc = number_parts(x);
 
+	if (rc >= 0)
+		rc = add_communicators(x);
 	if (rc < 0)
 		return rc;
 	align_by_realtime(x);
@@ -355,6 +408,18 @@ static int match(struct gathering *x)
 	return 0;
 }
 
+static int load(struct trace *t, struct error *e)
+{
+	static const enum table_id tables[] = { TABLE_collective, TABLE_communicator,
+						TABLE_process };
+	int rc = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(tables) && rc >= 0; i++)
+		rc = trace_load(t, tables[i], 0, e);
+	return rc >= 0 && trace_rows(t, TABLE_collective) ? trace_load(t, TABLE_graph_node, 0, e)
+							  : rc;
+}
+
 static int run(struct report *r, void *result)
 {
 	struct gathering x = { .report = r, .out = result, .ranks = MAP_INIT, .streams = MAP_INIT };
@@ -362,7 +427,7 @@ static int run(struct report *r, void *result)
 
 	x.out->uncertainty_ns = GPU_CLOCKS_NS;
 	if (rc > 0)
-		rc = find_ranks(&x);
+		rc = collective_rows_init(&x.rows, r->trace) < 0 ? -ENOMEM : find_ranks(&x);
 	if (rc >= 0 && x.out->rank_count)
 		rc = gather(&x);
 	if (rc >= 0 && x.out->rank_count)
@@ -372,6 +437,7 @@ static int run(struct report *r, void *result)
 	free(x.windows);
 	map_release(&x.ranks);
 	map_release(&x.streams);
+	collective_rows_release(&x.rows);
 	vec_release(&x.members);
 	vec_release(&x.meetings);
 	return rc < 0 ? rc : 0;
@@ -389,9 +455,10 @@ static void release(void *result)
 
 const struct analysis analysis_collectives = {
 	.size = sizeof(struct collectives),
-	.needs = { { TABLE_kernel, COLUMN_BITS(kernel, config, stream) },
+	.needs = { { TABLE_kernel, COLUMN_BITS(kernel, config, stream, correlation, graph_node) },
 		   { TABLE_kernel_config, COLUMN_BITS(kernel_config, name) },
 		   { TABLE_clock, 0 } },
+	.load = load,
 	.run = run,
 	.release = release,
 };

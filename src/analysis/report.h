@@ -24,6 +24,7 @@ struct report_options {
 	bool scope_tree; /* compute scope_times */
 	bool stalls; /* compute lines and instructions of kernel samples */
 	bool counters; /* compute hardware counters */
+	bool collectives; /* show collectives */
 	bool captures; /* callers of graph kernels are the lines that captured them */
 	unsigned threads; /* 0: two */
 };

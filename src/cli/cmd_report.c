@@ -14,7 +14,8 @@ static const char *const scope_choices[] = { "all", "pitot", "nvtx", NULL };
 static uint64_t option_top = 10, option_callers = 2, option_process, option_device, option_stream;
 static struct window_options option_window;
 static bool top_given, process_given, device_given, stream_given, option_full_names, scopes_given,
-	option_system, option_stalls, option_counters, option_force, option_flame = true;
+	option_system, option_stalls, option_counters, option_collectives, option_force,
+	option_flame = true;
 
 static int option_by = HOTSPOT_KERNEL, option_graphs, option_scopes;
 static const char *option_kernel, *option_scope, *option_source, *option_output;
@@ -63,6 +64,8 @@ static const struct option options[] = {
 	FLAG("counters", 0, option_counters,
 	     "show hardware counters of kernels (needs a recording made with --engine "
 	     "range-profiler)"),
+	FLAG("collectives", 0, option_collectives,
+	     "show the collectives of several ranks by function, size and communicator"),
 	FLAG("flame", 0, option_flame,
 	     "-o x.html: end the page with a flame graph, if stacks were recorded (default: on)",
 	     .negatable = true, .group = "output"),
@@ -198,6 +201,7 @@ static int run(struct context *c, int argc, char **argv)
 		.stalls = option_stalls,
 		.counters = option_counters || is_picture(),
 		.captures = option_graphs,
+		.collectives = option_collectives,
 	};
 	_cleanup_free_ char *path = NULL;
 	struct trace *trace = NULL;

@@ -25,6 +25,8 @@ struct collective_part {
 	uint64_t count; /* elements */
 	uint32_t rank; /* index of the recorded rank */
 	uint32_t kernel; /* row of table kernel */
+	uint32_t row; /* its first row of table collective; UINT32_MAX: none */
+	uint32_t size; /* of the communicator; 0: unknown */
 	uint32_t datatype; /* any number that is equal for equal types */
 	int32_t root; /* -1: none */
 	uint16_t fused; /* number of collectives of the kernel */

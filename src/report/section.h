@@ -28,6 +28,7 @@
 	X(commands)                                                                                \
 	X(failures)                                                                                \
 	X(ranks)                                                                                   \
+	X(collectives)                                                                             \
 	X(gpus)                                                                                    \
 	X(idle)                                                                                    \
 	X(idle_lines)                                                                              \

@@ -18,28 +18,48 @@ LATE = {
 
 
 @pytest.fixture(name="job")
-def fixture_job(pitot, build, source):
-    """Plays the tapes of both ranks, whose clock is that of their host, into one recording."""
+def fixture_job(pitot, rank_recording):
+    """job("sleep-3"): the report of both ranks, as JSON and as text."""
 
-    def play(name):
+    def report(name, *options):
+        folder = rank_recording(name)
+        return json.loads(pitot("report", folder, "--json").stdout), pitot("report", folder, *options).stdout
+
+    return report
+
+
+@pytest.fixture(name="without_plugin")
+def fixture_without_plugin(pitot, build, source):
+    """The same of a recording in which NCCL's plug-in was refused: only the kernels' names are known."""
+
+    def report(name):
         tapes = source / "tests/data/tapes/ranks"
-        player = build / "standin" / "tape-play"
-        pitot("record", "--no-cpu", "--stacks", "none", "--force", "-o", "job.pitot", "--", "sh", "-c",
-              f"{player} {tapes}/{name}.0.tape && {player} {tapes}/{name}.1.tape")
-        return json.loads(pitot("report", "job.pitot", "--json").stdout), pitot("report", "job.pitot").stdout
+        pitot("record", "--no-cpu", "--stacks", "none", "--force", "-o", "names.pitot", "--", "env", "NCCL_PROFILER_PLUGIN=none",
+              build / "standin" / "tape-play", "--ranks", tapes / f"{name}.0.tape", tapes / f"{name}.1.tape")
+        assert "all_reduce" not in pitot("view", "names.pitot", "collective", "--json").stdout
+        return json.loads(pitot("report", "names.pitot", "--json").stdout)
 
-    return play
+    return report
 
 
 @pytest.mark.parametrize("name", LATE)
 def test_the_late_rank_its_place_and_how_long_it_was_there(job, name):
-    rank, gpu, place, milliseconds = LATE[name]
     report, text = job(name)
+    check_late(report, name)
+    assert f"verdict  bound by rank {LATE[name][0]}\n" in text and "what helps" not in text
+
+
+@pytest.mark.parametrize("name", ("sleep-3", "pipeline", "graph-sleep"))
+def test_names_and_order_are_enough(without_plugin, name):
+    check_late(without_plugin(name), name)
+
+
+def check_late(report, name):
+    rank, gpu, place, milliseconds = LATE[name]
     cause = report["job"]["causes"][0]
     assert report["job"]["kind"] == "rank" and report["job"]["rank"] == rank
     assert (cause["rank"], cause["state"], cause["place"]) == (rank, gpu, place)
     assert cause["count"] >= 11 and cause["excess_ns"] / cause["count"] == pytest.approx(milliseconds * 1e6, rel=0.1)
-    assert f"verdict  bound by rank {rank}\n" in text and "what helps" not in text
 
 
 def test_ranks_that_are_late_in_turn(job):
@@ -68,6 +88,28 @@ def test_a_rank_that_does_not_come(job):
     report, text = job("missing")
     assert report["job"]["kind"] == "hung" and report["job"]["rank"] == 1
     assert "hung: rank 1 did not come" in text and "for which 1 rank waited" in text
+
+
+def test_collectives_by_function_size_and_communicator(job):
+    report, text = job("large", "--collectives")
+    large, flag = report["collectives"]
+    assert (large["function"], large["ranks"], large["count"], large["compared"]) == ("all_reduce", 2, 14, 14)
+    assert large["bytes"] == large["bus_bytes"] == 14 * 512 << 20  # 2 (n - 1) / n is 1
+    assert 250 < large["bus_bytes"] / large["transfer_ns"] < 450  # GB/s: NVLink's peak is 450 in one direction
+    assert flag["bytes"] == 4 and flag["communicator"] == large["communicator"] and len(flag["communicator"]) == 16
+    assert "\ncollectives\n" in text and "512.0 MiB" in text and "\ncollectives" not in job("large")[1]
+
+
+def test_functions_of_a_mixed_program(job):
+    """The second communicator was split from the first; a kernel of the group carries three collectives."""
+    groups = job("mixed")[0]["collectives"]
+    steps = [group for group in groups if group["count"] == 14]
+    assert sorted(group["function"] for group in steps) == [
+        "all_gather", "all_reduce", "all_reduce", "all_to_all", "broadcast", "reduce_scatter"]
+    assert len({group["communicator"] for group in steps}) == 2 and all(group["compared"] == 14 for group in steps)
+    fused, = [group for group in steps if group["function"] == "all_reduce" and group["bytes"] is None]
+    sizes = {group["function"]: group["bytes"] // 14 for group in steps if group["bytes"] and group is not fused}
+    assert sizes == {"all_gather": 8192, "reduce_scatter": 4096, "broadcast": 4096, "all_reduce": 4096}
 
 
 def test_one_rank_has_no_section_of_ranks(pitot, build, source):

@@ -1,0 +1,75 @@
+/* section_collectives.c: collectives by function, size and communicator. */
+#include "report/section.h"
+
+#include <inttypes.h>
+
+#include "analysis/collective_groups.h"
+#include "analysis/collectives.h"
+#include "report/words.h"
+
+static const char *function_name(unsigned function)
+{
+	return schema_value_name(
+		&schema_table(TABLE_collective)->columns[COLUMN_collective_function], function);
+}
+
+static void read_communicator(const struct report_view *v, const void *row, struct value *out)
+{
+	const struct collective_group *g = row;
+
+	if (g->name && *trace_string(v->report->trace, g->name))
+		text_safe(&out->text, trace_string(v->report->trace, g->name),
+			  trace_string_length(v->report->trace, g->name));
+	else if (g->inferred)
+		strbuf_addf(&out->text, "stream %" PRIu64 " (inferred)", g->communicator + 1);
+	else
+		strbuf_addf(&out->text, "%016" PRIx64, g->communicator);
+}
+
+#define GROUP(member) MEMBER(struct collective_group, member)
+
+ROW_READ(read_last, struct collective_group,
+	 out->n = v->report->collectives->ranks[row->last].number)
+ROW_IF(has_last, struct collective_group, row->last_count)
+ROW_IF(has_bytes, struct collective_group, row->bytes)
+
+static const struct field group_fields[] = {
+	FIELD("function", "function", CHOICE, GROUP(function), .names = function_name, LEFT_COLUMN),
+	FIELD("ranks", "ranks", COUNT, GROUP(ranks)),
+	FIELD("count", "count", COUNT, GROUP(count)),
+	FIELD("compared", NULL, COUNT, GROUP(compared)),
+	FIELD(NULL, "mean size", BYTES, GROUP(bytes), PER(struct collective_group, compared),
+	      COUNTED(struct collective_group, bytes)),
+	FIELD("bytes", NULL, BYTES, GROUP(bytes), .when = has_bytes, .null = true),
+	FIELD("kernel_ns", NULL, NS, GROUP(kernel_ns)),
+	FIELD(NULL, "transfer", NS, GROUP(transfer_ns), PER(struct collective_group, compared),
+	      COUNTED(struct collective_group, compared)),
+	FIELD("transfer_ns", NULL, NS, GROUP(transfer_ns)),
+	FIELD(NULL, "bus", RATE, GROUP(bus_bytes), PER(struct collective_group, transfer_ns),
+	      COUNTED(struct collective_group, bytes)),
+	FIELD("bus_bytes", NULL, BYTES, GROUP(bus_bytes), .when = has_bytes, .null = true),
+	FIELD(NULL, "skew", NS, GROUP(skew_ns), PER(struct collective_group, compared),
+	      COUNTED(struct collective_group, compared)),
+	FIELD("skew_ns", NULL, NS, GROUP(skew_ns)),
+	FIELD("max_skew_ns", "longest", NS, GROUP(max_skew_ns)),
+	FIELD("last_rank", "last", ID, .value = read_last, .when = has_last, .null = true),
+	FIELD("last_count", "times", COUNT, GROUP(last_count)),
+	FIELD("caller", "line", LINE, GROUP(caller), .layout = LAYOUT_OPTIONAL_LEFT),
+	FIELD("communicator", "communicator", TEXT, .value = read_communicator, FLEXIBLE_COLUMN),
+};
+
+static const struct field fields[] = {
+	LIST("collectives", ITEMS(struct collective_groups, items, count), group_fields),
+};
+
+static bool shown(const struct report_view *v)
+{
+	return v->report->options.collectives && v->report->collective_groups->count;
+}
+
+const struct section section_collectives = {
+	.title = "collectives",
+	RESULT(collective_groups),
+	FIELDS(fields),
+	.shown = shown,
+};
