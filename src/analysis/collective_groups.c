@@ -65,8 +65,8 @@ static struct collective_group *find_group(struct grouping *x, const struct coll
 
 	return groups_at(&x->groups, key, .communicator = hash,
 			 .name = communicator == TRACE_NO_ROW ? 0 : c->name[communicator],
-			 .ranks = m->parts, .function = p->function, .inferred = communicator == TRACE_NO_ROW,
-			 .caller = CALLER_NONE);
+			 .ranks = m->parts, .function = p->function,
+			 .inferred = communicator == TRACE_NO_ROW, .caller = CALLER_NONE);
 }
 
 static int compare_ends(const void *a, const void *b)

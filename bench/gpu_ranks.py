@@ -1,0 +1,81 @@
+#!/usr/bin/env python3
+"""Trainings on all GPUs of a machine, each with one known fault: what the report says; and what recording costs a collective.
+
+usage: bench/gpu_ranks.py BUILD [--folder FOLDER] [--rounds N] [--only SCENARIO,...], on a machine with two GPUs and PyTorch.
+Prints for each scenario of bench/workloads/ranks.py the verdict and the cause that the report names first, then the time of small
+all-reduces bare, recorded without NCCL's plug-in, and recorded with it, in turns within each round.
+"""
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+WORKLOADS = Path(__file__).resolve().parent / "workloads"
+SCENARIOS = ("balanced sleep-1 sleep-3 sleep-10 alternating slow-gpu slow-data small small-sleep large overlap overlap-sleep pipeline "
+             "mixed graph graph-sleep missing").split()
+LIMIT = 100  # seconds for one run
+
+
+def torchrun(workload, *arguments):
+    return [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", WORKLOADS / workload, *arguments]
+
+
+def run(command, **variables):
+    try:
+        return subprocess.run([str(part) for part in command], env={**os.environ, **variables}, text=True, capture_output=True, timeout=LIMIT,
+                              check=False)
+    except subprocess.TimeoutExpired:
+        return None
+
+
+def scenario(pitot, folder, name):
+    recording = folder / f"{name}.pitot"
+    done = run([pitot, "record", "-q", "--force", "-o", recording, "--", *torchrun("ranks.py", name, "30")])
+    print(f"== {name}: {'stopped' if done is None else f'status {done.returncode}'}", flush=True)
+    text = run([pitot, "report", recording]).stdout
+    job = json.loads(run([pitot, "report", recording, "--json"]).stdout or "{}").get("job") or {}
+    verdict = text[text.find("verdict"):].split("\n\n")
+    print("\n\n".join(verdict[:2]), flush=True)
+    with open(folder / f"{name}.txt", "w", encoding="utf-8") as out:
+        out.write(text + json.dumps(job, indent=1))
+
+
+def costs(pitot, folder, rounds):
+    record = [pitot, "record", "-q", "--force", "--no-cpu", "-o", folder / "cost.pitot", "--"]
+    ways = {"bare": ([], {}), "recorded, no plug-in": (record, {"NCCL_PROFILER_PLUGIN": "none"}), "recorded": (record, {})}
+    found = {way: [] for way in ways}
+    for _ in range(rounds):
+        for way, (prefix, variables) in ways.items():
+            done = run([*prefix, *torchrun("collectives.py")], **variables)
+            lines = [line for line in (done.stdout if done else "").splitlines() if line.startswith("{")]
+            if lines:
+                found[way].append(json.loads(lines[-1]))
+                print(f"{way:22} {lines[-1]}", flush=True)
+            else:
+                print(f"{way:22} failed: {done.stderr[-300:] if done else 'stopped'}", flush=True)
+    for way, rows in found.items():
+        for size in rows[0] if rows else ():
+            print(f"{way:22} {int(size):7} bytes  {statistics.median(row[size] for row in rows):8.3f} us a call")
+
+
+def main():
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("build", type=Path)
+    arguments.add_argument("--folder", type=Path)
+    arguments.add_argument("--rounds", type=int, default=5)
+    arguments.add_argument("--only", default=",".join(SCENARIOS))
+    options = arguments.parse_args()
+    folder = options.folder or Path(tempfile.mkdtemp())
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in filter(None, options.only.split(",")):
+        scenario(options.build / "pitot", folder, name)
+    if options.rounds:
+        costs(options.build / "pitot", folder, options.rounds)
+
+
+if __name__ == "__main__":
+    main()
