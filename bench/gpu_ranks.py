@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Trainings on all GPUs of a machine, each with one known fault: what the report says; and what recording costs a collective.
 
-usage: bench/gpu_ranks.py BUILD [--folder FOLDER] [--rounds N] [--only SCENARIO,...], on a machine with two GPUs and PyTorch.
+usage: bench/gpu_ranks.py BUILD [--against BUILD] [--folder FOLDER] [--rounds N] [--only SCENARIO,...], on a machine with two GPUs and
+PyTorch.
 Prints for each scenario of bench/workloads/ranks.py the verdict and the cause that the report names first, then the time of small
-all-reduces bare, recorded without NCCL's plug-in, and recorded with it, in turns within each round.
+all-reduces bare, recorded without NCCL's plug-in, with it, and by the other build, in turns within each round.
 """
 import argparse
 import json
@@ -44,9 +45,12 @@ def scenario(pitot, folder, name):
         out.write(text + json.dumps(job, indent=1))
 
 
-def costs(pitot, folder, rounds):
-    record = [pitot, "record", "-q", "--force", "--no-cpu", "-o", folder / "cost.pitot", "--"]
+def costs(builds, folder, rounds):
+    options = ["record", "-q", "--force", "--no-cpu", "-o", folder / "cost.pitot", "--"]
+    record, *other = [[build / "pitot", *options] for build in builds]
     ways = {"bare": ([], {}), "recorded, no plug-in": (record, {"NCCL_PROFILER_PLUGIN": "none"}), "recorded": (record, {})}
+    if other:
+        ways["the other build"] = (other[0], {})
     found = {way: [] for way in ways}
     for _ in range(rounds):
         for way, (prefix, variables) in ways.items():
@@ -65,6 +69,7 @@ def costs(pitot, folder, rounds):
 def main():
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("build", type=Path)
+    arguments.add_argument("--against", type=Path)
     arguments.add_argument("--folder", type=Path)
     arguments.add_argument("--rounds", type=int, default=5)
     arguments.add_argument("--only", default=",".join(SCENARIOS))
@@ -74,7 +79,7 @@ def main():
     for name in filter(None, options.only.split(",")):
         scenario(options.build / "pitot", folder, name)
     if options.rounds:
-        costs(options.build / "pitot", folder, options.rounds)
+        costs(list(filter(None, (options.build, options.against))), folder, options.rounds)
 
 
 if __name__ == "__main__":
