@@ -4,7 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analysis/report.h"
+#include "analysis/calls.h"
+#include "analysis/filter.h"
 #include "trace/columns.h"
 
 void capability_read(const struct trace *t, enum feature name, struct capability_note *out)
@@ -229,35 +230,6 @@ int capability_refused_processes(const struct trace *t, struct refused_processes
 		out->why = capability_refusal(t, feature_cupti);
 	return 0;
 }
-
-static int run(struct report *r, void *out)
-{
-	struct no_gpu *n = out;
-	int code = capability_cpu_only(r->trace, &n->cpu_only, NULL);
-
-	if (code >= 0 && !n->cpu_only)
-		code = capability_no_gpu(r->trace, &n->why, NULL);
-	if (code >= 0 && !n->cpu_only && !n->why.length)
-		code = capability_refused_processes(r->trace, &n->refused);
-	return code;
-}
-
-static void release(void *out)
-{
-	struct no_gpu *n = out;
-
-	strbuf_release(&n->why);
-}
-
-/*
- * reads_others also because it loads tables that only an explanation needs, so it must run alone.
- */
-const struct analysis analysis_no_gpu = {
-	.size = sizeof(struct no_gpu),
-	.run = run,
-	.release = release,
-	.reads_others = true,
-};
 
 void capability_no_samples(const struct trace *t, const struct capability_note *cpu,
 			   struct strbuf *out)

@@ -318,7 +318,9 @@ static int run(struct report *r, void *result)
 		groups_release(&a.counters);
 		groups_release(&a.kernels);
 	} else {
-		err = roofline_make(r->trace, a.out, &a.out->roofline);
+		err = roofline_make(r->trace, a.out->kernels,
+				    a.out->kernel_count - a.out->range_count, a.out->items,
+				    &a.out->roofline);
 	}
 	metric_values_release(&a.values);
 	return err;

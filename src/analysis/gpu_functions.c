@@ -3,6 +3,7 @@
 #include <errno.h>
 
 #include "analysis/groups.h"
+#include "analysis/hotspots.h"
 
 struct stack_time {
 	uint32_t process, stack; /* id in the process, or 0 */

@@ -5,21 +5,8 @@
 #ifndef PITOT_ANALYSIS_HOTSPOTS_H
 #define PITOT_ANALYSIS_HOTSPOTS_H
 
-#include "analysis/callers.h"
-#include "analysis/filter.h"
+#include "analysis/report.h"
 #include "analysis/stats.h"
-
-enum hotspot_by {
-	HOTSPOT_KERNEL, /* name; key: string id */
-	HOTSPOT_CONFIG, /* name, launch configuration and resources; key: row of kernel_config */
-	HOTSPOT_STREAM, /* key: stream id in its process */
-	HOTSPOT_DEVICE, /* key: item of struct gpus */
-	HOTSPOT_THREAD, /* launching thread; key: thread id in its process, or HOTSPOT_NO_KEY */
-	/* innermost scope around the launch; key: string id of its name, or HOTSPOT_NO_KEY */
-	HOTSPOT_SCOPE,
-	HOTSPOT_CALLER, /* launching line; key: caller, or HOTSPOT_NO_KEY */
-	HOTSPOT_KINDS,
-};
 
 /* Values of --by, by hotspot_by, then "nvtx", the name of scopes elsewhere; ends with NULL. */
 extern const char *const hotspot_by_names[];

@@ -7,6 +7,7 @@
 #include <errno.h>
 
 #include "analysis/groups.h"
+#include "analysis/hotspots.h"
 #include "analysis/stacks_names.h"
 
 /* A function on stacks of one hotspot. */

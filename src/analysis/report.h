@@ -11,10 +11,23 @@
 #include "analysis/calls.h"
 #include "analysis/filter.h"
 #include "analysis/gpus.h"
-#include "analysis/hotspots.h"
 #include "analysis/measuring.h"
 #include "analysis/nvtx_ranges.h"
 #include "analysis/thread_names.h"
+
+/* How hotspots.h groups kernels. */
+enum hotspot_by {
+	HOTSPOT_KERNEL, /* name; key: string id */
+	HOTSPOT_CONFIG, /* name, launch configuration and resources; key: row of kernel_config */
+	HOTSPOT_STREAM, /* key: stream id in its process */
+	HOTSPOT_DEVICE, /* key: item of struct gpus */
+	HOTSPOT_THREAD, /* launching thread; key: thread id in its process, or HOTSPOT_NO_KEY */
+	/* innermost scope around the launch; key: string id of its name, or HOTSPOT_NO_KEY */
+	HOTSPOT_SCOPE,
+	HOTSPOT_CALLER, /* launching line; key: caller, or HOTSPOT_NO_KEY */
+	HOTSPOT_KINDS,
+};
+
 
 struct report_options {
 	struct filter filter;

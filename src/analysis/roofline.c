@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "analysis/counters.h"
+#include "analysis/counted_kernels.h"
 #include "base/vec.h"
 #include "trace/trace.h"
 
@@ -88,7 +88,7 @@ static void add_metric(struct measured *m, const char *metric, double value)
 	}
 }
 
-static struct measured measure(const struct trace *t, const struct counters *c,
+static struct measured measure(const struct trace *t, const struct counter_of_kernel *items,
 			       const struct counted_kernel *k)
 {
 	struct measured m = { .clock = { NAN, NAN, NAN } };
@@ -96,8 +96,8 @@ static struct measured measure(const struct trace *t, const struct counters *c,
 	for (unsigned i = 0; i < ROOFS_END; i++)
 		m.peak[i] = NAN;
 	for (size_t i = k->first; i < k->end; i++)
-		if (c->items[i].count == k->launches && c->items[i].mean >= 0)
-			add_metric(&m, trace_string(t, c->items[i].metric), c->items[i].mean);
+		if (items[i].count == k->launches && items[i].mean >= 0)
+			add_metric(&m, trace_string(t, items[i].metric), items[i].mean);
 	for (size_t i = 0; i < ARRAY_SIZE(parts); i++)
 		if (!(m.parts >> i & 1))
 			m.work[parts[i].roof] = NAN;
@@ -167,17 +167,18 @@ static int add_kernel(struct roofline *out, size_t *capacity, const struct count
 	return 0;
 }
 
-int roofline_make(const struct trace *t, const struct counters *c, struct roofline *out)
+int roofline_make(const struct trace *t, const struct counted_kernel *kernels, size_t count,
+		  const struct counter_of_kernel *items, struct roofline *out)
 {
 	size_t capacity = 0;
 	int err = 0;
 
 	out->measured = UINT32_MAX;
 	/* ranges have no counts of operations, because these come from patched code */
-	for (size_t i = 0; i < c->kernel_count - c->range_count && err == 0; i++) {
-		struct measured m = measure(t, c, &c->kernels[i]);
+	for (size_t i = 0; i < count && err == 0; i++) {
+		struct measured m = measure(t, items, &kernels[i]);
 
-		err = add_kernel(out, &capacity, &c->kernels[i], &m);
+		err = add_kernel(out, &capacity, &kernels[i], &m);
 	}
 	return err;
 }

@@ -57,13 +57,15 @@ struct roofline {
 	uint32_t unlimited; /* bits: roofs that a kernel used but whose peak is unknown */
 };
 
-struct counters;
+struct counted_kernel;
+struct counter_of_kernel;
 struct trace;
 
 /*
- * Computes the roofline of counters that are otherwise complete. Uses only metrics that all
- * measured launches of a kernel have. 0 or -ENOMEM.
+ * Computes the roofline of kernels with their items. Uses only metrics that all measured launches
+ * of a kernel have. 0 or -ENOMEM.
  */
-int roofline_make(const struct trace *t, const struct counters *c, struct roofline *out);
+int roofline_make(const struct trace *t, const struct counted_kernel *kernels, size_t count,
+		  const struct counter_of_kernel *items, struct roofline *out);
 
 #endif

@@ -4,10 +4,14 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
 
 #include "base/clock.h"
+#include "base/io.h"
 
 #define HELPERS_MAX 16
 #ifndef SYS_close_range
@@ -124,4 +128,23 @@ int helper_thread_start(void *(*run)(void *), void *argument, size_t stack_bytes
 	for (int i = 0; !err && i < POLLS && atomic_load(&registered) == registered_before; i++)
 		nanosleep(&(struct timespec){ .tv_nsec = 50000 }, NULL);
 	return -err;
+}
+
+bool helper_threads_are_last(void)
+{
+	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
+	const char *name_end;
+	char path[64];
+	struct stat task;
+
+	/*
+	 * The directory has one link per thread besides the usual two. The main thread stays among
+	 * them, as a zombie.
+	 */
+	if (stat("/proc/self/task", &task) < 0 || task.st_nlink != 2 + 1 + helper_threads())
+		return false;
+	snprintf(path, sizeof(path), "/proc/self/task/%u/stat", (unsigned)getpid());
+	io_read_file(path, 1024, &text);
+	name_end = strrchr(strbuf_text(&text), ')');
+	return name_end && strncmp(name_end, ") Z", 3) == 0;
 }

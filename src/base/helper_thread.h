@@ -25,6 +25,11 @@ bool helper_thread_is(uint32_t tid);
 /* Returns the CPU time of all helper threads, including those that have ended. */
 uint64_t helper_threads_cpu_ns(void);
 
+/*
+ * Whether main() has ended by pthread_exit() and only helper threads are left in the process.
+ */
+bool helper_threads_are_last(void);
+
 /* Must be called in the child of a fork, which has no helper threads. */
 void helper_threads_after_fork(void);
 

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 
 #include "base/error.h"
+#include "base/output_pump.h"
 #include "base/strbuf.h"
 
 /*
@@ -13,7 +14,6 @@
  */
 struct output;
 
-#define OUTPUT_PIECE_BYTES ((size_t)8 << 20) /* bytes per write */
 
 /*
  * Sets the permissions of all files that are created from now on, regardless of the umask. At first

@@ -18,7 +18,6 @@
 
 #include "base/bytes.h"
 #include "base/io.h"
-#include "base/output.h"
 
 #define DICTIONARY_BYTES ((size_t)32 << 10) /* deflate's window */
 #define THREADS_MAX 8

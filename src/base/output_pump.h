@@ -11,6 +11,8 @@
 
 #include "base/strbuf.h"
 
+#define OUTPUT_PIECE_BYTES ((size_t)8 << 20) /* bytes per write */
+
 struct output_pump;
 
 /*

@@ -11,7 +11,6 @@
 #include "capture/nvtx/nvtx_source.h"
 #include "capture/sinks/perfetto_live.h"
 #include "capture/program.h"
-#include "capture/core/late_start.h"
 #include "capture/core/session.h"
 
 /* A constructor because LD_PRELOAD names this library, in programs that may never use CUDA. */
@@ -19,7 +18,7 @@ __attribute__((constructor)) static void preloaded(void)
 {
 	clock_use_libc();
 	program_library();
-	late_start_loaded();
+	session_loaded();
 }
 
 /*

@@ -3,26 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "export/export_merge.h"
 #include "trace/columns.h"
-
-void event_name(struct strbuf *out, const struct trace *t, const struct export_event *event)
-{
-	const struct memcpy_columns *copies = memcpy_columns(t);
-	uint64_t row = event->row;
-
-	if (event->kind == EVENT_MEMCPY)
-		memcpy_name(out, copies->kind[row], copies->source_kind[row],
-			    copies->destination_kind[row]);
-	else if (event->kind == EVENT_MEMSET)
-		memset_name(out, memset_columns(t)->memory_kind[row]);
-	else if (event->kind == EVENT_GRAPH)
-		strbuf_addf(out, "CUDA graph %u", graph_launch_columns(t)->graph[row]);
-	else if (event->kind == EVENT_KERNEL)
-		strbuf_adds(out, "(unknown kernel)");
-	else
-		strbuf_adds(out, event_label(t, event_table(event->kind), row));
-}
 
 bool nvtx_payload_value(const struct trace *t, uint64_t row, struct nvtx_payload_value *value)
 {

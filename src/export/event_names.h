@@ -8,13 +8,6 @@
 
 #define NO_MESSAGE "(no message)" /* name of a range that has no text */
 
-struct export_event;
-/*
- * Appends the name of GPU work other than a kernel with a known name: a copy is named by its memory
- * kinds, work of any other table by its label column.
- */
-void event_name(struct strbuf *out, const struct trace *t, const struct export_event *event);
-
 /* Decodes the payload of a row of table nvtx. Returns false if the row has none. */
 struct nvtx_payload_value {
 	enum { PAYLOAD_SIGNED, PAYLOAD_UNSIGNED, PAYLOAD_REAL } type;

@@ -83,6 +83,12 @@ struct export_merge {
 	struct gpu_ranges gpu_ranges;
 };
 
+/*
+ * Appends the name of GPU work other than a kernel with a known name: a copy is named by its memory
+ * kinds, work of any other table by its label column.
+ */
+void event_name(struct strbuf *out, const struct trace *t, const struct export_event *event);
+
 /* Returns the table of an event kind; for EVENT_GPU_RANGE the table of NVTX ranges. */
 enum table_id event_table(enum event_kind kind);
 /* Returns the columns of a kind that is GPU work or EVENT_SYNC. */

@@ -8,7 +8,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "gpufl/gpufl_state.h"
+#include "gpufl/gpufl_sink_state.h"
 #include "schema/event_words.h"
 
 #define STALL_FIRST 100u

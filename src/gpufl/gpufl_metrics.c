@@ -4,7 +4,7 @@
  */
 #include <stdio.h>
 
-#include "gpufl/gpufl_state.h"
+#include "gpufl/gpufl_sink_state.h"
 
 static const struct {
 	const char *counter;

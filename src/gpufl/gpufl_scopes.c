@@ -5,7 +5,7 @@
  * launched inside. Any other range becomes one record when it ends. Levels resynchronize pushes and
  * pops after lost calls (docs/format.md, section 5).
  */
-#include "gpufl/gpufl_state.h"
+#include "gpufl/gpufl_sink_state.h"
 
 #define MISSING(row, column) ((row)->missing >> COLUMN_nvtx_##column & 1)
 #define PROBES 8 /* slots probed for a thread */

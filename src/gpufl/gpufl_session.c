@@ -2,7 +2,7 @@
 #include <stdio.h>
 
 #include "base/path.h"
-#include "gpufl/gpufl_state.h"
+#include "gpufl/gpufl_sink_state.h"
 #include "schema/event_words.h"
 #include "schema/settings.h"
 

@@ -12,7 +12,7 @@
 
 #include "base/clock.h"
 #include "format/writer.h"
-#include "gpufl/gpufl_state.h"
+#include "gpufl/gpufl_sink_state.h"
 
 #define BEGIN_NS NS_PER_S
 #define BEGIN_BYTES ((size_t)1 << 20) /* limit of pending text */

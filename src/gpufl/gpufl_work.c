@@ -2,7 +2,7 @@
  * gpufl_work.c: GPU work: kernels with their details, copies, memsets, graph launches; also waits
  * and allocations.
  */
-#include "gpufl/gpufl_state.h"
+#include "gpufl/gpufl_sink_state.h"
 #include "names/demangle.h"
 #include "schema/theoretical_occupancy.h"
 

@@ -16,8 +16,10 @@
 
 #include <stddef.h>
 
+#include "analysis/hotspots.h"
 #include "analysis/report.h"
 #include "base/json.h"
+#include "report/report_view.h"
 #include "report/text_table.h"
 
 /* In the order of the output. */
@@ -50,27 +52,6 @@
 	X(system)                                                                                  \
 	X(loss)                                                                                    \
 	X(cost)
-
-#define REPORT_WIDTH_MIN 40u
-#define REPORT_WIDTH_MAX 180u
-#define REPORT_WIDE 132u /* with at least this width, all figures of a kernel fit into one line */
-
-/* A report and how to render it. */
-struct report_view {
-	const struct report *report;
-	const char *path; /* of the recording */
-	unsigned width; /* in columns, within the limits above */
-	bool color;
-	bool html; /* render HTML instead of text, see section_html.c */
-	bool bars; /* draw bars on a terminal; HTML always has them */
-	bool system; /* show readings of GPUs and the machine */
-	bool full_names; /* kernel names with parameters and template arguments */
-	uint64_t callers; /* maximum number of lines below each kernel */
-	uint64_t top; /* maximum number of rows of tables and items of lists */
-	const char
-		*flame; /* HTML: page of a flame graph to show below the tables; "" or NULL: none */
-	struct strbuf *out;
-};
 
 enum unit {
 	/* In text and JSON. */

@@ -2,7 +2,9 @@
 #ifndef PITOT_REPORT_SECTION_HTML_H
 #define PITOT_REPORT_SECTION_HTML_H
 
-#include "report/section.h"
+#include "report/report_view.h"
+#include "report/text.h"
+#include "report/text_table.h"
 
 /* Begin and end the page, and a section of it. */
 void html_begin(const struct report_view *v);

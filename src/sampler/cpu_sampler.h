@@ -21,48 +21,7 @@
 #include "base/error.h"
 #include "base/folder.h"
 #include "base/strbuf.h"
-
-struct file_copies;
-
-/* A method is 1 + enum sampling_method; auto: the best that is allowed. */
-enum cpu_method { CPU_METHOD_AUTO, CPU_METHOD_EBPF, CPU_METHOD_PERF, CPU_METHOD_TIMER };
-/* Their names as values of an option; NULL at the end. */
-extern const char *const cpu_method_options[];
-
-/* Whether the Python frames of processes that were already running are sampled. */
-enum cpu_python {
-	CPU_PYTHON_NONE, /* no, or none of the processes runs Python */
-	CPU_PYTHON_FORBIDDEN, /* their memory may not be read */
-	CPU_PYTHON_READ,
-};
-
-struct cpu_options {
-	const char *directory; /* of the recording; not copied */
-	struct folder_id folder; /* which one that is */
-	unsigned hz; /* samples per second of CPU time of each thread, 1 … 10000 */
-	bool off_cpu; /* also record time off the CPU (eBPF only) */
-	bool kernel; /* also sample the operating system's kernel, where that is allowed */
-	uint64_t start_ns, end_ns; /* window, CLOCK_MONOTONIC; end 0: none */
-	uint64_t max_bytes; /* limit for all segments together; 0: none */
-	/*
-	 * Recorders inside the processes may take over from perf events, which have no Python
-	 * frames (settings.h, perf_namespace).
-	 */
-	bool timers_inside;
-	enum cpu_method method;
-	/*
-	 * Receives copies of files that may soon be deleted. Used by the sampler until it is
-	 * stopped; NULL: no copies are made.
-	 */
-	struct file_copies *file_copies;
-};
-
-/* The processes to sample. If they are not `running`, there is one: a child that waits for exec. */
-struct cpu_roots {
-	const pid_t *pids;
-	size_t count;
-	bool running;
-};
+#include "sampler/cpu_method.h"
 
 struct cpu_sampler;
 

@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "base/io.h"
 #include "sampler/proc_tree.h"
-#include "sampler/target_state.h"
+#include "sampler/sampled_processes_state.h"
 
 #define TEXTS_BYTES_MAX ((size_t)64 << 20)
 #define COMMAND_BYTES_MAX ((size_t)65536)

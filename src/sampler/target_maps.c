@@ -1,5 +1,5 @@
 /* target_maps.c: the executable ranges of a target, from events and from /proc/PID/maps. */
-#include "sampler/target_state.h"
+#include "sampler/sampled_processes_state.h"
 
 #include <errno.h>
 #include <string.h>

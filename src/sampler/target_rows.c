@@ -5,7 +5,7 @@
 
 #include "base/clock.h"
 #include "base/strbuf.h"
-#include "sampler/target_state.h"
+#include "sampler/sampled_processes_state.h"
 #include "format/loss_tally.h"
 #include "format/rows.h"
 #include "stack/python/python_code.h"

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/map.h"
-#include "stack/unwind/unwind_all_registers.h"
+#include "stack/unwind/unwind_self_state.h"
 
 #define FOLLOWERS 3u
 #define CHAIN_MAX 24u /* records of a chain that are compared */

@@ -8,7 +8,8 @@
 #include "base/strbuf.h"
 #include "symbol/debug_files.h"
 #include "symbol/perf_map.h"
-#include "symbol/symbolizer.h"
+#include "symbol/file_copies.h"
+#include "symbol/symbol_module.h"
 
 /*
  * Opens the file of a module. Tries its path, the process's root, the process's mappings, the copy

@@ -1,5 +1,5 @@
 /* catalog.c: lists the segments of a recording, its sessions, and the blocks of each table. */
-#include "trace/trace_data.h"
+#include "trace/trace_state.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -15,7 +15,7 @@
  * Recordings in which no process is sampled twice are not touched, nor are early ones, whose
  * samplers have dropped these rows themselves.
  */
-#include "trace/trace_data.h"
+#include "trace/trace_state.h"
 
 #include <errno.h>
 #include <string.h>

@@ -4,7 +4,7 @@
  * Of rows of a session that are equal in all columns, only the first is kept. A session with one
  * segment has no repeated rows.
  */
-#include "trace/trace_data.h"
+#include "trace/trace_state.h"
 
 #include <errno.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 #include "trace/events.h"
 
-#include "trace/trace_data.h"
+#include "trace/trace_state.h"
 
 uint64_t events_columns(enum table_id table, unsigned roles)
 {

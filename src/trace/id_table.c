@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "trace/trace_data.h"
+#include "trace/array.h"
 
 /* Covers the range of the ids of API functions; the array takes half a MiB. */
 #define SPAN_ALWAYS_DIRECT (1 << 17)

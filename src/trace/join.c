@@ -10,7 +10,7 @@
  * order of their rows, the outer call first. A call of a launching kind is preferred. Correlation
  * id 0 means none.
  */
-#include "trace/trace_data.h"
+#include "trace/trace_state.h"
 
 #include <errno.h>
 #include <string.h>

@@ -9,18 +9,16 @@
  * Tables with repeated rows load all their columns at once, and drop the repetitions.
  */
 #include "base/plural.h"
-#include "trace/trace_data.h"
+#include "trace/trace_state.h"
 
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "base/reserve.h"
 #include "trace/parallel.h"
 
-#define HUGE_PAGE ((size_t)2 << 20)
 #define REPEATED_BYTES 48 /* memory per row while repeated rows are found */
 #define ROWS_PER_THREAD 16384 /* fewer rows are not worth a thread */
 
@@ -60,32 +58,6 @@ struct load_job {
 	atomic_bool damaged;
 	atomic_uint_fast64_t rows_done;
 };
-
-void *array_new(uint64_t count, size_t width)
-{
-	size_t size;
-	void *array;
-
-	if (__builtin_mul_overflow(count, width, &size) || size > SIZE_MAX / 2)
-		return NULL;
-	if (size < 2 * HUGE_PAGE)
-		return malloc(MAX(size, 1u));
-	array = aligned_alloc(HUGE_PAGE, (size + HUGE_PAGE - 1) & ~(HUGE_PAGE - 1));
-	if (array)
-		madvise(array, size, MADV_HUGEPAGE);
-	return array;
-}
-
-/* Like array_new, but zeroed; pages that are never written take no memory. */
-static void *array_zeroed(uint64_t count, size_t width)
-{
-	uint8_t *array = calloc(MAX(count, 1u), width);
-	uintptr_t start = ((uintptr_t)array + HUGE_PAGE - 1) & ~(HUGE_PAGE - 1);
-
-	if (array && (uintptr_t)array + count * width > start)
-		madvise((void *)start, (uintptr_t)array + count * width - start, MADV_HUGEPAGE);
-	return array;
-}
 
 const struct session *item_session(const struct trace *t, const struct block_item *item)
 {

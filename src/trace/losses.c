@@ -2,7 +2,7 @@
  * losses.c: lists all known losses, from the recorder's rows and from damage found while reading.
  */
 #include "base/plural.h"
-#include "trace/trace_data.h"
+#include "trace/trace_state.h"
 
 #include <errno.h>
 #include <stdio.h>

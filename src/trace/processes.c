@@ -6,7 +6,7 @@
  * process cannot know or had no time to write (its exit status), and the processes that never wrote
  * a segment.
  */
-#include "trace/trace_data.h"
+#include "trace/trace_state.h"
 
 #include <errno.h>
 #include <string.h>

@@ -3,7 +3,7 @@
  *
  * These tables have no time column (a test checks that), so their rows remain in block order.
  */
-#include "trace/trace_data.h"
+#include "trace/trace_state.h"
 
 #include <errno.h>
 

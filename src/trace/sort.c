@@ -6,7 +6,7 @@
  * any time. The runs are merged with a heap of those that have begun: rows come from the run at the
  * top until another run has an earlier row. The sort is stable.
  */
-#include "trace/trace_data.h"
+#include "trace/trace_state.h"
 
 #include <errno.h>
 #include <string.h>

@@ -4,7 +4,7 @@
  * Table `string` is the only one with a BYTES column. Its column `text` is loaded as ids of the
  * trace; each session gets a table that maps its own ids to these.
  */
-#include "trace/trace_data.h"
+#include "trace/trace_state.h"
 
 #include <errno.h>
 #include <string.h>

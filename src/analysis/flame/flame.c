@@ -4,7 +4,7 @@
 #include <regex.h>
 #include <string.h>
 
-#include "analysis/flame/flame_build.h"
+#include "analysis/flame/flame_state.h"
 #include "base/human.h"
 
 static const struct kind {

@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "analysis/flame/flame_build.h"
+#include "analysis/flame/flame_state.h"
 
 /* Destination of the visited calls. */
 struct adding {

@@ -4,7 +4,7 @@
  */
 #include <errno.h>
 
-#include "analysis/flame/flame_build.h"
+#include "analysis/flame/flame_state.h"
 #include "analysis/gpu_walk.h"
 #include "schema/event_words.h"
 #include "names/demangle.h"

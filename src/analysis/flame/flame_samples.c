@@ -4,7 +4,7 @@
 #include <errno.h>
 
 #include "analysis/cpu_moments.h"
-#include "analysis/flame/flame_build.h"
+#include "analysis/flame/flame_state.h"
 
 struct adding {
 	struct flame_builder *builder;

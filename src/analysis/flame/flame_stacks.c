@@ -2,7 +2,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "analysis/flame/flame_build.h"
+#include "analysis/flame/flame_state.h"
 #include "base/strbuf.h"
 
 static uint64_t key_of(size_t process, uint32_t value)

@@ -10,7 +10,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "analysis/flame/flame_build.h"
+#include "analysis/flame/flame_state.h"
 #include "analysis/groups.h"
 #include "analysis/stalls.h"
 #include "base/path.h"

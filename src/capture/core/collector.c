@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <linux/membarrier.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
 
@@ -17,9 +18,8 @@
 #include "capture/core/log.h"
 #include "capture/core/own_work.h"
 #include "capture/core/park.h"
-#include "capture/core/process_exit.h"
-#include "capture/core/session.h"
 #include "capture/core/session_sinks.h"
+#include "capture/core/session_windows.h"
 #include "capture/core/vendor_thread.h"
 #include "format/loss_tally.h"
 #include "format/rows.h"
@@ -53,6 +53,7 @@ enum phase { PHASE_NONE, PHASE_HELD, PHASE_RUNNING, PHASE_STOPPING, PHASE_STOPPE
 
 atomic_bool collector_idle;
 void (*_Atomic collector_at_exit)(void);
+atomic_int collector_signal;
 struct parked collector_parked;
 
 static struct {
@@ -483,7 +484,7 @@ static bool is_last_thread(uint64_t now)
 	if (now - self.last_exit_check_ns < COLLECTOR_SEAL_NS)
 		return false;
 	self.last_exit_check_ns = now;
-	return process_has_ended();
+	return helper_threads_are_last();
 }
 
 /* Waits for what the vendor thread still has to hand over; returns true if it did. */
@@ -597,6 +598,7 @@ static void *collector_main(void *unused)
 {
 	void (*at_exit)(void);
 	unsigned idle_ticks = 0;
+	int number;
 
 	(void)unused;
 	pthread_setname_np(pthread_self(), "pitot");
@@ -629,7 +631,9 @@ static void *collector_main(void *unused)
 	park_end(&collector_parked);
 	atomic_store(&self.phase, PHASE_STOPPED);
 	futex_wake(&self.phase);
-	process_exit_finished();
+	number = atomic_load(&collector_signal);
+	if (number)
+		kill(getpid(), number);
 	return NULL;
 }
 

@@ -6,6 +6,7 @@
 #ifndef PITOT_CAPTURE_COLLECTOR_H
 #define PITOT_CAPTURE_COLLECTOR_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 
 #include "base/clock.h"
@@ -40,14 +41,13 @@ bool collector_stop(uint64_t limit_ns, enum vendor_reason reason);
  */
 int collector_flush(uint64_t limit_ns);
 
-/* Counts progress for threads that wait for the end. May be called on any thread. */
-void collector_count_progress(void);
-
 /*
  * Called on the collector's thread, when everything is written because the process ends and before
  * collector_stop() returns. NULL: nothing.
  */
 extern void (*_Atomic collector_at_exit)(void);
+/* A signal that the thread sends to the process when it has ended; 0: none. */
+extern atomic_int collector_signal;
 
 /* True between collector_begin and the end of the thread. */
 bool collector_running(void);

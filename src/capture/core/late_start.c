@@ -1,15 +1,11 @@
 #include "capture/core/late_start.h"
 
-#include <dlfcn.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
 #include "base/helper_thread.h"
 #include "capture/core/park.h"
-#include "capture/core/process_exit.h"
-#include "capture/core/session.h"
-#include "capture/core/source.h"
 
 #define WARMUP_CPU_NS (5 * NS_PER_MS)
 #define WARMUP_POLL_MIN_NS (5 * NS_PER_MS)
@@ -19,29 +15,27 @@
 
 enum { NONE, WARMUP, STARTING };
 static atomic_uint state; /* also a futex */
-static bool preloaded;
 
-static void *start_after_warmup(void *unused)
+static void *start_after_warmup(void *start)
 {
 	uint64_t begun_ns = clock_read_ns(CLOCK_PROCESS_CPUTIME_ID);
 	struct timespec t = { .tv_nsec = WARMUP_POLL_MIN_NS };
 
-	(void)unused;
 	do {
 		clock_nanosleep(CLOCK_MONOTONIC, 0, &t, NULL);
 		t.tv_nsec = (long)MIN(2 * (uint64_t)t.tv_nsec, WARMUP_POLL_MAX_NS);
 	} while (clock_read_ns(CLOCK_PROCESS_CPUTIME_ID) - begun_ns < WARMUP_CPU_NS);
 	state = STARTING;
-	session_start(SESSION_BY_NVTX);
+	((void (*)(void))start)();
 	atomic_store(&state, NONE);
 	futex_wake(&state);
 	return NULL;
 }
 
-void late_start(void)
+void late_start(void (*start)(void))
 {
 	state = WARMUP;
-	if (helper_thread_start(start_after_warmup, NULL, WARMUP_STACK_BYTES) < 0)
+	if (helper_thread_start(start_after_warmup, (void *)start, WARMUP_STACK_BYTES) < 0)
 		state = NONE;
 }
 
@@ -63,28 +57,4 @@ void late_start_wait(void)
 void late_start_after_fork(void)
 {
 	state = NONE;
-}
-
-void late_start_loaded(void)
-{
-	struct settings settings = SETTINGS_INIT;
-
-	settings_read(&settings, NULL, false, NULL);
-	if (settings.disabled || !settings_have_sink(&settings) ||
-	    settings.preload == SETTING_PRELOAD_NONE)
-		return;
-	if (settings.preload == SETTING_PRELOAD_PYTHON && !dlsym(RTLD_DEFAULT, "Py_Initialize"))
-		return;
-	preloaded = true;
-	FOR_EACH_SOURCE (s)
-		if ((*s)->loaded)
-			(*s)->loaded();
-	atexit(session_exit);
-	process_exit_watch_fork();
-	late_start();
-}
-
-bool late_start_is_preloaded(void)
-{
-	return preloaded;
 }

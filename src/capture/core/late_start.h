@@ -9,18 +9,10 @@
 #include <stdbool.h>
 
 /*
- * Called when the library was loaded: a session starts soon if the environment requests that
- * (setting `preload`).
- */
-void late_start_loaded(void);
-/* Whether that happened, here or in the process that this one was forked from. */
-bool late_start_is_preloaded(void);
-
-/*
- * Starts a session after the warm-up, on a separate thread: a process without CUDA makes no call
+ * Calls `start` after the warm-up, on a separate thread: a process without CUDA makes no call
  * that would enter the recorder.
  */
-void late_start(void);
+void late_start(void (*start)(void));
 bool late_start_is_pending(void);
 /* Called at exit: waits briefly for a session that is starting, so that it can be completed. */
 void late_start_wait(void);

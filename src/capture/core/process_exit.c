@@ -7,11 +7,9 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/io.h"
 #include "base/path.h"
 #include "base/starts_with.h"
 #include "capture/core/capability_notes.h"
@@ -19,8 +17,7 @@
 #include "base/helper_thread.h"
 #include "capture/core/own_work.h"
 #include "capture/core/park.h"
-#include "capture/sinks/perfetto_live.h"
-#include "capture/core/session.h"
+#include "capture/core/source.h"
 #include "capture/core/vendor_thread.h"
 #include "elf/loaded_libraries.h"
 #include "elf/slot_writer.h"
@@ -40,8 +37,6 @@ static pid_t installed_in; /* a child made without pthread_atfork's knowledge ha
 
 /* --- signals --- */
 
-static atomic_int waiting_signal; /* the collector will raise it; 0: none */
-
 static void die_of(int number)
 {
 	sigset_t set;
@@ -60,20 +55,12 @@ static void on_signal(int number)
 
 	sigaction(number, &act, NULL); /* the next signal kills immediately */
 	if (!ended) {
-		atomic_store(&waiting_signal, number);
+		atomic_store(&collector_signal, number);
 		ended = !collector_running();
 	}
 	errno = saved;
 	if (ended)
 		die_of(number);
-}
-
-void process_exit_finished(void)
-{
-	int number = atomic_load(&waiting_signal);
-
-	if (number)
-		kill(getpid(), number);
 }
 
 static void install_signals(void)
@@ -216,7 +203,6 @@ static void before_fork(void)
 
 static void after_fork_in_child(void)
 {
-	perfetto_live_after_fork();
 	session_after_fork();
 	FOR_EACH_SOURCE (s)
 		if ((*s)->after_fork)
@@ -280,23 +266,4 @@ void process_exit_install(bool with_profiler)
 		install_signals();
 	done = true;
 	done_with_profiler |= with_profiler;
-}
-
-bool process_has_ended(void)
-{
-	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
-	const char *name_end;
-	char path[64];
-	struct stat task;
-
-	/*
-	 * The directory has one link per thread besides the usual two. The main thread stays among
-	 * them, as a zombie.
-	 */
-	if (stat("/proc/self/task", &task) < 0 || task.st_nlink != 2 + 1 + helper_threads())
-		return false;
-	snprintf(path, sizeof(path), "/proc/self/task/%u/stat", (unsigned)getpid());
-	io_read_file(path, 1024, &text);
-	name_end = strrchr(strbuf_text(&text), ')');
-	return name_end && strncmp(name_end, ") Z", 3) == 0;
 }

@@ -28,16 +28,18 @@ void process_exit_install(bool with_profiler);
 /* Registers the exit handlers again, to run before the destructors of a library just loaded. */
 void process_exit_register(void);
 
-/* Called when the collector has ended: raises the signal that was waiting for that, if any. */
-void process_exit_finished(void);
-
 /* Installs the fork handlers only. Idempotent. */
 void process_exit_watch_fork(void);
 
+/* --- implemented by session.c, which is above --- */
+
+/* The process exits: completes all sessions and touches nothing else. */
+void session_exit(void);
+
 /*
- * Whether main() has ended by pthread_exit() and only the recorder's threads are left in the
- * process.
+ * Called in the child of a fork: the session remains the parent's; the child gets its own if a
+ * source needs it.
  */
-bool process_has_ended(void);
+void session_after_fork(void);
 
 #endif

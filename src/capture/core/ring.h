@@ -152,6 +152,8 @@ static inline struct ring *ring_get(void)
 extern atomic_bool collector_idle;
 /* Wakes the collector (collector.c). Async-signal-safe. */
 void collector_wake(void);
+/* Counts progress for threads that wait for the end. May be called on any thread. */
+void collector_count_progress(void);
 
 /*
  * Called when the ring is more than half full: wakes the collector once, and returns whether there

@@ -84,6 +84,12 @@ bool session_missing(const struct session *s, struct error *e);
  */
 bool session_start(enum session_trigger trigger);
 
+/*
+ * Called when the library was loaded: the environment's session starts soon if the setting
+ * `preload` requests that (late_start.h).
+ */
+void session_loaded(void);
+
 /* Whether the environment's session was opened and not closed. Thread-safe. */
 bool session_has_environment(void);
 
@@ -95,28 +101,5 @@ void session_rename(const char *name);
  * recorder remains in the program's calls. Thread-safe.
  */
 int session_stop(void);
-
-/* The process exits: completes all sessions and touches nothing else. */
-void session_exit(void);
-
-/* --- the collector's side --- */
-
-/*
- * Attaches the sinks of new sessions, opens and closes windows. Returns true if sessions_end is
- * due, after a seal.
- */
-bool sessions_update(uint64_t now_ns, struct writer *w);
-/* Ends the sessions whose rows are complete; their sinks are closed on other threads. */
-void sessions_end(struct writer *w);
-/* How long the collector may wait before it calls the two above. */
-uint64_t sessions_wait_ns(uint64_t now_ns);
-/* Closes the writer at the end, and with it all sessions. `apart`: on other threads. */
-void sessions_close_all(bool apart);
-
-/*
- * Called in the child of a fork: the session remains the parent's; the child gets its own if a
- * source needs it.
- */
-void session_after_fork(void);
 
 #endif

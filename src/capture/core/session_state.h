@@ -1,10 +1,14 @@
-/* session_state.h: what session.c and session_rows.c share. */
+/* session_state.h: what session.c, session_windows.c and session_rows.c share. */
 #ifndef PITOT_CAPTURE_SESSION_STATE_H
 #define PITOT_CAPTURE_SESSION_STATE_H
 
+#include <pthread.h>
 #include <stdatomic.h>
 
-#include "capture/core/session.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "format/writer.h"
+#include "schema/settings.h"
 
 enum session_state {
 	SESSION_NEW, /* its sources are being started */
@@ -45,6 +49,36 @@ struct session {
 #define FOR_EACH_SINK(session, sink)                                                               \
 	for (struct sink **sink = (session)->sinks;                                                \
 	     sink < (session)->sinks + SESSION_SINKS_MAX && *sink; sink++)
+
+/* Longest wait for the vendor thread, which may hang with a GPU. */
+#define VENDOR_LIMIT_NS (PITOT_SLOWNESS * 200 * NS_PER_MS)
+
+struct sessions {
+	/* Protects the list. Held only briefly; the collector takes it as well. */
+	pthread_mutex_t list_lock;
+	struct session *first;
+	struct settings requested; /* by the environment */
+	struct session *environment; /* the environment's session, or NULL */
+	struct settings merged; /* by all sessions together: sources are started for these */
+	/* By the sessions whose window is open; used by the collector. */
+	struct settings open_merged;
+	struct writer *writer; /* the collector's once it runs */
+	atomic_uint applied_round; /* of the vendor thread, after the last change of windows */
+	unsigned vendors; /* whose profilers may be used */
+	_Atomic(pid_t) owner; /* a child made without pthread_atfork's knowledge has another pid */
+};
+extern struct sessions sessions;
+
+#define FOR_EACH_SESSION(s) for (struct session *s = sessions.first; s; s = s->next)
+
+/* Merges the settings of `s` into *merged, which already merges those of `count` sessions. */
+static inline void session_merge(struct settings *merged, unsigned count, const struct session *s)
+{
+	if (count)
+		settings_join(merged, &s->settings);
+	else
+		*merged = s->settings;
+}
 
 /* Whether the session receives nothing new. An armed engine ends with its owner. */
 static inline bool session_is_ending(const struct session *s)

@@ -4,9 +4,9 @@
 #include <stdatomic.h>
 
 #include "base/clock.h"
-#include "capture/core/collector.h"
 #include "base/helper_thread.h"
 #include "capture/core/park.h"
+#include "capture/core/ring.h"
 
 #define STACK_BYTES (256u << 10)
 #define HOLD_WAIT_NS (100 * NS_PER_MS)

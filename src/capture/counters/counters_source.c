@@ -1,5 +1,7 @@
 #include "capture/counters/counters_source.h"
 
+#include "capture/counters/counters_shared.h"
+
 #include <stdatomic.h>
 #include <string.h>
 
@@ -32,17 +34,6 @@ static struct {
 	uint64_t named[METRIC_END / 64]; /* bit i: counter i has been defined */
 	uint64_t seen; /* bit i: GPU i has had a reading */
 } self;
-
-void counters_push(uint32_t id, uint32_t device, uint64_t time_ns, int64_t value)
-{
-	const struct ring_event event = {
-		.a = time_ns, .b = (uint64_t)value, .c = id, .d = device, .kind = RING_COUNTER
-	};
-	struct ring *r = ring_get();
-
-	if (r)
-		ring_push(r, &event, 1);
-}
 
 /* --- the vendor thread --- */
 

@@ -18,6 +18,7 @@
 #define PERIODS_MAX_NS (100 * NS_PER_MS)
 
 static _Atomic(struct cpu_slot *) slots[CPU_SLOTS_MAX];
+_Static_assert(STACK_WALKERS_MAX >= RINGS_MAX + CPU_SLOTS_MAX, "each has its slot");
 static atomic_bool enabled;
 
 /* --- the interrupted thread --- */

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "capture/core/capability_notes.h"
-#include "capture/counters/counters_source.h"
+#include "capture/counters/counters_shared.h"
 #include "capture/cuda/devices.h"
 #include "capture/core/vendor_thread.h"
 #include "system/nvml.h"

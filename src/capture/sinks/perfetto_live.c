@@ -521,7 +521,7 @@ static void refused(void *user, const char *path, unsigned uid)
 static bool program_ended(void *user)
 {
 	(void)user;
-	return !collector_running() && process_has_ended();
+	return !collector_running() && helper_threads_are_last();
 }
 
 /* --- the beginning --- */
@@ -712,12 +712,33 @@ static void start_producer(const char *socket)
 	process_exit_watch_fork();
 }
 
+/* The producer remains the parent's; the child gets its own when it calls perfetto_live_start. */
+static void after_fork(void)
+{
+	producer_after_fork(self.producer);
+	self.producer = NULL;
+	self.instances = NULL;
+	self.verbose = NULL;
+	self.is_waiting = false;
+	self.started = 0;
+	atomic_store(&self.is_ending, false);
+	pthread_mutex_init(&lock, NULL);
+	pthread_mutex_init(&starting, NULL);
+}
+
+static void watch_forks(void)
+{
+	pthread_atfork(NULL, NULL, after_fork);
+}
+
 bool perfetto_live_start(enum session_trigger trigger)
 {
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	bool is_verbose = false;
 	unsigned startup = 0;
 	const char *socket;
 
+	pthread_once(&once, watch_forks);
 	pthread_mutex_lock(&starting);
 	if (self.owner != getpid() && is_requested(trigger > SESSION_BY_PROGRAM, &socket)) {
 		log_open();
@@ -744,17 +765,4 @@ void perfetto_live_exit(void)
 	session_exit();
 	producer_stop(self.producer);
 	session_exit(); /* ends a data source that was started in between */
-}
-
-void perfetto_live_after_fork(void)
-{
-	producer_after_fork(self.producer);
-	self.producer = NULL;
-	self.instances = NULL;
-	self.verbose = NULL;
-	self.is_waiting = false;
-	self.started = 0;
-	atomic_store(&self.is_ending, false);
-	pthread_mutex_init(&lock, NULL);
-	pthread_mutex_init(&starting, NULL);
 }

@@ -30,10 +30,4 @@ bool perfetto_live_start(enum session_trigger trigger);
 /* Called at exit, after session_exit: sends what is left, for at most half a second. */
 void perfetto_live_exit(void);
 
-/*
- * Called in the child of a fork: the producer remains the parent's; the child gets its own when it
- * calls perfetto_live_start.
- */
-void perfetto_live_after_fork(void);
-
 #endif

@@ -7,7 +7,6 @@
 #include "base/path.h"
 #include "base/reserve.h"
 #include "base/starts_with.h"
-#include "capture/cpu/cpu_slot.h"
 #include "capture/core/log.h"
 #include "elf/loaded_libraries.h"
 #include "stack/python/python_splice.h"
@@ -39,7 +38,6 @@ struct stack_generation {
 };
 
 /* One slot for each thread with a ring and each sampled thread: no live thread lacks one. */
-_Static_assert(STACK_WALKERS_MAX >= RINGS_MAX + CPU_SLOTS_MAX, "each has its slot");
 
 /*
  * A thread's working memory for stacks. It belongs to the ring and is passed on with it from thread

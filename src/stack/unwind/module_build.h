@@ -5,7 +5,7 @@
 #ifndef PITOT_STACK_UNWIND_MODULE_BUILD_H
 #define PITOT_STACK_UNWIND_MODULE_BUILD_H
 
-#include "stack/unwind/modules.h"
+#include "stack/unwind/stack_module.h"
 
 struct module_build;
 

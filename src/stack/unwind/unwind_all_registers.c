@@ -1,4 +1,4 @@
-#include "stack/unwind/unwind_all_registers.h"
+#include "stack/unwind/unwind_self_state.h"
 
 #include <unistd.h>
 

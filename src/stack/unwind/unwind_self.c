@@ -5,7 +5,7 @@
 
 #include "base/safe_memory.h"
 #include "stack/unwind/rule_lookup.h"
-#include "stack/unwind/unwind_all_registers.h"
+#include "stack/unwind/unwind_self_state.h"
 
 #define PAGE 4096u
 #define OWN_BYTES_MAX (UINT64_C(64) << 20) /* bytes of stack probed in one walk */

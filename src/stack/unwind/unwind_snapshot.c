@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "stack/unwind/unwind_all_registers.h"
+#include "stack/unwind/unwind_self_state.h"
 
 #define SWITCHES_MAX 16u /* most switches of stacks in a walk */
 #define CALL_BYTES_MAX 7u /* of an indirect call with index and displacement */

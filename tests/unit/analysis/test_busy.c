@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "analysis/hotspots.h"
 #include "report_fixture.h"
 
 static void a_small_recording_by_hand(void **state)

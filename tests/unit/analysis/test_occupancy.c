@@ -1,5 +1,6 @@
 #include "analysis/gpus.h"
 
+#include "analysis/hotspots.h"
 #include "report_fixture.h"
 
 static const struct occupancy_device h200 = {

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "analysis/hotspots.h"
 #include "report_fixture.h"
 
 #define MAIN 10

@@ -3,6 +3,7 @@
  */
 #include "analysis/report.h"
 
+#include "analysis/hotspots.h"
 #include "failing_alloc.h"
 #include "analysis/scope_times.h"
 #include "report_fixture.h"

@@ -14,6 +14,7 @@
 #include "base/io.h"
 #include "capture/core/collector.h"
 #include "capture/program.h"
+#include "capture/core/process_exit.h"
 #include "capture/core/session.h"
 #include "support/temp_folder.h"
 

@@ -13,6 +13,7 @@
 #include "base/helper_thread.h"
 #include "base/map.h"
 #include "capture/core/collector.h"
+#include "capture/core/process_exit.h"
 #include "capture/core/session.h"
 #include "unit/capture/counting_sink.h"
 #include "unit/capture/toy_source.h"

@@ -15,7 +15,7 @@
 
 #include "base/clock.h"
 #include "base/io.h"
-#include "sampler/target_state.h"
+#include "sampler/sampled_processes_state.h"
 #include "stack/python/python_code.h"
 #include "support/cmocka_tests.h"
 #include "trace/trace.h"

@@ -1,4 +1,4 @@
-#include "trace/trace_data.h"
+#include "trace/trace_state.h"
 
 #include "trace_fixture.h"
 

@@ -1,6 +1,6 @@
-/* flame_build.h: builder of flame graphs, shared by the files that add the kinds of time. */
-#ifndef PITOT_ANALYSIS_FLAME_FLAME_BUILD_H
-#define PITOT_ANALYSIS_FLAME_FLAME_BUILD_H
+/* flame_state.h: builder of flame graphs, shared by the files that add the kinds of time. */
+#ifndef PITOT_ANALYSIS_FLAME_FLAME_STATE_H
+#define PITOT_ANALYSIS_FLAME_FLAME_STATE_H
 
 #include "analysis/calls.h"
 #include "analysis/flame/flame.h"

@@ -1,9 +1,22 @@
+#include "capture/counters/counters_shared.h"
+
 #include <stdio.h>
 #include <string.h>
 
 #include "base/map.h"
+#include "capture/core/ring.h"
 #include "capture/engines/claim.h"
-#include "capture/counters/counters_source.h"
+
+void counters_push(uint32_t id, uint32_t device, uint64_t time_ns, int64_t value)
+{
+	const struct ring_event event = {
+		.a = time_ns, .b = (uint64_t)value, .c = id, .d = device, .kind = RING_COUNTER
+	};
+	struct ring *r = ring_get();
+
+	if (r)
+		ring_push(r, &event, 1);
+}
 
 bool counters_claim(struct counters_claim *claims, size_t count, size_t i, const char *directory,
 		    const char *what)

@@ -1,8 +1,8 @@
 /*
- * unwind_all_registers.h: a walk that tracks all registers, and what it shares with unwind_self.c.
+ * unwind_self_state.h: a walk that tracks all registers, and what it shares with unwind_self.c.
  */
-#ifndef PITOT_STACK_UNWIND_UNWIND_ALL_REGISTERS_H
-#define PITOT_STACK_UNWIND_UNWIND_ALL_REGISTERS_H
+#ifndef PITOT_STACK_UNWIND_UNWIND_SELF_STATE_H
+#define PITOT_STACK_UNWIND_UNWIND_SELF_STATE_H
 
 #include "stack/unwind/unwind_self.h"
 

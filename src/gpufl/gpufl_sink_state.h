@@ -1,6 +1,6 @@
-/* gpufl_state.h: state shared by the parts of the gpufl sink. */
-#ifndef PITOT_GPUFL_GPUFL_STATE_H
-#define PITOT_GPUFL_GPUFL_STATE_H
+/* gpufl_sink_state.h: state shared by the parts of the gpufl sink. */
+#ifndef PITOT_GPUFL_GPUFL_SINK_STATE_H
+#define PITOT_GPUFL_GPUFL_SINK_STATE_H
 
 #include "base/arena.h"
 #include "base/vec.h"

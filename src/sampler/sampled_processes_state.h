@@ -1,9 +1,9 @@
 /*
- * target_state.h: private to the implementation of sampled_processes.h: sampled_processes.c,
- * target_maps.c, target_rows.c.
+ * sampled_processes_state.h: private to the implementation of sampled_processes.h, which is
+ * sampled_processes.c, target_maps.c and target_rows.c.
  */
-#ifndef PITOT_SAMPLER_TARGET_STATE_H
-#define PITOT_SAMPLER_TARGET_STATE_H
+#ifndef PITOT_SAMPLER_SAMPLED_PROCESSES_STATE_H
+#define PITOT_SAMPLER_SAMPLED_PROCESSES_STATE_H
 
 #include <stdbool.h>
 

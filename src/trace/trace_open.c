@@ -9,7 +9,7 @@
 #include "base/path.h"
 #include "base/search.h"
 #include "trace/parallel.h"
-#include "trace/trace_data.h"
+#include "trace/trace_state.h"
 
 /*
  * CLOCK_REALTIME - CLOCK_MONOTONIC, from the most precise row of the first block of table clock, or

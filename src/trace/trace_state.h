@@ -1,5 +1,5 @@
 /*
- * trace_data.h: internals of a trace, shared by the files of src/trace.
+ * trace_state.h: internals of a trace, shared by the files of src/trace.
  *
  * A segment belongs to a session, that is, to one writer: ids of strings, configurations and
  * functions are local to the session. A session's rows are shown under a process. Nearly every
@@ -9,12 +9,13 @@
  * catalog.c finds files and lists blocks; processes.c builds the list of processes; load.c decodes
  * blocks into columns, using strings.c (texts), refs.c (REF columns) and sort.c (order in time).
  */
-#ifndef PITOT_TRACE_TRACE_DATA_H
-#define PITOT_TRACE_TRACE_DATA_H
+#ifndef PITOT_TRACE_TRACE_STATE_H
+#define PITOT_TRACE_TRACE_STATE_H
 
 #include "base/map.h"
 #include "base/vec.h"
 #include "format/reader.h"
+#include "trace/array.h"
 #include "trace/columns.h"
 #include "trace/id_table.h"
 #include "trace/trace.h"
@@ -100,9 +101,6 @@ struct trace {
 	VEC(struct trace_loss) losses;
 	int64_t realtime_offset_ns;
 };
-
-/* Allocates a column, on huge pages if it is large; freed with free(). NULL: out of memory. */
-void *array_new(uint64_t count, size_t width) MUST_USE;
 
 /* catalog.c */
 /* Opens the segments. E_FORMAT if none can be read. */

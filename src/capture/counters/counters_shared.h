@@ -1,0 +1,31 @@
+/* counters_shared.h: what the readers of counters, of GPUs and of the machine, share. */
+#ifndef PITOT_CAPTURE_COUNTERS_COUNTERS_SHARED_H
+#define PITOT_CAPTURE_COUNTERS_COUNTERS_SHARED_H
+
+#include <stddef.h>
+
+#include "base/own_fd.h"
+
+#define COUNTERS_NO_DEVICE UINT32_MAX
+
+/* Passes a reading to the collector. Any thread. */
+void counters_push(uint32_t id, uint32_t device, uint64_t time_ns, int64_t value);
+
+/*
+ * Several processes may record into one directory; the first one reads the counters that they
+ * share. It claims a pair of directory and subject (claim.h).
+ */
+struct counters_claim {
+	char what[32]; /* "": nothing */
+	struct own_fd socket;
+};
+/* Claims `what` as claims[i]. Returns true if it is ours, even through another of these claims. */
+bool counters_claim(struct counters_claim *claims, size_t count, size_t i, const char *directory,
+		    const char *what);
+/*
+ * Called in the child of a fork: the claims belong to the parent, and a descriptor held by the
+ * child would keep them alive after the parent's end.
+ */
+void counters_disclaim(struct counters_claim *claims, size_t count);
+
+#endif
