@@ -18,7 +18,8 @@
 		 "device.1.log.gz")                                                                \
 	F(kineto, "Chrome trace JSON of torch.profiler (Kineto), Pitot, JAX or unitrace: a file "  \
 		  "or a folder with one for each rank")                                            \
-	F(nsys, "SQLite exports of Nsight Systems, which `nsys export --type sqlite` writes")
+	F(nsys, "SQLite exports of Nsight Systems, which `nsys export --type sqlite` writes")      \
+	F(rocpd, "databases of rocprofv3 (rocpd 3.x), such as 4242_results.db")
 
 struct import_options {
 	void (*progress)(void *user, uint64_t done, uint64_t total); /* counts bytes; may be NULL */
