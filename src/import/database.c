@@ -162,16 +162,19 @@ static int on_progress(void *database)
 	return d->options->cancel && *d->options->cancel;
 }
 
-int database_open(struct database *d, struct import_source *source,
+int database_open(struct database *d, struct input *in, const char *path,
 		  const struct import_options *options, struct error *e)
 {
 	sqlite3_vfs *system = sqlite3_vfs_find(NULL);
 	struct stat st;
-	int rc;
+	int rc = input_make_seekable(in);
 
-	*d = (struct database){ .fd = source->input.fd, .options = options };
-	if (source->folder >= 0 || fstat(d->fd, &st) < 0 || !S_ISREG(st.st_mode))
-		return error_set(e, E_UNSUPPORTED, "'%s' is no database", source->path);
+	*d = (struct database){ .fd = in->fd, .options = options };
+	if (rc < 0)
+		return error_set(e, rc, "cannot copy '%s' to a temporary file: %s", path,
+				 error_code_text(rc));
+	if (fstat(d->fd, &st) < 0)
+		return error_errno(e, errno, "cannot read '%s'", path);
 	d->size = (uint64_t)st.st_size;
 	d->vfs = *system;
 	d->vfs.iVersion = 1;
@@ -189,7 +192,7 @@ int database_open(struct database *d, struct import_source *source,
 	rc = sqlite3_open_v2("database", &d->db, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX,
 			     d->vfs_name);
 	if (rc != SQLITE_OK)
-		return error_set(e, E_FORMAT, "'%s': %s", source->path, sqlite3_errstr(rc));
+		return error_set(e, E_FORMAT, "'%s': %s", path, sqlite3_errstr(rc));
 	sqlite3_limit(d->db, SQLITE_LIMIT_LENGTH, TEXT_MAX);
 	sqlite3_limit(d->db, SQLITE_LIMIT_ATTACHED, 0);
 	sqlite3_db_config(d->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
@@ -199,8 +202,7 @@ int database_open(struct database *d, struct import_source *source,
 	rc = sqlite3_exec(d->db, "SELECT 1 FROM sqlite_master", NULL, NULL, NULL);
 	if (rc != SQLITE_OK)
 		return error_set(e, rc == SQLITE_INTERRUPT ? -ECANCELED : E_FORMAT,
-				 "'%s' is a damaged database: %s", source->path,
-				 sqlite3_errmsg(d->db));
+				 "'%s' is a damaged database: %s", path, sqlite3_errmsg(d->db));
 	return 0;
 }
 
@@ -227,17 +229,18 @@ bool database_has(struct database *d, const char *table)
 	return has;
 }
 
-bool database_sniff(const struct import_source *source, const char *table)
+/* What is compressed in a folder is known by the declarations in its first 64 KiB. */
+bool database_sniff(const struct input *in, const char *table)
 {
 	static const struct import_options options;
-	struct import_source copy = *source;
-	struct error e = { 0 };
+	struct input copy = *in;
 	struct database d;
 	bool has;
 
-	if (!input_is_database(&source->input))
-		return false;
-	has = database_open(&d, &copy, &options, &e) >= 0 && database_has(&d, table);
+	if (!input_is_database(in) || in->packing)
+		return input_is_database(in) &&
+		       memmem(in->head, in->head_length, table, strlen(table));
+	has = database_open(&d, &copy, "", &options, NULL) >= 0 && database_has(&d, table);
 	database_close(&d);
 	return has;
 }

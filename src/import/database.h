@@ -26,11 +26,11 @@ struct database {
 	struct strbuf queried; /* "|KERNEL|MEMCPY|": tables that were selected from */
 };
 
-/* Whether the source is a database with such a table or view. */
-bool database_sniff(const struct import_source *source, const char *table);
+/* Whether the input is a database with such a table or view. */
+bool database_sniff(const struct input *in, const char *table);
 
 /* Opens the input's database. Returns 0 or a negative code; close in any case. */
-int database_open(struct database *d, struct import_source *source,
+int database_open(struct database *d, struct input *in, const char *path,
 		  const struct import_options *options, struct error *e) MUST_USE;
 void database_close(struct database *d);
 /* Whether there is such a table or view. */

@@ -404,15 +404,14 @@ void database_query_end(struct database_import *m, struct query *q, const char *
 
 /* ---- beginning and end ---- */
 
-int database_import_open(struct database_import *m, struct import_source *source,
-			 const struct import_options *options, const char *directory,
-			 struct import_result *result, struct error *e)
+int database_import_open(struct database_import *m, const struct import_files *files,
+			 struct input *in, const char *path, struct error *e)
 {
-	*m = (struct database_import){ .path = source->path,
-				       .directory = directory,
-				       .result = result };
+	*m = (struct database_import){ .path = path,
+				       .directory = files->directory,
+				       .result = files->result };
 	interner_init(&m->texts);
-	return database_open(&m->db, source, options, e);
+	return database_open(&m->db, in, path, files->options, e);
 }
 
 static void append_contexts(struct database_import *m, struct database_process *p)

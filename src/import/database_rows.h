@@ -11,6 +11,7 @@
 #include "base/map.h"
 #include "base/vec.h"
 #include "import/database.h"
+#include "import/import_files.h"
 #include "import/import_losses.h"
 #include "stack/stack_tree.h"
 
@@ -100,9 +101,8 @@ struct conversion {
 };
 
 /* Returns 0 or a negative code; release in any case. */
-int database_import_open(struct database_import *m, struct import_source *source,
-			 const struct import_options *options, const char *directory,
-			 struct import_result *result, struct error *e) MUST_USE;
+int database_import_open(struct database_import *m, const struct import_files *files,
+			 struct input *in, const char *path, struct error *e) MUST_USE;
 /* Reads the database's strings: their numbers and texts. */
 int database_strings(struct database_import *m, const char *table, const char *id, const char *text,
 		     struct error *e) MUST_USE;

@@ -313,6 +313,10 @@ int input_make_seekable(struct input *in)
 	}
 	close(in->fd);
 	in->fd = fd;
+	if (in->decoder)
+		in->packing->end(in->decoder);
+	in->decoder = NULL;
+	in->packing = NULL;
 	return 0;
 }
 

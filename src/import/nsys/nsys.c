@@ -15,11 +15,6 @@
 #define SEVERITY_WARNING 2
 #define SEVERITY_ERROR 3
 
-int nsys_sniff(const struct import_source *source)
-{
-	return database_sniff(source, "StringIds") ? 90 : 0;
-}
-
 /* ---- the export ---- */
 
 /* Reads an entry of a table of names and values. Returns false if there is none. */
@@ -478,15 +473,15 @@ static int convert(struct nsys *n, struct error *e)
 	return rc < 0 ? rc : database_import_close(&n->import, describe, e);
 }
 
-int nsys_run(struct import_source *source, const struct import_options *options,
-	     const char *directory, struct import_result *result, struct error *e)
+static int read_file(struct import_files *files, struct input *in, const char *path,
+		     struct error *e)
 {
 	struct nsys *n = calloc(1, sizeof(*n));
 	int rc;
 
 	if (!n)
 		return error_set(e, -ENOMEM, "out of memory");
-	rc = database_import_open(&n->import, source, options, directory, result, e);
+	rc = database_import_open(&n->import, files, in, path, e);
 	n->import.own = n;
 	n->import.pid_of = pid_of;
 	if (rc >= 0)
@@ -499,4 +494,29 @@ int nsys_run(struct import_source *source, const struct import_options *options,
 	}
 	free(n);
 	return rc;
+}
+
+static int sniff(const struct input *in)
+{
+	return database_sniff(in, "StringIds") ? 90 : 0;
+}
+
+static const struct import_format format = { .name = "SQLite exports of Nsight Systems",
+					     .part = "sqlite",
+					     .sniff = sniff,
+					     .read = read_file };
+
+int nsys_sniff(const struct import_source *source)
+{
+	return import_files_sniff(&format, source);
+}
+
+int nsys_run(struct import_source *source, const struct import_options *options,
+	     const char *directory, struct import_result *result, struct error *e)
+{
+	struct import_files files = {
+		.format = &format, .options = options, .directory = directory, .result = result
+	};
+
+	return import_files(&files, source, e);
 }

@@ -32,11 +32,6 @@ struct rocpd {
 	bool has_calls;
 };
 
-int rocpd_sniff(const struct import_source *source)
-{
-	return database_sniff(source, "rocpd_metadata") ? 95 : 0;
-}
-
 static struct agent agent_of(struct database_import *m, int64_t id)
 {
 	uint64_t value = 0;
@@ -585,22 +580,46 @@ static int convert(struct rocpd *r, struct error *e)
 	return rc < 0 ? rc : database_import_close(m, describe, e);
 }
 
-int rocpd_run(struct import_source *source, const struct import_options *options,
-	      const char *directory, struct import_result *result, struct error *e)
+static int read_file(struct import_files *files, struct input *in, const char *path,
+		     struct error *e)
 {
 	struct rocpd r = { 0 };
-	int rc = database_import_open(&r.import, source, options, directory, result, e);
+	int rc = database_import_open(&r.import, files, in, path, e);
 
 	r.import.own = &r;
 	r.import.pid_of = pid_of;
 	if (rc >= 0)
 		rc = convert(&r, e);
 	if (rc < 0 && !e->code)
-		error_set(e, rc, "%s: %s", source->path, error_code_text(rc));
+		error_set(e, rc, "%s: %s", path, error_code_text(rc));
 	database_import_release(&r.import);
 	map_release(&r.threads);
 	map_release(&r.processes);
 	map_release(&r.agents);
 	map_release(&r.symbols);
 	return rc;
+}
+
+static int sniff(const struct input *in)
+{
+	return database_sniff(in, "rocpd_metadata") ? 95 : 0;
+}
+
+static const struct import_format format = {
+	.name = "databases of rocprofv3", .part = ".db", .sniff = sniff, .read = read_file
+};
+
+int rocpd_sniff(const struct import_source *source)
+{
+	return import_files_sniff(&format, source);
+}
+
+int rocpd_run(struct import_source *source, const struct import_options *options,
+	      const char *directory, struct import_result *result, struct error *e)
+{
+	struct import_files files = {
+		.format = &format, .options = options, .directory = directory, .result = result
+	};
+
+	return import_files(&files, source, e);
 }
