@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "analysis/cpu_moments.h"
 #include "analysis/report.h"
 #include "base/search.h"
 
@@ -20,6 +21,8 @@ struct finding {
 	const struct job_rank *rank;
 	VEC(struct operation) work, collectives; /* by start; those of a list do not overlap */
 	VEC(uint64_t) boundaries; /* starts and ends of the process's ranges */
+	/* times that CPU samples stand for, and times off the CPU, by thread and start */
+	VEC(struct cpu_moment) moments;
 };
 
 /* A walk over times in their order, divided by the ranges of a thread. */
@@ -40,9 +43,10 @@ static int find_nccl_domains(struct rank_pieces *p)
 	return 0;
 }
 
-int rank_pieces_init(struct rank_pieces *p, const struct report *r)
+int rank_pieces_init(struct rank_pieces *p, struct report *r)
 {
 	*p = (struct rank_pieces){ .report = r,
+				   .callers = &r->callers,
 				   .nccl_domains = MAP_INIT,
 				   .text_of_message = MAP_INIT };
 	interner_init(&p->texts);
@@ -147,9 +151,56 @@ static int add(struct finding *x, uint64_t start_ns, uint64_t end_ns, struct ran
 	return vec_push(&x->out->pieces, piece);
 }
 
+ORDER(compare_moments, struct cpu_moment, UP(thread) ?: UP(start_ns))
+
+/* Lists the samples of the process, also those of a sampler outside, as times. */
+static int collect_moments(struct finding *x, enum table_id table)
+{
+	const struct trace *t = x->report->trace;
+
+	for (struct row_walk w = all_rows(t, table); row_walk_next(&w);) {
+		struct cpu_moment m;
+
+		if (trace_process(t, w.process)->subject != x->rank->process)
+			continue;
+		m = cpu_moment_of(t, table, w.process, w.row);
+		if (!m.end_ns) { /* the time since the sample before */
+			m.end_ns = m.start_ns;
+			m.start_ns -= MIN(m.start_ns, m.weight_ns);
+		}
+		if (m.stack && vec_push(&x->moments, m) < 0)
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+/* Finds the line of the thread's sample that stands for a time, and until when. */
+static int line_at(struct finding *x, uint32_t thread, uint64_t time_ns, uint64_t *until_ns,
+		   struct rank_place *place)
+{
+	const struct cpu_moment *m = x->moments.data;
+	size_t next = sorted_prefix(x->moments.count, i,
+				    m[i].thread < thread ||
+					    (m[i].thread == thread && m[i].start_ns <= time_ns));
+	struct caller_place line;
+
+	if (next < x->moments.count && m[next].thread == thread)
+		*until_ns = MIN(*until_ns, m[next].start_ns);
+	if (!next || m[next - 1].thread != thread || m[next - 1].end_ns <= time_ns)
+		return 0;
+	*until_ns = MIN(*until_ns, m[next - 1].end_ns);
+	if (callers_place(x->out->callers, m[next - 1].process, m[next - 1].stack, &line) < 0)
+		return -ENOMEM;
+	if (line.caller != CALLER_NONE) {
+		place->kind = PLACE_LINE;
+		place->id = line.caller;
+	}
+	return 0;
+}
+
 /*
- * Finds the range of a thread at a time, and until when it is the innermost, at most *until_ns.
- * PLACE_UNKNOWN: there is none.
+ * Finds where a thread was at a time: the line of a sample, else its innermost range; and until
+ * when it was there, at most *until_ns. PLACE_UNKNOWN: there is none.
  */
 static int place_at(struct finding *x, struct range_walk *walk, uint32_t thread, uint64_t time_ns,
 		    uint64_t *until_ns, struct rank_place *place)
@@ -162,6 +213,10 @@ static int place_at(struct finding *x, struct range_walk *walk, uint32_t thread,
 	if (walk->boundary < x->boundaries.count)
 		*until_ns = MIN(*until_ns, x->boundaries.data[walk->boundary]);
 	*place = (struct rank_place){ .state = RANK_HOST };
+	if (line_at(x, thread, time_ns, until_ns, place) < 0)
+		return -ENOMEM;
+	if (place->kind != PLACE_UNKNOWN)
+		return 0;
 	if (nvtx_cursor_at(&walk->cursor, x->rank->process, thread, time_ns, &range) < 0)
 		return -ENOMEM;
 	return place_of_range(x->out, range, place);
@@ -400,6 +455,11 @@ int rank_pieces_find(struct rank_pieces *p, const struct job_rank *rank,
 		rc = collect_collectives(&x, parts, last_ns, count);
 	if (rc >= 0)
 		rc = collect_boundaries(&x);
+	if (rc >= 0)
+		rc = collect_moments(&x, TABLE_cpu_sample);
+	if (rc >= 0)
+		rc = collect_moments(&x, TABLE_off_cpu);
+	vec_sort(&x.moments, compare_moments);
 	while (rc >= 0 && (work < x.work.count || collective < x.collectives.count))
 		rc = add_next(&x, &walk, &work, &collective, &now_ns);
 	if (rc >= 0)
@@ -407,6 +467,7 @@ int rank_pieces_find(struct rank_pieces *p, const struct job_rank *rank,
 	vec_release(&x.work);
 	vec_release(&x.collectives);
 	vec_release(&x.boundaries);
+	vec_release(&x.moments);
 	map_release(&walk.cursor.last);
 	return rc < 0 ? rc : 0;
 }

@@ -45,6 +45,7 @@ struct rank_piece {
 /* What all ranks need; `texts` are those of PLACE_RANGE. */
 struct rank_pieces {
 	const struct report *report;
+	struct callers *callers; /* the report's */
 	struct nvtx_ranges ranges;
 	struct map nccl_domains; /* process << 32 | domain */
 	struct interner texts;
@@ -59,7 +60,7 @@ struct rank_pieces {
 };
 
 /* 0 or -ENOMEM; release *p in either case. */
-int rank_pieces_init(struct rank_pieces *p, const struct report *r) MUST_USE;
+int rank_pieces_init(struct rank_pieces *p, struct report *r) MUST_USE;
 /*
  * Lists the pieces of a rank. parts: those of the rank by their start, with the own clock's times;
  * last_ns: for each, when its last rank arrived, or its start if that is unknown. 0 or -ENOMEM.

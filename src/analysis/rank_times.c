@@ -580,6 +580,10 @@ static enum job_kind decide(const struct comparing *x)
 	if (!x->out->compared || c->uncertainty_ns == UINT64_MAX)
 		return JOB_UNKNOWN;
 	kind = find_late(x);
+	/* Delays that the clocks do not show could be as long as the uncertainty. */
+	if (kind == JOB_ALIKE &&
+	    x->out->uncertain * c->uncertainty_ns > x->out->span_ns / 100 * JOB_LATE_PERCENT)
+		return JOB_UNKNOWN;
 	if (kind == JOB_ALIKE &&
 	    rank_times_sum(x->out, RANK_TRANSFER) > rank_times_total(x->out) / 2)
 		return JOB_COMMUNICATION;

@@ -164,6 +164,11 @@ static void add_unknown(const struct report *r, struct strbuf *out)
 		strbuf_adds(out, "the clocks of the hosts could not be aligned\n");
 	else if (!c->whole)
 		strbuf_adds(out, "no collective has the parts of all of its ranks\n");
+	else if (r->rank_times->uncertain)
+		sentence_add(out, WORDS("they arrive at "), NUMBER(r->rank_times->uncertain),
+			     WORDS(" of "), COUNTED_AS(r->rank_times->compared, "collective"),
+			     WORDS(" within the uncertainty of their clocks, "),
+			     DURATION(c->uncertainty_ns), WORDS("\n"));
 	else
 		strbuf_adds(out, "too few collectives after the start-up\n");
 }
