@@ -6,6 +6,7 @@
 #include "analysis/cpu_moments.h"
 #include "analysis/report.h"
 #include "base/search.h"
+#include "names/demangle.h"
 
 /* Work or a collective, which call launched it, and what it is. */
 struct operation {
@@ -43,13 +44,11 @@ static int find_nccl_domains(struct rank_pieces *p)
 	return 0;
 }
 
-int rank_pieces_init(struct rank_pieces *p, struct report *r)
+int rank_pieces_init(struct rank_pieces *p, struct report *r, struct interner *texts)
 {
-	*p = (struct rank_pieces){ .report = r,
-				   .callers = &r->callers,
-				   .nccl_domains = MAP_INIT,
-				   .text_of_message = MAP_INIT };
-	interner_init(&p->texts);
+	*p = (struct rank_pieces){
+		.report = r, .texts = texts, .known = MAP_INIT, .nccl_domains = MAP_INIT
+	};
 	if (nvtx_ranges_pair(&p->ranges, r->trace, SCOPES_ALL, true) < 0)
 		return -ENOMEM;
 	return find_nccl_domains(p);
@@ -58,37 +57,47 @@ int rank_pieces_init(struct rank_pieces *p, struct report *r)
 void rank_pieces_release(struct rank_pieces *p)
 {
 	nvtx_ranges_release(&p->ranges);
+	map_release(&p->known);
 	map_release(&p->nccl_domains);
-	map_release(&p->text_of_message);
-	interner_release(&p->texts);
 	vec_release(&p->pieces);
 	vec_release(&p->host);
 }
 
-/* Text of a message, in which each number is N: steps have equal names. */
-static int text_of(struct rank_pieces *p, uint32_t message, uint32_t *out)
+/* Appends a text in which each number is N: steps have equal names. */
+static void add_without_numbers(const char *text, struct strbuf *out)
 {
-	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
-	uint64_t known;
-	int64_t item;
-	bool is_new;
-
-	if (map_get(&p->text_of_message, message, &known)) {
-		*out = (uint32_t)known;
-		return 0;
-	}
-	for (const char *c = trace_string(p->report->trace, message); *c; c++) {
+	for (const char *c = text; *c; c++) {
 		bool digit = *c >= '0' && *c <= '9';
 
 		if (!digit)
-			strbuf_addc(&text, *c);
+			strbuf_addc(out, *c);
 		else if (c[1] < '0' || c[1] > '9')
-			strbuf_addc(&text, 'N');
+			strbuf_addc(out, 'N');
 	}
-	item = interner_add(&p->texts, strbuf_text(&text), text.length, &is_new);
-	if (text.failed || item < 0 || map_put(&p->text_of_message, message, (uint64_t)item) < 0)
-		return -ENOMEM;
-	*out = (uint32_t)item;
+}
+
+/* Makes a place. id: a caller, or the string id of the range's or kernel's name. */
+static int set_place(struct rank_pieces *p, struct rank_place *place, enum place_kind kind,
+		     uint32_t id)
+{
+	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
+	uint64_t key = (uint64_t)kind << 32 | id, known;
+	int64_t item;
+
+	if (!map_get(&p->known, key, &known)) {
+		if (kind == PLACE_LINE)
+			caller_text(&p->report->callers, id, CALLER_NONE, &text);
+		else if (kind == PLACE_RANGE)
+			add_without_numbers(trace_string(p->report->trace, id), &text);
+		else
+			kernel_name_short(trace_string(p->report->trace, id), &text);
+		item = interner_add(p->texts, strbuf_text(&text), text.length, NULL);
+		if (text.failed || item < 0 || map_put(&p->known, key, (uint64_t)item) < 0)
+			return -ENOMEM;
+		known = (uint64_t)item;
+	}
+	place->kind = (uint8_t)kind;
+	place->text = (uint32_t)known;
 	return 0;
 }
 
@@ -104,8 +113,7 @@ static int place_of_range(struct rank_pieces *p, uint32_t range, struct rank_pla
 		range = p->ranges.items[range].outer;
 	if (range == NVTX_NO_RANGE || !p->ranges.items[range].message)
 		return 0;
-	place->kind = PLACE_RANGE;
-	return text_of(p, p->ranges.items[range].message, &place->id);
+	return set_place(p, place, PLACE_RANGE, p->ranges.items[range].message);
 }
 
 /* The place that launched an operation. */
@@ -116,21 +124,17 @@ static int place_of_launch(struct finding *x, const struct operation *o, struct 
 				  : callers_of_call(&x->report->callers, x->rank->process, o->call);
 
 	*place = (struct rank_place){ .state = o->state };
-	if (caller != CALLER_NONE) {
-		place->kind = PLACE_LINE;
-		place->id = caller;
-		return 0;
-	}
+	if (caller != CALLER_NONE)
+		return set_place(x->out, place, PLACE_LINE, caller);
 	if (o->call != TRACE_NO_ROW &&
 	    place_of_range(x->out, x->out->ranges.of_call[o->call], place) < 0)
 		return -ENOMEM;
 	if (place->kind == PLACE_UNKNOWN && o->work == GPU_WORK_kernel) {
 		uint32_t config = kernel_columns(x->report->trace)->config[o->row];
 
-		place->kind = PLACE_KERNEL;
-		place->id = config == TRACE_NO_ROW
-				    ? 0
-				    : kernel_config_columns(x->report->trace)->name[config];
+		if (config != TRACE_NO_ROW)
+			return set_place(x->out, place, PLACE_KERNEL,
+					 kernel_config_columns(x->report->trace)->name[config]);
 	}
 	return 0;
 }
@@ -143,7 +147,7 @@ static int add(struct finding *x, uint64_t start_ns, uint64_t end_ns, struct ran
 
 	if (end_ns <= start_ns)
 		return 0;
-	if (last && last->end_ns == start_ns && last->place.id == place.id &&
+	if (last && last->end_ns == start_ns && last->place.text == place.text &&
 	    last->place.kind == place.kind && last->place.state == place.state) {
 		last->end_ns = end_ns;
 		return 0;
@@ -189,13 +193,10 @@ static int line_at(struct finding *x, uint32_t thread, uint64_t time_ns, uint64_
 	if (!next || m[next - 1].thread != thread || m[next - 1].end_ns <= time_ns)
 		return 0;
 	*until_ns = MIN(*until_ns, m[next - 1].end_ns);
-	if (callers_place(x->out->callers, m[next - 1].process, m[next - 1].stack, &line) < 0)
+	if (callers_place(&x->out->report->callers, m[next - 1].process, m[next - 1].stack, &line) <
+	    0)
 		return -ENOMEM;
-	if (line.caller != CALLER_NONE) {
-		place->kind = PLACE_LINE;
-		place->id = line.caller;
-	}
-	return 0;
+	return line.caller == CALLER_NONE ? 0 : set_place(x->out, place, PLACE_LINE, line.caller);
 }
 
 /*

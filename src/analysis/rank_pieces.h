@@ -25,14 +25,15 @@ enum rank_state {
 
 enum place_kind {
 	PLACE_UNKNOWN,
-	PLACE_LINE, /* item of callers */
-	PLACE_RANGE, /* text: name of an NVTX range, in which digits are replaced by N */
-	PLACE_KERNEL, /* string id: name of a kernel */
+	PLACE_LINE, /* of the program, as caller_text writes it */
+	PLACE_RANGE, /* name of an NVTX range, in which digits are replaced by N */
+	PLACE_KERNEL, /* short name of a kernel */
+	PLACE_KINDS,
 };
 
 /* A place of the program, and what the GPU did because of it. */
 struct rank_place {
-	uint32_t id;
+	uint32_t text; /* item of the interner that rank_pieces_init was given */
 	uint8_t kind; /* enum place_kind */
 	uint8_t state; /* enum rank_state */
 };
@@ -42,14 +43,13 @@ struct rank_piece {
 	struct rank_place place;
 };
 
-/* What all ranks need; `texts` are those of PLACE_RANGE. */
+/* What the ranks of a report need. */
 struct rank_pieces {
-	const struct report *report;
-	struct callers *callers; /* the report's */
+	struct report *report;
+	struct interner *texts;
+	struct map known; /* kind, id in the trace -> item of texts */
 	struct nvtx_ranges ranges;
 	struct map nccl_domains; /* process << 32 | domain */
-	struct interner texts;
-	struct map text_of_message; /* string id -> item of texts */
 	/* of one rank, in order of time, without gaps between the first and the last */
 	VEC(struct rank_piece) pieces;
 	/*
@@ -59,8 +59,8 @@ struct rank_pieces {
 	VEC(struct rank_piece) host;
 };
 
-/* 0 or -ENOMEM; release *p in either case. */
-int rank_pieces_init(struct rank_pieces *p, struct report *r) MUST_USE;
+/* Adds to `texts`, which outlives the report. 0 or -ENOMEM; release *p in either case. */
+int rank_pieces_init(struct rank_pieces *p, struct report *r, struct interner *texts) MUST_USE;
 /*
  * Lists the pieces of a rank. parts: those of the rank by their start, with the own clock's times;
  * last_ns: for each, when its last rank arrived, or its start if that is unknown. 0 or -ENOMEM.

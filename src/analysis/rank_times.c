@@ -51,6 +51,7 @@ struct comparing {
 	const struct report *report;
 	const struct collectives *collectives;
 	struct rank_times *out;
+	struct rank_pieces pieces; /* of one report */
 	/* by match: when the last rank arrived, and a number that equal ranks share */
 	uint64_t *last_ns, *chains;
 	/* of one rank, by start: its parts, their matches, last arrivals by its own clock */
@@ -136,7 +137,7 @@ static int list_parts(struct comparing *x, uint32_t rank)
 
 static bool is_same_place(struct rank_place a, struct rank_place b)
 {
-	return a.id == b.id && a.kind == b.kind && a.state == b.state;
+	return a.text == b.text && a.kind == b.kind && a.state == b.state;
 }
 
 static int add_share(struct comparing *x, struct shares *to, struct rank_place place, uint64_t ns)
@@ -189,7 +190,7 @@ static bool has_pause(const struct comparing *x, uint64_t start_ns, uint64_t end
 
 static uint64_t place_key(uint32_t rank, struct rank_place place)
 {
-	return hash_u64((uint64_t)rank << 32 | place.id) ^
+	return hash_u64((uint64_t)rank << 32 | place.text) ^
 	       ((uint64_t)place.kind << 8 | place.state);
 }
 
@@ -215,7 +216,7 @@ struct position {
 static int add_interval(struct comparing *x, uint32_t rank, size_t from, size_t to,
 			struct position *at)
 {
-	const struct rank_pieces *p = &x->out->pieces;
+	const struct rank_pieces *p = &x->pieces;
 	uint64_t start_ns = x->parts.data[from].start_ns, end_ns = x->parts.data[to].start_ns;
 	uint64_t launch = launch_ns(x, x->parts.data[from].kernel);
 	struct interval v = { .match = x->matches.data[to],
@@ -264,7 +265,7 @@ static int add_intervals(struct comparing *x, uint32_t rank)
 /* Adds the time from the first to the last compared collective. */
 static void add_states(struct comparing *x, struct rank_time *time)
 {
-	const struct rank_pieces *p = &x->out->pieces;
+	const struct rank_pieces *p = &x->pieces;
 	uint64_t from_ns = UINT64_MAX, to_ns = 0;
 
 	for (size_t i = 0; i < x->parts.count; i++) {
@@ -296,7 +297,7 @@ static int measure_rank(struct comparing *x, uint32_t rank)
 		steady_find(&x->report->busy->gpus[job_rank->gpu],
 			    &x->report->idle->gpus[job_rank->gpu], &x->steady);
 	if (rc >= 0)
-		rc = rank_pieces_find(&x->out->pieces, job_rank, x->parts.data, x->last.data,
+		rc = rank_pieces_find(&x->pieces, job_rank, x->parts.data, x->last.data,
 				      x->parts.count);
 	if (rc >= 0)
 		rc = add_intervals(x, rank);
@@ -482,7 +483,7 @@ static int compare_all(struct comparing *x)
 	return rc;
 }
 
-ORDER(compare_causes, struct late_cause, DOWN(late_ns) ?: UP(rank) ?: UP(place.id))
+ORDER(compare_causes, struct late_cause, DOWN(late_ns) ?: UP(rank) ?: UP(place.text))
 
 uint64_t rank_times_sum(const struct rank_times *t, enum rank_state state)
 {
@@ -609,7 +610,8 @@ static int run(struct report *r, void *result)
 		free(x.hiccups);
 		return -ENOMEM;
 	}
-	rc = rank_pieces_init(&out->pieces, r);
+	interner_init(&out->texts);
+	rc = rank_pieces_init(&x.pieces, r, &out->texts);
 	if (rc >= 0)
 		rc = find_arrivals(&x);
 	for (uint32_t i = 0; i < out->count && rc >= 0; i++)
@@ -619,6 +621,7 @@ static int run(struct report *r, void *result)
 	groups_take(&x.causes, compare_causes, &out->causes, &out->cause_count);
 	if (rc >= 0)
 		out->kind = decide(&x);
+	rank_pieces_release(&x.pieces);
 	groups_release(&x.host_totals);
 	free(x.last_ns);
 	free(x.chains);
@@ -638,7 +641,7 @@ static void release(void *result)
 	free(t->items);
 	free(t->causes);
 	if (t->count >= 2)
-		rank_pieces_release(&t->pieces);
+		interner_release(&t->texts);
 }
 
 const struct analysis analysis_rank_times = {

@@ -52,7 +52,7 @@ struct rank_times {
 	size_t count;
 	struct late_cause *causes; /* by late_ns, descending */
 	size_t cause_count;
-	struct rank_pieces pieces; /* texts of places */
+	struct interner texts; /* of places */
 	uint64_t span_ns; /* between the compared collectives */
 	uint64_t late_ns; /* of all ranks */
 	uint64_t compared; /* number of collectives */

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "analysis/rank_times.h"
-#include "names/demangle.h"
 #include "report/words.h"
 
 static size_t index_of(const struct report_view *v, const void *row)
@@ -27,24 +26,17 @@ static const char *state_name(unsigned state)
 	return names[state];
 }
 
-void report_place_text(const struct report *r, const struct rank_place *place, struct strbuf *out)
+static void add_place_text(const struct report *r, const struct rank_place *place,
+			   struct strbuf *out)
 {
-	const struct rank_pieces *p = &r->rank_times->pieces;
+	const struct interned *text = &r->rank_times->texts.items[place->text];
 
-	switch (place->kind) {
-	case PLACE_LINE:
-		report_line_text(r, place->id, CALLER_NONE, out);
-		break;
-	case PLACE_RANGE:
-		strbuf_adds(out, "range ");
-		text_safe(out, p->texts.items[place->id].text, p->texts.items[place->id].length);
-		break;
-	case PLACE_KERNEL:
-		kernel_name_short(trace_string(r->trace, place->id), out);
-		break;
-	default:
+	if (place->kind == PLACE_UNKNOWN) {
 		strbuf_adds(out, "(unknown)");
+		return;
 	}
+	strbuf_adds(out, place->kind == PLACE_RANGE ? "range " : "");
+	text_safe(out, text->text, text->length);
 }
 
 ROW_READ(read_number, void, out->n = job_rank_of(v, row)->number)
@@ -52,7 +44,7 @@ ROW_READ(read_gpu, void, out->n = job_rank_of(v, row)->gpu)
 ROW_READ(read_process, void, out->n = job_rank_of(v, row)->process)
 ROW_READ(read_cause_rank, struct late_cause,
 	 out->n = v->report->collectives->ranks[row->rank].number)
-ROW_READ(read_place, struct late_cause, report_place_text(v->report, &row->place, &out->text))
+ROW_READ(read_place, struct late_cause, add_place_text(v->report, &row->place, &out->text))
 
 static uint32_t number_of(const struct report *r, uint32_t rank)
 {
@@ -71,7 +63,7 @@ static void add_place(const struct report *r, const struct rank_place *place, co
 	};
 
 	strbuf_addf(out, "%s%s", whose, words[place->state]);
-	report_place_text(r, place, out);
+	add_place_text(r, place, out);
 }
 
 static void add_cause(const struct report *r, const struct late_cause *c, const char *whose,
@@ -111,7 +103,7 @@ static void add_turns(const struct report *r, struct strbuf *out)
 	for (size_t i = 0; i < t->cause_count; i++) {
 		const struct late_cause *c = &t->causes[i];
 
-		if (!c->count || c->place.id != t->cause->place.id ||
+		if (!c->count || c->place.text != t->cause->place.text ||
 		    c->place.kind != t->cause->place.kind ||
 		    c->place.state != t->cause->place.state)
 			continue;

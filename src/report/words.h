@@ -42,9 +42,6 @@ void report_unfiltered_text(const struct report *r, const char *what, struct str
  * be shown beside the value.
  */
 bool report_amount_text(const char *unit, double value, struct strbuf *out);
-/* "train.py:57 step", "range forward", or a kernel. In section_ranks.c. */
-struct rank_place;
-void report_place_text(const struct report *r, const struct rank_place *place, struct strbuf *out);
 /*
  * Appends sentences about the ranks of a job, one a line. True: *heading is the verdict; else it is
  * the verdict on one GPU. In section_ranks.c.

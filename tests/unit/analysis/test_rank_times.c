@@ -96,15 +96,13 @@ static void analyze_job(struct analyzed *a, const char *folder, const struct job
 static void check_late(const struct report *r, const struct job *job)
 {
 	const struct rank_times *t = r->rank_times;
-	_cleanup_strbuf_ struct strbuf line = STRBUF_INIT;
 
 	assert_int_equal(t->kind, JOB_RANK);
 	assert_int_equal(t->rank, job->late);
 	assert_non_null(t->cause);
 	assert_int_equal(t->cause->place.state, job->slow_gpu ? RANK_COMPUTE : RANK_HOST);
 	assert_int_equal(t->cause->place.kind, PLACE_LINE);
-	caller_text(&r->callers, t->cause->place.id, CALLER_NONE, &line);
-	assert_string_equal(strbuf_text(&line),
+	assert_string_equal(t->texts.items[t->cause->place.text].text,
 			    job->slow_gpu ? "train.py:20 step" : "train.py:9 load");
 	assert_int_equal(t->cause->count, STEPS - 1);
 	assert_in_range(t->cause->excess_ns / t->cause->count, job->late_ns / 100 * 90,
