@@ -13,9 +13,9 @@
 #include <stdatomic.h>
 
 #include "format/sink.h"
-#include "perfetto/perfetto_frames.h"
-#include "perfetto/perfetto_slices.h"
-#include "perfetto/perfetto_work.h"
+#include "perfetto/perfetto_stack_packets.h"
+#include "perfetto/perfetto_slice_packets.h"
+#include "perfetto/perfetto_work_packets.h"
 
 enum perfetto_rows {
 	PERFETTO_WORK = 1, /* GPU work: render stages */

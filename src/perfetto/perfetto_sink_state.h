@@ -6,11 +6,11 @@
 
 #include "base/lanes.h"
 #include "format/definitions.h"
-#include "perfetto/perfetto_counter.h"
-#include "perfetto/perfetto_frames.h"
+#include "perfetto/perfetto_counter_packets.h"
+#include "perfetto/perfetto_stack_packets.h"
 #include "perfetto/perfetto_sink.h"
-#include "perfetto/perfetto_slices.h"
-#include "perfetto/perfetto_work.h"
+#include "perfetto/perfetto_slice_packets.h"
+#include "perfetto/perfetto_work_packets.h"
 
 /* Added to the sink's base; tracks follow, each with its own. */
 enum {

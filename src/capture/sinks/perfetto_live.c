@@ -23,7 +23,7 @@
 #include "capture/core/session.h"
 #include "capture/sinks/verbose_sink.h"
 #include "cupti/profiler_host.h"
-#include "perfetto/perfetto_counter.h"
+#include "perfetto/perfetto_counter_packets.h"
 #include "perfetto/perfetto_sink.h"
 #include "perfetto/producer.h"
 

@@ -3,9 +3,9 @@
 #include <string.h>
 
 #include "failing_alloc.h"
-#include "perfetto/perfetto_packets.h"
-#include "perfetto/perfetto_slices.h"
 #include "base/proto_read.h"
+#include "perfetto/perfetto_packets.h"
+#include "perfetto/perfetto_slice_packets.h"
 #include "support/cmocka_tests.h"
 
 #define SEQUENCES 16

@@ -9,7 +9,7 @@
 #include "capture/cuda/api_calls.h"
 #include "capture/cuda/buffers.h"
 #include "capture/cuda/share/client_records.h"
-#include "capture/cuda/share/slots.h"
+#include "capture/cuda/share/import_redirect.h"
 #include "capture/core/pause.h"
 #include "capture/core/vendor_thread.h"
 
@@ -547,7 +547,7 @@ static CUptiResult CUPTIAPI own_Finalize(void)
 /* --- redirection --- */
 
 /* The first two are the ones that are watched if CUPTI is not shared. */
-static struct routed routed[] = {
+static struct redirected redirected[] = {
 #define F(name) { "cupti" #name, (void *)own_##name, NULL },
 	SHARED_FUNCTIONS(F) CLIENTS_FUNCTIONS(F) COUNTER_FUNCTIONS(F) F(ProfilerDeInitialize)
 #undef F
@@ -565,8 +565,8 @@ void client_calls_find(const struct cupti *cupti, void *handle)
 	COUNTER_FUNCTIONS(F)
 	F(ProfilerDeInitialize)
 #undef F
-	for (unsigned i = 0; i < ARRAY_SIZE(routed); i++)
-		routed[i].real = dlsym(handle, routed[i].name);
+	for (unsigned i = 0; i < ARRAY_SIZE(redirected); i++)
+		redirected[i].real = dlsym(handle, redirected[i].name);
 	copies_start(&(struct copies_cupti){ cupti->GetTimestamp, cupti->ActivityGetNextRecord,
 					     cupti->version });
 }
@@ -575,6 +575,6 @@ void client_calls_route(void)
 {
 	bool kept = atomic_load(&client.is_kept);
 
-	slots_route(routed, kept ? 2 : ARRAY_SIZE(routed), kept ? NULL : real_cupti.recorder.path,
-		    real_cupti.recorder.version);
+	import_redirect_start(redirected, kept ? 2 : ARRAY_SIZE(redirected),
+			      kept ? NULL : real_cupti.recorder.path, real_cupti.recorder.version);
 }

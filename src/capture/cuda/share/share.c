@@ -14,7 +14,7 @@
 #include "capture/cuda/cupti_gap.h"
 #include "capture/cuda/share/client_calls.h"
 #include "capture/cuda/share/client_records.h"
-#include "capture/cuda/share/slots.h"
+#include "capture/cuda/share/import_redirect.h"
 #include "capture/core/log.h"
 #include "capture/core/vendor_thread.h"
 #include "format/rows.h"
@@ -206,7 +206,7 @@ void share_copy(uint8_t *bytes, size_t valid)
 void share_update(void)
 {
 	if (client_is_shared() || atomic_load(&client.is_kept))
-		slots_update();
+		import_redirect_update();
 	client_keep_all_loaded();
 }
 
@@ -267,5 +267,5 @@ void share_after_fork(void)
 	client_after_fork();
 	cupti_gap_after_fork();
 	copies_after_fork();
-	slots_after_fork();
+	import_redirect_after_fork();
 }

@@ -1,11 +1,11 @@
 /*
- * perfetto_slices.h: slices and instants of threads and other groups, with their annotations.
+ * perfetto_slice_packets.h: slices and instants of threads and other groups, and annotations.
  *
  * Each track has its own sequence, which interns names. Slices that do not nest go to further
  * lanes, which are child tracks with consecutive uuids.
  */
-#ifndef PITOT_PERFETTO_PERFETTO_SLICES_H
-#define PITOT_PERFETTO_PERFETTO_SLICES_H
+#ifndef PITOT_PERFETTO_PERFETTO_SLICE_PACKETS_H
+#define PITOT_PERFETTO_PERFETTO_SLICE_PACKETS_H
 
 #include "base/map.h"
 #include "perfetto/perfetto_packets.h"

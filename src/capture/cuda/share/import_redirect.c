@@ -1,4 +1,4 @@
-#include "capture/cuda/share/slots.h"
+#include "capture/cuda/share/import_redirect.h"
 
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -20,20 +20,20 @@
 /* The trampolines at the end of this file, and the symbols that they refer to. */
 extern void *share_dlsym(void *, const char *), *share_dlvsym(void *, const char *, const char *),
 	*share_dlopen(const char *, int);
-__attribute__((used, visibility("hidden"))) void *slots_real_dlsym, *slots_real_dlvsym,
-	*slots_real_dlopen;
-__attribute__((used, visibility("hidden"))) void *slots_dlsym(void *handle, const char *name);
-__attribute__((used, visibility("hidden"))) void *slots_dlvsym(void *handle, const char *name,
-							       const char *version);
-__attribute__((used, visibility("hidden"))) void *slots_dlopen(const char *path, int flags);
-__attribute__((used, visibility("hidden"))) int slots_is_path(const char *name);
+__attribute__((used, visibility("hidden"))) void *redirect_real_dlsym, *redirect_real_dlvsym,
+	*redirect_real_dlopen;
+__attribute__((used, visibility("hidden"))) void *redirect_dlsym(void *handle, const char *name);
+__attribute__((used, visibility("hidden"))) void *redirect_dlvsym(void *handle, const char *name,
+								  const char *version);
+__attribute__((used, visibility("hidden"))) void *redirect_dlopen(const char *path, int flags);
+__attribute__((used, visibility("hidden"))) int redirect_is_path(const char *name);
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* one pass at a time */
 
 static struct {
-	_Atomic(const struct routed *) functions; /* NULL: not yet; set last */
+	_Atomic(const struct redirected *) functions; /* NULL: not yet; set last */
 	atomic_uint count;
-	struct routed loader[3];
+	struct redirected loader[3];
 	uintptr_t own; /* an address in libpitot.so, and one in CUPTI */
 	uintptr_t cupti;
 	_Atomic(const char *) path; /* CUPTI's */
@@ -59,7 +59,7 @@ struct visit {
 
 /* --- one slot --- */
 
-static const struct routed *find_routed(const char *name)
+static const struct redirected *find_redirected(const char *name)
 {
 	if (name[0] == 'd')
 		for (unsigned i = 0; i < ARRAY_SIZE(self.loader); i++)
@@ -75,7 +75,7 @@ static const struct routed *find_routed(const char *name)
 
 static void change_slot(uintptr_t *slot, const char *name, uint64_t addend, void *user)
 {
-	const struct routed *r = find_routed(name);
+	const struct redirected *r = find_redirected(name);
 	struct visit *v = user;
 	uintptr_t value;
 
@@ -182,15 +182,18 @@ static void pass(void)
 	pthread_mutex_unlock(&lock);
 }
 
-void slots_route(const struct routed *functions, unsigned count, const char *path, uint32_t version)
+void import_redirect_start(const struct redirected *functions, unsigned count, const char *path,
+			   uint32_t version)
 {
 	pthread_mutex_lock(&lock);
-	slots_real_dlsym = (void *)dlsym;
-	slots_real_dlvsym = (void *)dlvsym;
-	slots_real_dlopen = (void *)dlopen;
-	self.loader[0] = (struct routed){ "dlsym", (void *)share_dlsym, slots_real_dlsym };
-	self.loader[1] = (struct routed){ "dlvsym", (void *)share_dlvsym, slots_real_dlvsym };
-	self.loader[2] = (struct routed){ "dlopen", (void *)share_dlopen, slots_real_dlopen };
+	redirect_real_dlsym = (void *)dlsym;
+	redirect_real_dlvsym = (void *)dlvsym;
+	redirect_real_dlopen = (void *)dlopen;
+	self.loader[0] = (struct redirected){ "dlsym", (void *)share_dlsym, redirect_real_dlsym };
+	self.loader[1] =
+		(struct redirected){ "dlvsym", (void *)share_dlvsym, redirect_real_dlvsym };
+	self.loader[2] =
+		(struct redirected){ "dlopen", (void *)share_dlopen, redirect_real_dlopen };
 	self.own = (uintptr_t)&self;
 	self.cupti = (uintptr_t)functions[0].real;
 	if (self.count != count)
@@ -203,21 +206,21 @@ void slots_route(const struct routed *functions, unsigned count, const char *pat
 	pass();
 }
 
-void slots_update(void)
+void import_redirect_update(void)
 {
 	if (self.functions && (!atomic_load(&self.settled) ||
 			       loaded_library_counts().adds != atomic_load(&self.adds)))
 		pass();
 }
 
-void slots_after_fork(void)
+void import_redirect_after_fork(void)
 {
 	pthread_mutex_init(&lock, NULL);
 }
 
 /* --- replacements of the loader's functions --- */
 
-static void *routed_to(void *found)
+static void *redirected_to(void *found)
 {
 	for (unsigned i = 0; found && i < self.count; i++)
 		if (self.functions[i].real == found)
@@ -225,17 +228,17 @@ static void *routed_to(void *found)
 	return found;
 }
 
-void *slots_dlsym(void *handle, const char *name)
+void *redirect_dlsym(void *handle, const char *name)
 {
-	return routed_to(dlsym(handle, name));
+	return redirected_to(dlsym(handle, name));
 }
 
-void *slots_dlvsym(void *handle, const char *name, const char *version)
+void *redirect_dlvsym(void *handle, const char *name, const char *version)
 {
-	return routed_to(dlvsym(handle, name, version));
+	return redirected_to(dlvsym(handle, name, version));
 }
 
-int slots_is_path(const char *name)
+int redirect_is_path(const char *name)
 {
 	return name && strchr(name, '/') && !strchr(name, '$');
 }
@@ -260,7 +263,7 @@ static void *shared_cupti(void *handle)
 	return handle;
 }
 
-void *slots_dlopen(const char *path, int flags)
+void *redirect_dlopen(const char *path, int flags)
 {
 	unsigned long long before = loaded_library_counts().adds;
 	void *handle = dlopen(path, flags);
@@ -281,8 +284,8 @@ void *slots_dlopen(const char *path, int flags)
 	"	endbr64\n"                                                                               \
 	"	leaq 1(%rdi), %rax\n"                                                                    \
 	"	cmpq $1, %rax\n"                                                                         \
-	"	ja slots_" #target "\n"                                                            \
-	"	jmp *slots_real_" #target "(%rip)\n"                                               \
+	"	ja redirect_" #target "\n"                                                         \
+	"	jmp *redirect_real_" #target "(%rip)\n"                                            \
 	".size " #name ", . - " #name "\n"
 
 __asm__(".pushsection .text\n" TRAMPOLINE(share_dlsym, dlsym)
@@ -292,12 +295,12 @@ __asm__(".pushsection .text\n" TRAMPOLINE(share_dlsym, dlsym)
 						 "	pushq %rdi\n"
 						 "	pushq %rsi\n"
 						 "	subq $8, %rsp\n"
-						 "	call slots_is_path\n"
+						 "	call redirect_is_path\n"
 						 "	addq $8, %rsp\n"
 						 "	popq %rsi\n"
 						 "	popq %rdi\n"
 						 "	testl %eax, %eax\n"
-						 "	jne slots_dlopen\n"
-						 "	jmp *slots_real_dlopen(%rip)\n"
+						 "	jne redirect_dlopen\n"
+						 "	jmp *redirect_real_dlopen(%rip)\n"
 						 ".size share_dlopen, . - share_dlopen\n"
 						 ".popsection\n");

@@ -1,5 +1,5 @@
-/* test_perfetto_counter.c: samples of the hardware metrics of kernels. */
-#include "perfetto/perfetto_counter.h"
+/* test_perfetto_counter_packets.c: samples of the hardware metrics of kernels. */
+#include "perfetto/perfetto_counter_packets.h"
 
 #include "support/cmocka_tests.h"
 

@@ -1,4 +1,4 @@
-#include "perfetto/perfetto_work.h"
+#include "perfetto/perfetto_work_packets.h"
 
 /* Keys of classes other than kernels: the stage. */
 #define STAGE_CLASS (UINT64_C(1) << 63)

@@ -1,4 +1,4 @@
-#include "perfetto/perfetto_counter.h"
+#include "perfetto/perfetto_counter_packets.h"
 
 #include <errno.h>
 

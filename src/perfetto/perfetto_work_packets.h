@@ -1,11 +1,11 @@
 /*
- * perfetto_work.h: GPU work as render stages: queues, kernels with their arguments, GPUs.
+ * perfetto_work_packets.h: GPU work as render stages: queues, kernels with their arguments, GPUs.
  *
  * Stages are named after kernels, so that readers without fields for kernels (before v55) show them
  * too. Queues and stages share one id space in Perfetto: queues are even, stages odd.
  */
-#ifndef PITOT_PERFETTO_PERFETTO_WORK_H
-#define PITOT_PERFETTO_PERFETTO_WORK_H
+#ifndef PITOT_PERFETTO_PERFETTO_WORK_PACKETS_H
+#define PITOT_PERFETTO_PERFETTO_WORK_PACKETS_H
 
 #include "base/map.h"
 #include "base/vec.h"

@@ -1,9 +1,9 @@
 /*
- * perfetto_frames.h: interned call stacks and their parts, and samples of stacks. A sequence
+ * perfetto_stack_packets.h: interned call stacks and their parts, and samples of stacks. A sequence
  * defines each stack and its parts when it first needs them.
  */
-#ifndef PITOT_PERFETTO_PERFETTO_FRAMES_H
-#define PITOT_PERFETTO_PERFETTO_FRAMES_H
+#ifndef PITOT_PERFETTO_PERFETTO_STACK_PACKETS_H
+#define PITOT_PERFETTO_PERFETTO_STACK_PACKETS_H
 
 #include "base/map.h"
 #include "base/vec.h"

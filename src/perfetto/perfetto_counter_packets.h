@@ -1,13 +1,13 @@
 /*
- * perfetto_counter.h: readings of counters over time.
+ * perfetto_counter_packets.h: readings of counters over time.
  *
  * In Perfetto the value of a GPU counter covers the time back to the previous one ("backwards", the
  * only mode that all readers support). Pitot's readings hold from the time of the reading on. Each
  * is therefore written when the next one arrives, and the last at the end. Host counters belong to
  * their process, and their values hold from their time on.
  */
-#ifndef PITOT_PERFETTO_PERFETTO_COUNTER_H
-#define PITOT_PERFETTO_PERFETTO_COUNTER_H
+#ifndef PITOT_PERFETTO_PERFETTO_COUNTER_PACKETS_H
+#define PITOT_PERFETTO_PERFETTO_COUNTER_PACKETS_H
 
 #include "base/map.h"
 #include "base/vec.h"
@@ -58,7 +58,7 @@ int perfetto_readings_add(struct perfetto_readings *r, struct strbuf *s,
 			  const struct perfetto_reading *now, uint64_t time_ns) MUST_USE;
 /* Also writes used memory and clock rate of a GPU to the tracks that readers reserve for them. */
 void perfetto_gpu_reading(struct perfetto_readings *r, struct strbuf *s, const char *counter,
-			     const struct perfetto_reading *now, uint64_t time_ns);
+			  const struct perfetto_reading *now, uint64_t time_ns);
 /* Writes the last values, which hold until time_ns, and clears all. Returns 0 or -ENOMEM. */
 int perfetto_readings_finish(struct perfetto_readings *r, struct strbuf *s,
 			     uint64_t time_ns) MUST_USE;

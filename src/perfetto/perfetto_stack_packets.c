@@ -1,4 +1,4 @@
-#include "perfetto/perfetto_frames.h"
+#include "perfetto/perfetto_stack_packets.h"
 
 #include "base/path.h"
 

@@ -1,4 +1,4 @@
-#include "perfetto/perfetto_slices.h"
+#include "perfetto/perfetto_slice_packets.h"
 
 #include <errno.h>
 

@@ -1,5 +1,5 @@
 /* Import slots of libraries that come and go, and come again where others were. */
-#include "capture/cuda/share/slots.h"
+#include "capture/cuda/share/import_redirect.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
@@ -19,7 +19,7 @@ bool park_is_requested(void)
 	return parking;
 }
 
-void *slots_dlopen(const char *path, int flags); /* what dlopen() of other libraries leads to */
+void *redirect_dlopen(const char *path, int flags); /* what dlopen() of other libraries leads to */
 
 EXPORT int cuptiThing(void);
 int cuptiThing(void)
@@ -109,15 +109,15 @@ static void test_new_libraries(void **state)
 	assert_true(count_since(0) > 3);
 }
 
-static void test_every_library_is_routed(void **state)
+static void test_every_library_is_redirected(void **state)
 {
-	static const struct routed functions[] = { { "cuptiThing", our_thing, cuptiThing } };
+	static const struct redirected functions[] = { { "cuptiThing", our_thing, cuptiThing } };
 	void *kept[COPIES] = { NULL };
 
 	(void)state;
 	kept[0] = dlopen(copies[0], RTLD_NOW);
 	assert_int_equal(call(kept[0]), 11);
-	slots_route(functions, 1, "/nonexistent/libcupti.so", 1);
+	import_redirect_start(functions, 1, "/nonexistent/libcupti.so", 1);
 	assert_int_equal(call(kept[0]), 22);
 	for (unsigned i = 0; i < 10 * COPIES; i++) {
 		unsigned n = 1 + i * 7 % (COPIES - 1);
@@ -131,7 +131,7 @@ static void test_every_library_is_routed(void **state)
 			n = i % 3 ? n : 1 + i % (COPIES - 1);
 		}
 		if (!kept[n])
-			kept[n] = slots_dlopen(copies[n], i % 2 ? RTLD_NOW : RTLD_LAZY);
+			kept[n] = redirect_dlopen(copies[n], i % 2 ? RTLD_NOW : RTLD_LAZY);
 		assert_int_equal(call(kept[n]), 22);
 	}
 	for (unsigned i = 0; i < COPIES; i++) {
@@ -154,25 +154,25 @@ static int their_thing(void)
 static void test_slot_that_is_not_ready(void **state)
 {
 	void *library = dlopen(copies[2], RTLD_NOW);
-	int (**slot)(void) = dlsym(library, "slots_user_thing");
+	int (**slot)(void) = dlsym(library, "redirected_user_thing");
 
 	(void)state;
 	assert_non_null(slot);
 	*slot = their_thing;
-	slots_update();
+	import_redirect_update();
 	assert_int_equal(call(library), 23);
-	slots_update();
+	import_redirect_update();
 	*slot = cuptiThing;
-	slots_update();
+	import_redirect_update();
 	assert_int_equal(call(library), 22);
 	dlclose(library);
 	library = dlopen(copies[3], RTLD_NOW);
-	slot = dlsym(library, "slots_user_thing");
+	slot = dlsym(library, "redirected_user_thing");
 	*slot = their_thing;
 	for (int i = 0; i < 20; i++)
-		slots_update();
+		import_redirect_update();
 	*slot = cuptiThing; /* too late */
-	slots_update();
+	import_redirect_update();
 	assert_int_equal(call(library), 21);
 	dlclose(library);
 }
@@ -184,12 +184,12 @@ static void test_interrupted_pass(void **state)
 
 	(void)state;
 	parking = true;
-	library = slots_dlopen(copies[1], RTLD_NOW);
+	library = redirect_dlopen(copies[1], RTLD_NOW);
 	assert_int_equal(call(library), 11);
-	slots_update();
+	import_redirect_update();
 	assert_int_equal(call(library), 11);
 	parking = false;
-	slots_update();
+	import_redirect_update();
 	assert_int_equal(call(library), 22);
 	dlclose(library);
 }
@@ -207,7 +207,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_new_libraries),
-		cmocka_unit_test(test_every_library_is_routed),
+		cmocka_unit_test(test_every_library_is_redirected),
 		cmocka_unit_test(test_slot_that_is_not_ready),
 		cmocka_unit_test(test_interrupted_pass),
 	};

@@ -1,7 +1,7 @@
-/* perfetto_kernel.c: descriptions of kernels and GPUs, written once per file. */
+/* perfetto_kernel_packets.c: descriptions of kernels and GPUs, written once per file. */
 #include <stdio.h>
 
-#include "perfetto/perfetto_work.h"
+#include "perfetto/perfetto_work_packets.h"
 #include "schema/theoretical_occupancy.h"
 
 static void argument_limit(struct strbuf *s, uint32_t name, uint32_t limit)
