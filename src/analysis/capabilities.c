@@ -193,7 +193,8 @@ int capability_no_gpu(struct trace *t, struct strbuf *why, struct error *e)
 		reason = capability_refusal(t, feature_kernel);
 		if (!*reason)
 			reason = launches
-					 ? "work was launched, but CUPTI delivered no records of it"
+					 ? "work was launched, but the GPU's profiling library "
+					   "delivered no records of it"
 					 : "the command ran nothing on a GPU while it was recorded";
 	}
 	if (!*reason)

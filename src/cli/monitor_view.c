@@ -296,7 +296,7 @@ static void gpu_json(struct json *j, const struct monitor_gpu *g, unsigned index
 	json_key_bool(j, "lost", g->device.lost);
 	if (g->is.memory_bytes)
 		json_key_u64(j, "memory_bytes", g->is.memory_bytes);
-	for (uint32_t id = METRIC_NVML_FIRST; id < METRIC_NVML_END; id++)
+	for (uint32_t id = METRIC_GPU_FIRST; id < METRIC_GPU_END; id++)
 		add_metric(j, id, &g->readings[id], round_ns);
 	add_throttled(j, GPU(g, throttle_reasons));
 	json_key_array(j, "processes");

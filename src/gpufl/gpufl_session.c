@@ -4,6 +4,7 @@
 #include "base/path.h"
 #include "gpufl/gpufl_sink_state.h"
 #include "schema/event_words.h"
+#include "schema/gpu_vendor.h"
 #include "schema/settings.h"
 
 #define ROUND_NS UINT64_C(256) /* as in gpufl_log.h */
@@ -85,10 +86,13 @@ static const char *architecture(const struct row_device *d)
 
 static void add_names(const struct gpufl_sink *s, const struct row_device *d, struct strbuf *out)
 {
+	const char *vendor = gpu_vendor_title(d->vendor);
+
 	strbuf_addf(out, "{\"id\":%u", d->id);
 	gpufl_key_text(out, "name", gpufl_text(s, d->name));
 	gpufl_key_text(out, "uuid", gpufl_text(s, d->uuid));
-	strbuf_adds(out, ",\"vendor\":\"NVIDIA\"");
+	if (vendor)
+		strbuf_addf(out, ",\"vendor\":\"%s\"", vendor);
 }
 
 static void add_device(const struct gpufl_sink *s, const struct row_device *d, struct strbuf *out)

@@ -2,6 +2,7 @@
 #include <stdio.h>
 
 #include "perfetto/perfetto_work_packets.h"
+#include "schema/gpu_vendor.h"
 #include "schema/theoretical_occupancy.h"
 
 static void argument_limit(struct strbuf *s, uint32_t name, uint32_t limit)
@@ -152,12 +153,14 @@ void perfetto_gpu_info_add(struct strbuf *s, const struct perfetto_gpu *gpu)
 {
 	size_t token = proto_open(s, 1);
 	const struct row_device *d = gpu ? gpu->device : NULL;
+	const char *vendor = d ? gpu_vendor_title(d->vendor) : NULL;
 	uint8_t uuid[16];
 	char text[32];
 
 	if (d) {
 		proto_text(s, 1, gpu->display_name, strlen(gpu->display_name));
-		proto_string(s, 2, "NVIDIA");
+		if (vendor)
+			proto_string(s, 2, vendor);
 		proto_text(s, 3, gpu->name, strlen(gpu->name));
 		architecture(d, text);
 		proto_string(s, 4, text);

@@ -28,7 +28,7 @@ struct monitor_process {
 struct monitor_gpu {
 	struct nvml_device device;
 	struct nvml_description is;
-	struct monitor_reading readings[METRIC_NVML_END]; /* by id */
+	struct monitor_reading readings[METRIC_GPU_END]; /* by id */
 	struct pace process_pace;
 	struct monitor_process processes[MONITOR_PROCESSES_MAX];
 	unsigned process_count;

@@ -36,7 +36,8 @@ static void print(const struct report_view *v)
 	add_cost(&line, c, cost_kind_timer_sample, "CPU samples (inside the program)");
 	add_cost(&line, c, cost_kind_write, "writing");
 	if (c->overhead_count)
-		sentence_add(&line, WORDS(line.length ? ", " : ""), WORDS("CUPTI's own overhead "),
+		sentence_add(&line, WORDS(line.length ? ", " : ""),
+			     WORDS("the profiling library's own overhead "),
 			     DURATION(c->overhead_ns));
 	if (c->clock_replaced)
 		sentence_add(&line, WORDS(line.length ? "; " : ""),

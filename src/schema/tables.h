@@ -177,7 +177,9 @@
 	C(T, shared_per_block_optin_bytes, U32, MAYBE, NONE, "bytes", "most shared memory of a block that opts in")    \
 	C(T, shared_per_multiprocessor_bytes, U32, MAYBE, NONE, "bytes", "shared memory")                              \
 	C(T, reserved_shared_per_block_bytes, U32, MAYBE, NONE, "bytes", "shared memory that the driver reserves per block") \
-	C(T, driver_version, U32, ALWAYS, NONE, "", "CUDA version of the driver, 1000*major + 10*minor")
+	C(T, driver_version, U32, ALWAYS, NONE, "", "CUDA version of the driver, 1000*major + 10*minor")               \
+	C(T, vendor, ENUM, MAYBE, gpu_vendor, "", "maker of the GPU")
+#define ENUM_gpu_vendor(V, E) V(E, unknown, 0) V(E, nvidia, 1) V(E, amd, 2) V(E, intel, 3)
 #define TRAITS_device(X, T) X(T, LAST_OF, id)
 
 #define SCHEMA_context(C, T)                                                                                           \
@@ -649,7 +651,7 @@
 
 /* All enums of these files. */
 #define SCHEMA_ENUMS(E)                                                                                                \
-	E(process_source) E(cluster_scheduling) E(cache_config) E(launch_type) E(channel_type)                         \
+	E(process_source) E(gpu_vendor) E(cluster_scheduling) E(cache_config) E(launch_type) E(channel_type)                         \
 	E(copy_kind) E(memory_kind) E(synchronization_kind) E(memory_operation) E(pool_operation)                      \
 	E(pool_kind) E(api_kind) E(nvtx_kind) E(nvtx_payload) E(counter_reading) E(counter_kind) E(overhead_kind) E(capability_state) \
 	E(feature) E(sampling_method) E(loss_reason) E(cost_kind) E(frame_kind) E(stack_end) E(graph_node_kind) E(off_cpu_state) E(range_kind) \

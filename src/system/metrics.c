@@ -4,10 +4,10 @@
 #include <string.h>
 
 #define M(name, kind, subject, ...) { #name, METRIC_##kind, METRIC_##subject, __VA_ARGS__ },
-static const struct metric nvml_metrics[] = { NVML_METRICS(M) };
+static const struct metric gpu_metrics[] = { GPU_METRICS(M) };
 static const struct metric host_metrics[] = { HOST_METRICS(M) };
 #undef M
-_Static_assert(METRIC_NVML_END <= METRIC_PM_FIRST && METRIC_HOST_END <= METRIC_CORE_FIRST,
+_Static_assert(METRIC_GPU_END <= METRIC_PM_FIRST && METRIC_HOST_END <= METRIC_CORE_FIRST,
 	       "ids of one part of the list end before the next");
 static const struct metric core_metric = {
 	"host_core_busy", METRIC_SUM, METRIC_OTHER, "s", 2, "time in which the processor worked"
@@ -15,8 +15,8 @@ static const struct metric core_metric = {
 
 const struct metric *metric_find(uint32_t id)
 {
-	if (id >= METRIC_NVML_FIRST && id < METRIC_NVML_END)
-		return &nvml_metrics[id - METRIC_NVML_FIRST];
+	if (id >= METRIC_GPU_FIRST && id < METRIC_GPU_END)
+		return &gpu_metrics[id - METRIC_GPU_FIRST];
 	if (id >= METRIC_HOST_FIRST && id < METRIC_HOST_END)
 		return &host_metrics[id - METRIC_HOST_FIRST];
 	return id >= METRIC_CORE_FIRST && id < METRIC_END ? &core_metric : NULL;
@@ -26,7 +26,7 @@ uint32_t metric_by_name(const char *name)
 {
 	char room[METRIC_NAME_MAX];
 
-	for (uint32_t id = METRIC_NVML_FIRST; id < METRIC_END; id++)
+	for (uint32_t id = METRIC_GPU_FIRST; id < METRIC_END; id++)
 		if (metric_find(id) && !strcmp(metric_name(id, room), name))
 			return id;
 	return 0;

@@ -38,7 +38,7 @@ enum metric_subject {
 	METRIC_ERROR,
 };
 
-#define METRIC_NVML_FIRST 1u
+#define METRIC_GPU_FIRST 1u
 /* up to METRIC_HOST_FIRST: hardware counters sampled over time, in order of appearance */
 #define METRIC_PM_FIRST 128u
 #define METRIC_HOST_FIRST 256u
@@ -46,7 +46,7 @@ enum metric_subject {
 #define METRIC_END 1024u
 
 /* clang-format off */
-#define NVML_METRICS(M)                                                                                                \
+#define GPU_METRICS(M)                                                                                                 \
 	M(gpu_utilization, LEVEL, UTILIZATION, "%", 0, "time in which at least one kernel ran, as NVML measures it")   \
 	M(gpu_memory_utilization, LEVEL, UTILIZATION, "%", 0, "time in which device memory was read or written")       \
 	M(gpu_sm_clock, LEVEL, CLOCK, "MHz", 0, "clock of the multiprocessors")                                        \
@@ -113,9 +113,9 @@ enum metric_subject {
 
 /* The ids: METRIC_gpu_power, … */
 enum metric_id {
-	METRIC_BEFORE_NVML = METRIC_NVML_FIRST - 1,
+	METRIC_BEFORE_GPU = METRIC_GPU_FIRST - 1,
 #define M(name, ...) METRIC_##name,
-	NVML_METRICS(M) METRIC_NVML_END,
+	GPU_METRICS(M) METRIC_GPU_END,
 	METRIC_BEFORE_HOST = METRIC_HOST_FIRST - 1,
 	HOST_METRICS(M) METRIC_HOST_END,
 #undef M

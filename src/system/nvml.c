@@ -228,11 +228,11 @@ static const struct group groups[] = {
 /* clang-format on */
 _Static_assert(ARRAY_SIZE(groups) <= NVML_GROUPS_MAX,
 	       "each group has a pace in struct nvml_device");
-_Static_assert(METRIC_NVML_END - METRIC_NVML_FIRST <= 64, "bits of nvml_device.off");
+_Static_assert(METRIC_GPU_END - METRIC_GPU_FIRST <= 64, "bits of nvml_device.off");
 
 static uint64_t bit_of(uint32_t id)
 {
-	return UINT64_C(1) << (id - METRIC_NVML_FIRST);
+	return UINT64_C(1) << (id - METRIC_GPU_FIRST);
 }
 
 /* Whether none of the group's metrics is available. */

@@ -22,7 +22,7 @@ enum nvml_choice { NVML_BASIC, NVML_ALL };
 struct nvml_device {
 	nvml_handle handle;
 	bool lost; /* it fell off the bus, and is not read any more */
-	uint64_t absent; /* bit i: metric METRIC_NVML_FIRST + i is unavailable */
+	uint64_t absent; /* bit i: metric METRIC_GPU_FIRST + i is unavailable */
 	uint64_t seen; /* likewise: it has had a value */
 	struct pace paces[NVML_GROUPS_MAX];
 	nvml_gpm_sample gpm[2]; /* the newer one is gpm[1] */

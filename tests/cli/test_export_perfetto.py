@@ -147,7 +147,7 @@ def test_names_and_places(pitot, varied, tmp_path):
     assert trace.processes() == {100: "app", 3: "app"}
     assert trace.threads()[100, 101] == "loader"
     assert [gpu.name for gpu in trace.gpus] == ["NVIDIA H200 #0", "NVIDIA H200 #1"]
-    assert [gpu.model for gpu in trace.gpus] == ["NVIDIA H200"] * 2
+    assert [(gpu.vendor, gpu.model) for gpu in trace.gpus] == [("NVIDIA", "NVIDIA H200")] * 2
     assert trace.gpus[0].pci_bdf == "0000:18:00.0" and len(trace.gpus[0].uuid) == 16
     saxpy = next(k for k in trace.kernels() if k.kernel.name == "_Z5saxpyifPfS_")
     assert saxpy.name == "saxpy" and saxpy.kernel.demangled_name == "saxpy(int, float, float*, float*)"

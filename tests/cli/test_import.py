@@ -163,9 +163,10 @@ def test_occupancy_of_devices(bring, tmp_path, pitot, vendor, compute, warps):
     static = {"id": 0, "vendor": vendor, "compute_major": compute[0], "compute_minor": compute[1], "multi_processor_count": 10}
     start = {**START, "gpu_static_devices": [{key: value for key, value in static.items() if value is not None}]}
     write(tmp_path / f"logs/{S}/device.1.log", start, NAMES, kernels([0, 7, 2, 1500, 99, 16, 64, 1, 0, 0]), detail(99), END)
-    bring("logs")
+    _, rows = bring("logs")
     occupancy = occupancy_of(pitot, "back.pitot")["gemm"]
     assert (occupancy and occupancy["max_warps"]) == warps, occupancy
+    assert [row["vendor"] for row in rows("device")] == [vendor and vendor.lower()]
 
 
 def test_exported_stacks_can_be_imported(make_recording, pitot, bring, tmp_path):

@@ -77,7 +77,7 @@ def test_a_success_without_a_record(record_faults, calls):
 def test_no_buffer_can_be_read(record_faults):
     end, report, _ = record_faults("call cuptiActivityGetNextRecord returns 39")
     assert end["kernels"] == 0 and end["launches"] > 0
-    assert end["no_gpu_data"] == "work was launched, but CUPTI delivered no records of it"
+    assert end["no_gpu_data"] == "work was launched, but the GPU's profiling library delivered no records of it"
     assert report["verdict"]["no_gpu_data"] == end["no_gpu_data"]
     assert losses(report)["unreadable_buffer"] > 1
 

@@ -214,6 +214,7 @@ void maker_device(struct maker *m, uint32_t id, uint64_t time_ns)
 		.shared_per_multiprocessor_bytes = 233472,
 		.reserved_shared_per_block_bytes = 1024,
 		.driver_version = 13000,
+		.vendor = gpu_vendor_nvidia,
 	};
 
 	snprintf(uuid, sizeof(uuid), "GPU-00000000-0000-0000-0000-%012u", id);

@@ -32,7 +32,7 @@ enum ring_kind {
 	RING_EXTERNAL,
 	RING_GAUGE,	/* a time, b bits of a double, c the program's counter */
 	RING_ADDITIONS,	/* app_additions.h */
-	/* a CUPTI's timestamp, b value, c metric, d device; flags: slots, one for each value */
+	/* a the GPU's timestamp, b value, c metric, d device; flags: slots, one for each value */
 	RING_SAMPLE,
 	RING_COLLECTIVE, /* three slots: nccl_source.c */
 	RING_KINDS

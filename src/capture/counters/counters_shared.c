@@ -26,7 +26,7 @@ bool counters_claim(struct counters_claim *claims, size_t count, size_t i, const
 	for (size_t k = 0; k < count; k++)
 		if (strncmp(claims[k].what, what, sizeof(claims[k].what) - 1) == 0)
 			return true;
-	snprintf(name, sizeof(name), "pitot-nvml-%016llx-%.32s",
+	snprintf(name, sizeof(name), "pitot-counters-%016llx-%.32s",
 		 (unsigned long long)hash_bytes(directory, strlen(directory)), what);
 	if (!claim_take(&claims[i].socket, name))
 		return false;

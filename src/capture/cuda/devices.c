@@ -93,6 +93,7 @@ static void read_one(const struct driver *driver, int ordinal, struct device *ou
 		.id = (uint32_t)ordinal,
 		.memory_bytes = bytes,
 		.driver_version = (uint32_t)version,
+		.vendor = gpu_vendor_nvidia,
 		GET(compute_major, COMPUTE_CAPABILITY_MAJOR),
 		GET(compute_minor, COMPUTE_CAPABILITY_MINOR),
 		GET(multiprocessors, MULTIPROCESSOR_COUNT),

@@ -125,8 +125,8 @@ static void write_capability(uint64_t seen)
 	char room[METRIC_NAME_MAX];
 	size_t n = 0;
 
-	for (uint32_t id = METRIC_NVML_FIRST; id < METRIC_NVML_END; id++)
-		if (seen >> (id - METRIC_NVML_FIRST) & 1)
+	for (uint32_t id = METRIC_GPU_FIRST; id < METRIC_GPU_END; id++)
+		if (seen >> (id - METRIC_GPU_FIRST) & 1)
 			n += (size_t)snprintf(actual + n, sizeof(texts[0]) - n, "%s%s",
 					      n ? ", " : "", metric_name(id, room));
 	if (!n)

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/options.h"
 #include "format/rows.h"
+#include "schema/gpu_vendor.h"
 #include "schema/theoretical_occupancy.h"
 
 #define TEXT_MAX ((size_t)64 << 20) /* of all texts; further ones are left out */
@@ -296,7 +297,11 @@ static void read_devices(struct import_session *s, struct record *start)
 				MAX(bytes, record_number(&l.item, "total_mib", UINT32_MAX) << 20);
 			rows[id].name = rows_text(s->writer, record_text(&l.item, "name"));
 			rows[id].uuid = rows_text(s->writer, record_text(&l.item, "uuid"));
-			if (!vendor || !strcmp(vendor, "NVIDIA"))
+			if (vendor) {
+				rows[id].vendor = (uint8_t)gpu_vendor_by_title(vendor);
+				rows[id].missing &= ~(UINT64_C(1) << COLUMN_device_vendor);
+			}
+			if (!vendor || rows[id].vendor == gpu_vendor_nvidia)
 				occupancy_add_limits(&rows[id]);
 			new_devices |= UINT64_C(1) << id;
 			count_unusable(s, &l.item, keys[k]);

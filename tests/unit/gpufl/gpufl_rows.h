@@ -38,11 +38,12 @@ static inline void define(struct sink *s)
 	ROW(s, process, .pid = 42, .start_ns = 1000, .executable = EXECUTABLE, .host = HOST,
 	    .missing = 1u << COLUMN_process_end_ns);
 	ROW(s, device, .id = 0, .name = GPU, .uuid = UUID, .pci = PCI, .compute_major = 9,
-	    .multiprocessors = 132, .memory_bytes = (uint64_t)143771 << 20, .l2_bytes = 62914560,
-	    .warp_size = 32, .max_threads_per_multiprocessor = 2048,
-	    .max_blocks_per_multiprocessor = 32, .registers_per_block = 65536,
-	    .registers_per_multiprocessor = 65536, .shared_per_block_bytes = 49152,
-	    .shared_per_multiprocessor_bytes = 233472, .reserved_shared_per_block_bytes = 1024);
+	    .vendor = gpu_vendor_nvidia, .multiprocessors = 132,
+	    .memory_bytes = (uint64_t)143771 << 20, .l2_bytes = 62914560, .warp_size = 32,
+	    .max_threads_per_multiprocessor = 2048, .max_blocks_per_multiprocessor = 32,
+	    .registers_per_block = 65536, .registers_per_multiprocessor = 65536,
+	    .shared_per_block_bytes = 49152, .shared_per_multiprocessor_bytes = 233472,
+	    .reserved_shared_per_block_bytes = 1024);
 	ROW(s, kernel_config, .id = 7, .name = GEMM, .grid_x = 16, .grid_y = 1, .grid_z = 1,
 	    .block_x = 256, .block_y = 1, .block_z = 1, .registers = 64,
 	    .dynamic_shared_bytes = 1000, .cache_config_requested = cache_config_none,

@@ -419,6 +419,7 @@ static void test_arrows_of_two_launches(void **state)
 
 struct gpus {
 	uint64_t listed, named; /* GPUs in GpuInfo, and how many of them have a name */
+	char vendors[16]; /* initials of their makers */
 	uint64_t of_work[2]; /* numbers */
 	size_t works;
 	unsigned searched; /* GPUs whose number was searched */
@@ -428,13 +429,18 @@ static void read_gpu_info(struct gpus *g, struct cursor info)
 {
 	struct proto_field gpu, f;
 
+	size_t known = 0;
+
 	g->listed = g->named = 0;
 	while (proto_next(&info, &gpu)) {
 		struct cursor c = proto_message(&gpu);
 
 		g->listed++;
-		while (proto_next(&c, &f))
+		while (proto_next(&c, &f)) {
 			g->named += f.number == 1;
+			if (f.number == 2)
+				g->vendors[known++] = (char)*f.bytes;
+		}
 	}
 }
 
@@ -478,7 +484,7 @@ static void test_numbers_of_gpus(void **state)
 	assert_non_null(sink);
 	ROW(sink, string, .id = FIRST_PCI, .text = { "first", 5 });
 	ROW(sink, string, .id = LAST_PCI, .text = { "last", 4 });
-	ROW(sink, device, .id = 0, .pci = LAST_PCI);
+	ROW(sink, device, .id = 0, .pci = LAST_PCI, .vendor = gpu_vendor_amd);
 	ROW(sink, device, .id = 1, .pci = FIRST_PCI);
 	ROW(sink, device, .id = 64, .pci = FIRST_PCI); /* too many */
 	for (uint32_t device = 0; device < 2; device++)
@@ -487,6 +493,7 @@ static void test_numbers_of_gpus(void **state)
 	assert_int_equal(g.searched, 2);
 	assert_int_equal(g.listed, 6);
 	assert_int_equal(g.named, 2);
+	assert_string_equal(g.vendors, "A"); /* not the second one's, which is unknown */
 	assert_int_equal(g.works, 2);
 	assert_int_equal(g.of_work[0], 5);
 	assert_int_equal(g.of_work[1], 1);

@@ -195,10 +195,10 @@ static void names(void **state)
 
 	(void)state;
 	assert_null(metric_find(0));
-	assert_null(metric_find(METRIC_NVML_END));
+	assert_null(metric_find(METRIC_GPU_END));
 	assert_null(metric_find(METRIC_HOST_END));
 	assert_null(metric_find(METRIC_END));
-	assert_string_equal(metric_name(METRIC_NVML_FIRST, room), "gpu_utilization");
+	assert_string_equal(metric_name(METRIC_GPU_FIRST, room), "gpu_utilization");
 	assert_int_equal(METRIC_gpu_energy, 8); /* as recordings have had it from the start */
 	assert_string_equal(metric_name(METRIC_gpu_xid, room), "gpu_xid");
 	assert_string_equal(metric_name(METRIC_process_disk_written, room), "process_disk_written");
