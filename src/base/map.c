@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <sys/auxv.h>
 
 #include "base/bytes.h"
 #include "base/vec.h"
@@ -35,17 +36,34 @@ static uint64_t multiply_fold(uint64_t a, uint64_t b)
 	return (uint64_t)product ^ (uint64_t)(product >> 64);
 }
 
-uint64_t hash_bytes(const void *bytes, size_t length)
+static uint64_t hash_from(uint64_t h, const void *bytes, size_t length)
 {
 	const uint8_t *p = bytes;
-	uint64_t h = UINT64_C(0x9e3779b97f4a7c15) ^ length, last = 0;
+	uint64_t last = 0;
 
+	h ^= length;
 	for (; length >= 8; p += 8, length -= 8)
 		h = multiply_fold(h ^ load_u64(p), UINT64_C(0xd6e8feb86659fd93)) + h;
 	if (length)
 		memcpy(&last, p, length);
 	h = multiply_fold(h ^ last, UINT64_C(0xa0761d6478bd642f)) + h;
 	return hash_u64(h);
+}
+
+uint64_t hash_bytes(const void *bytes, size_t length)
+{
+	return hash_from(UINT64_C(0x9e3779b97f4a7c15), bytes, length);
+}
+
+/*
+ * A number that whoever wrote a file cannot know: many keys that begin at the same slot would make
+ * a table a list. It is the kernel's for this process, and different for each table.
+ */
+static uint64_t new_seed(const void *table)
+{
+	const void *random = (const void *)getauxval(AT_RANDOM);
+
+	return hash_u64((uint64_t)(uintptr_t)table ^ (random ? load_u64(random) : 0));
 }
 
 void map_release(struct map *m)
@@ -61,19 +79,17 @@ void map_clear(struct map *m)
 	m->count = 0;
 }
 
-/*
- * The slot where a key belongs: high bits of one product, which depend on all bits of the key. Half
- * of hash_u64, which shows where maps are looked up for each event.
- */
-ALWAYS_INLINE size_t home(uint64_t key, size_t capacity)
+/* The slot where a key belongs: both halves of one product, which depend on all bits of the key. */
+ALWAYS_INLINE size_t home(uint64_t key, uint64_t seed, size_t capacity)
 {
-	return (size_t)((key ^ key >> 32) * UINT64_C(0x9e3779b97f4a7c15) >> 32) & (capacity - 1);
+	return (size_t)multiply_fold(key ^ seed, UINT64_C(0x9e3779b97f4a7c15)) & (capacity - 1);
 }
 
 /* Returns the slot of key, or the free slot where it belongs. The table is never full. */
-ALWAYS_INLINE struct map_slot *slot_of(struct map_slot *slots, size_t capacity, uint64_t key)
+ALWAYS_INLINE struct map_slot *slot_of(struct map_slot *slots, size_t capacity, uint64_t seed,
+				       uint64_t key)
 {
-	size_t i = home(key, capacity);
+	size_t i = home(key, seed, capacity);
 
 	if (key == 0)
 		return &slots[capacity];
@@ -88,7 +104,7 @@ bool map_get(const struct map *m, uint64_t key, uint64_t *value)
 
 	if (!m->count)
 		return false;
-	slot = slot_of(m->slots, m->capacity, key);
+	slot = slot_of(m->slots, m->capacity, m->seed, key);
 	if (!slot->key)
 		return false;
 	*value = slot->value;
@@ -102,9 +118,10 @@ bool map_remove(struct map *m, uint64_t key, uint64_t *value)
 
 	if (!map_get(m, key, value))
 		return false;
-	hole = (size_t)(slot_of(m->slots, m->capacity, key) - m->slots);
+	hole = (size_t)(slot_of(m->slots, m->capacity, m->seed, key) - m->slots);
 	for (size_t i = (hole + 1) & mask; hole <= mask && m->slots[i].key; i = (i + 1) & mask)
-		if (((i - home(m->slots[i].key, m->capacity)) & mask) >= ((i - hole) & mask)) {
+		if (((i - home(m->slots[i].key, m->seed, m->capacity)) & mask) >=
+		    ((i - hole) & mask)) {
 			m->slots[hole] = m->slots[i];
 			hole = i;
 		}
@@ -123,9 +140,11 @@ static int map_rehash(struct map *m)
 	slots = calloc(capacity + 1, sizeof(*slots));
 	if (!slots)
 		return -ENOMEM;
+	if (!m->capacity)
+		m->seed = new_seed(slots);
 	for (size_t i = 0; i < m->capacity; i++)
 		if (m->slots[i].key)
-			*slot_of(slots, capacity, m->slots[i].key) = m->slots[i];
+			*slot_of(slots, capacity, m->seed, m->slots[i].key) = m->slots[i];
 	if (m->slots)
 		slots[capacity] = m->slots[m->capacity];
 	free(m->slots);
@@ -136,14 +155,14 @@ static int map_rehash(struct map *m)
 
 uint64_t *map_at(struct map *m, uint64_t key, uint64_t initial)
 {
-	struct map_slot *slot = m->capacity ? slot_of(m->slots, m->capacity, key) : NULL;
+	struct map_slot *slot = m->capacity ? slot_of(m->slots, m->capacity, m->seed, key) : NULL;
 
 	if (slot && slot->key)
 		return &slot->value;
 	if (4 * (m->count + 1) > 3 * m->capacity) {
 		if (map_rehash(m) < 0)
 			return NULL;
-		slot = slot_of(m->slots, m->capacity, key);
+		slot = slot_of(m->slots, m->capacity, m->seed, key);
 	}
 	*slot = (struct map_slot){ key ? key : 1, initial };
 	m->count++;
@@ -242,12 +261,15 @@ static int interner_reserve(struct interner *in)
 
 int64_t interner_add(struct interner *in, const void *text, size_t length, bool *is_new)
 {
-	uint64_t hash = hash_bytes(text, length);
 	uint32_t *slot;
+	uint64_t hash;
 	char *copy;
 
 	if (is_new)
 		*is_new = false;
+	if (!in->slot_count)
+		in->seed = new_seed(in);
+	hash = hash_from(in->seed, text, length);
 	slot = in->slot_count ? interner_slot(in, text, length, hash) : NULL;
 	if (slot && *slot)
 		return *slot - 1;
@@ -267,6 +289,7 @@ int64_t interner_add(struct interner *in, const void *text, size_t length, bool 
 
 int64_t interner_find(const struct interner *in, const void *text, size_t length)
 {
-	return in->count ? (int64_t)*interner_slot(in, text, length, hash_bytes(text, length)) - 1
-			 : -1;
+	uint64_t hash = hash_from(in->seed, text, length);
+
+	return in->count ? (int64_t)*interner_slot(in, text, length, hash) - 1 : -1;
 }
