@@ -135,11 +135,13 @@ static int load(struct flame_builder *b, struct error *e)
 	return 0;
 }
 
+#define DEEPER_FRAMES "[deeper frames]"
+
 static int prepare(struct flame_builder *b)
 {
-	static const char *const ends[ARRAY_SIZE(b->ends)] = {
-		NULL, "[partial stack]", "[truncated stack]", "[deeper frames]", "[guessed stack]"
-	};
+	static const char *const ends[ARRAY_SIZE(b->ends)] = { NULL, "[partial stack]",
+							       "[truncated stack]", DEEPER_FRAMES,
+							       "[guessed stack]" };
 	struct stacks *s = &b->flame->stacks;
 
 	for (size_t i = 1; i < ARRAY_SIZE(ends); i++) {
@@ -340,8 +342,11 @@ int flame_filter(struct flame *f, const char *focus, const char *ignore, struct 
 
 int flame_finish(struct flame *f, bool inverted)
 {
-	int rc = inverted ? flame_tree_invert(&f->tree, &f->stacks) : 0;
+	int64_t deeper = stacks_add_frame(&f->stacks, FRAME_NOTE, DEEPER_FRAMES, NULL, NULL);
+	int rc = deeper < 0 ? -ENOMEM : 0;
 
+	if (rc >= 0 && inverted)
+		rc = flame_tree_invert(&f->tree, &f->stacks, (uint32_t)deeper);
 	if (rc >= 0)
 		rc = flame_tree_finish(&f->tree, &f->stacks);
 	if (rc < 0)

@@ -192,9 +192,36 @@ static bool is_prefix(const struct flame_node *n, const struct stacks *stacks)
 	return n->parent == FLAME_ROOT || stacks->frames.data[n->frame].class == FRAME_LEVEL;
 }
 
-int flame_tree_invert(struct flame_tree *t, const struct stacks *stacks)
+static bool has_own(const struct flame_node *n)
+{
+	return n->self_count || n->self_ns || n->before_self_ns;
+}
+
+#define STEPS_MAX (UINT64_C(1) << 25) /* half a second's */
+#define DEPTH_MIN 256u
+
+/*
+ * Inverting a chain of n frames takes n * n / 2 steps and as many nodes. Returns how many callers
+ * of each frame are kept: all, unless a file asks for the work of hours.
+ */
+static size_t callers_kept(struct flame_tree *t)
+{
+	uint64_t steps = 0, count = 0;
+
+	for (size_t i = 1; i < t->nodes.count; i++) {
+		struct flame_node *n = &t->nodes.data[i];
+
+		n->depth = n->parent == FLAME_ROOT ? 1 : t->nodes.data[n->parent].depth + 1;
+		steps += has_own(n) ? n->depth : 0;
+		count += has_own(n);
+	}
+	return steps <= STEPS_MAX ? SIZE_MAX : (size_t)MAX(STEPS_MAX / count, DEPTH_MIN);
+}
+
+int flame_tree_invert(struct flame_tree *t, const struct stacks *stacks, uint32_t deeper)
 {
 	VEC(uint32_t) path = VEC_INIT;
+	size_t most = callers_kept(t);
 	struct flame_tree out;
 	int rc = flame_tree_init(&out);
 
@@ -205,7 +232,7 @@ int flame_tree_invert(struct flame_tree *t, const struct stacks *stacks)
 		uint32_t at = FLAME_ROOT, up = (uint32_t)i;
 		size_t turned;
 
-		if (!n->self_count && !n->self_ns && !n->before_self_ns)
+		if (!has_own(n))
 			continue;
 		path.count = 0;
 		for (; up != FLAME_ROOT && rc >= 0; up = t->nodes.data[up].parent)
@@ -216,8 +243,10 @@ int flame_tree_invert(struct flame_tree *t, const struct stacks *stacks)
 			at = flame_tree_child(&out, at, t->nodes.data[path.data[turned - 1]].frame);
 			rc = at == FLAME_NONE ? -ENOMEM : rc;
 		}
-		for (size_t k = 0; k < turned && rc >= 0; k++) {
-			at = flame_tree_child(&out, at, t->nodes.data[path.data[k]].frame);
+		for (size_t k = 0; k < turned && k <= most && rc >= 0; k++) {
+			uint32_t frame = k < most ? t->nodes.data[path.data[k]].frame : deeper;
+
+			at = flame_tree_child(&out, at, frame);
 			rc = at == FLAME_NONE ? -ENOMEM : rc;
 		}
 		if (rc < 0)

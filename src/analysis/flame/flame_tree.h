@@ -56,10 +56,11 @@ static inline void flame_tree_add(struct flame_tree *t, uint32_t node, uint64_t 
 int flame_tree_finish(struct flame_tree *t, const struct stacks *stacks) MUST_USE;
 
 /*
- * Reverses the stacks: innermost frames first, below each kind of time and its levels. Call only
- * before flame_tree_finish. 0 or -ENOMEM; after an error the tree is unchanged.
+ * Reverses the stacks: innermost frames first, below each kind of time and its levels. If that
+ * were too much work, outer frames become one frame, `deeper`. Call only before flame_tree_finish.
+ * 0 or -ENOMEM; after an error the tree is unchanged.
  */
-int flame_tree_invert(struct flame_tree *t, const struct stacks *stacks) MUST_USE;
+int flame_tree_invert(struct flame_tree *t, const struct stacks *stacks, uint32_t deeper) MUST_USE;
 
 /*
  * Keeps nodes at or below a frame with a nonzero byte in `focus` and not at or below one in
