@@ -241,6 +241,28 @@ static const uint64_t *base_values(const struct load_job *job, const struct load
 	return times ? times + row : NULL;
 }
 
+#define WEIGHT_MAX (UINT64_C(1) << 50) /* 13 days of CPU time */
+
+/*
+ * Whether a CPU sample stands for more than is possible. Such a block is damaged; with what is left
+ * the weights of all rows add up to less than 2^63, so that no reader's sums can wrap.
+ */
+static bool has_impossible_weights(const struct load_job *job, const struct block_item *item,
+				   const struct column_target *targets)
+{
+	uint64_t most = MIN(WEIGHT_MAX, (UINT64_MAX >> 1) / MAX(job->table->rows, 1));
+	size_t c = 0;
+
+	while (c < job->column_count && job->columns[c].index != COLUMN_cpu_sample_weight_ns)
+		c++;
+	if (job->table_id != TABLE_cpu_sample || c == job->column_count)
+		return false;
+	for (uint32_t row = 0; row < item->rows; row++)
+		if (((const uint64_t *)targets[c].values)[row] > most)
+			return true;
+	return false;
+}
+
 static int load_block(void *user, unsigned index, size_t number)
 {
 	struct load_job *job = user;
@@ -268,6 +290,8 @@ static int load_block(void *user, unsigned index, size_t number)
 			      job->column_count);
 	if (result == -ENOMEM)
 		return result;
+	if (result == 0 && has_impossible_weights(job, item, targets))
+		result = E_FORMAT;
 	if (result < 0 && job->first) {
 		item->state = BLOCK_DAMAGED;
 		atomic_store(&job->damaged, true);

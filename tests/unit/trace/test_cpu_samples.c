@@ -200,6 +200,29 @@ static void a_count_without_an_end(void **state)
 	trace_free(t);
 }
 
+/* More CPU time than there can be is damage, and its block is left out: sums would wrap. */
+static void impossible_weights(void **state)
+{
+	struct maker *m = perf_session(*state, PID, 500);
+	const struct trace_loss *losses;
+	size_t count;
+	struct trace *t;
+
+	outside(m, PID, 1000, (UINT64_C(1) << 50), CPU);
+	maker_flush(m);
+	outside(m, PID, 2000, 100, CPU);
+	outside(m, PID, 3000, UINT64_MAX - 50, CPU);
+	maker_flush(m);
+	maker_close(m, END);
+	t = open_recording(*state);
+	assert_int_equal(cpu_time(t, PID), UINT64_C(1) << 50);
+	assert_int_equal(trace_losses(t, &losses, &count, NULL), 0);
+	assert_int_equal(count, 1);
+	assert_int_equal(losses[0].reason, loss_reason_damaged_file);
+	assert_non_null(strstr(losses[0].detail, "1 damaged block of 2 rows"));
+	trace_free(t);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -209,6 +232,7 @@ int main(void)
 		folder_test(nothing_is_added_without_a_count),
 		folder_test(one_method_is_left_alone),
 		folder_test(a_count_without_an_end),
+		folder_test(impossible_weights),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
