@@ -145,15 +145,18 @@ static const char *write_failure(struct trace *t)
 	return refused;
 }
 
-/* Whether an importer or a recorder found damage, in which the GPU work may have been. */
-static bool is_damaged(const struct trace *t)
+/* Whether there is damage, found when it was made or read, in which the GPU work may have been. */
+static int find_damage(struct trace *t, bool *damaged, struct error *e)
 {
-	const uint8_t *lost = loss_columns(t)->reason;
+	const struct trace_loss *losses;
+	size_t count = 0;
+	int rc = trace_losses(t, &losses, &count, e);
 
-	for (uint64_t row = 0; row < trace_rows(t, TABLE_loss); row++)
-		if (lost[row] == loss_reason_damaged_file)
-			return true;
-	return false;
+	*damaged = trace_cut(t).partial_bytes;
+	for (size_t i = 0; i < count; i++)
+		*damaged |= losses[i].reason == loss_reason_damaged_file ||
+			    losses[i].reason == loss_reason_missing_segment;
+	return rc;
 }
 
 int capability_cpu_only(struct trace *t, bool *cpu_only, struct error *e)
@@ -169,7 +172,7 @@ int capability_no_gpu(struct trace *t, struct strbuf *why, struct error *e)
 {
 	const char *reason = "";
 	uint64_t launches;
-	bool cpu_only;
+	bool cpu_only, damaged = false;
 	int rc = capability_cpu_only(t, &cpu_only, e);
 
 	for (size_t i = 0; i < GPU_WORK_KINDS; i++)
@@ -178,7 +181,7 @@ int capability_no_gpu(struct trace *t, struct strbuf *why, struct error *e)
 	if (rc >= 0)
 		rc = calls_count_launches(t, &launches, e);
 	if (rc >= 0)
-		rc = trace_load(t, TABLE_loss, COLUMN_BITS(loss, reason, detail), e);
+		rc = find_damage(t, &damaged, e);
 	if (rc < 0)
 		return rc;
 	if (cpu_only)
@@ -189,6 +192,8 @@ int capability_no_gpu(struct trace *t, struct strbuf *why, struct error *e)
 		reason = missed_window(t);
 	if (!*reason)
 		reason = capability_refusal(t, feature_cupti);
+	if (!*reason && damaged)
+		reason = "the recording is damaged or cut, and what can be read of it has none";
 	if (!*reason && is_on(t, feature_cupti)) {
 		reason = capability_refusal(t, feature_kernel);
 		if (!*reason)
@@ -199,8 +204,6 @@ int capability_no_gpu(struct trace *t, struct strbuf *why, struct error *e)
 	}
 	if (!*reason)
 		reason = capability_refusal(t, feature_gpu);
-	if (!*reason && is_damaged(t))
-		reason = "what can be read of the damaged data has none";
 	strbuf_adds(why, *reason ? reason : "the command did not use CUDA");
 	return 0;
 }

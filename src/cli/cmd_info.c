@@ -118,9 +118,11 @@ static int print(const struct info *i)
 		info_print_text(i, &out);
 	status = cli_print(i->context, &out);
 	if (status == EXIT_DONE && i->damaged > 0)
-		status = cli_failf(i->context,
-				   "'%s' is damaged in %lld place%s: unreadable parts are left out",
-				   i->path, (long long)i->damaged, plural((uint64_t)i->damaged));
+		status = cli_failf(
+			i->context,
+			"'%s' is damaged in %lld place%s: unreadable parts are left out; copy "
+			"it again, or record again",
+			i->path, (long long)i->damaged, plural((uint64_t)i->damaged));
 	return status;
 }
 

@@ -199,7 +199,9 @@ static int symbolize(struct context *c, const char *path, struct symbolizer_opti
 	if (c->json)
 		print_json(&result, path, &out);
 	else if (!result.addresses)
-		cli_note(c, "'%s' has no native call stacks", path);
+		cli_note(c,
+			 "'%s' has no native call stacks; `pitot record --stacks all` records them",
+			 path);
 	else
 		print_text(&result, c, &out);
 	symbolize_release(&result);

@@ -380,10 +380,11 @@ static int print(struct view *v)
 		drop_empty_columns(v);
 	status = v->context->json ? print_json(v) : print_text(v);
 	if (!v->shown && v->limit)
-		cli_note(v->context, "%s %s",
+		cli_note(v->context,
 			 trace_rows(v->table.trace, v->table.schema->id)
-				 ? "no row meets the conditions in table"
-				 : "the recording has no rows of table",
+				 ? "no row meets the conditions in table %s"
+				 : "the recording has no rows of table %s; `pitot info` lists its "
+				   "tables",
 			 v->table.schema->name);
 	if (v->left_out) {
 		_cleanup_strbuf_ struct strbuf count = STRBUF_INIT;

@@ -108,16 +108,21 @@ static int open_directory(struct trace *t, struct error *e)
 static int no_segment_error(struct trace *t, struct error *e)
 {
 	const struct failed_file *first = t->failed.data;
+	const char *way_out = t->failed.count && first->code == E_FORMAT
+				      ? "; copy it again, or record again"
+				      : "";
 
 	if (t->failed.count == 0)
-		return error_set(e, E_FORMAT, "'%s' is not a recording: no %s segment in it",
+		return error_set(e, E_FORMAT,
+				 "'%s' is not a recording: no %s segment in it; name a folder that "
+				 "`pitot record` has made",
 				 t->path, SEGMENT_SUFFIX);
 	if (t->failed.count == 1)
-		return error_set(e, first->code, "cannot read recording '%s': %s", t->path,
-				 first->reason);
+		return error_set(e, first->code, "cannot read recording '%s': %s%s", t->path,
+				 first->reason, way_out);
 	return error_set(e, first->code,
-			 "cannot read recording '%s': none of its %zu segments can be read: %s",
-			 t->path, t->failed.count, first->reason);
+			 "cannot read recording '%s': none of its %zu segments can be read: %s%s",
+			 t->path, t->failed.count, first->reason, way_out);
 }
 
 int catalog_open(struct trace *t, struct error *e)

@@ -619,7 +619,7 @@ def test_damage_is_a_reason_for_having_no_work(bring, tmp_path, pitot):
     write(tmp_path / "logs" / S / "device.1.log", START, NAMES, "x\n", END)
     bring("logs")
     text = pitot("report", "back.pitot").stdout
-    assert "what can be read of the damaged data has none" in text and "did not use CUDA" not in text
+    assert "the recording is damaged or cut, and what can be read of it has none" in text and "did not use CUDA" not in text
 
 
 def test_damage_of_files_without_any_session(bring, tmp_path):

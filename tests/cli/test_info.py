@@ -88,7 +88,7 @@ def test_verify(pitot, varied, tmp_path, place):
           "trailer's reserved": -15, "trailer's magic": -1}[place]] ^= 0x10
     file.write_bytes(data)
     result = pitot("info", copy, "--verify", status=1)
-    assert "is damaged in 1 place:" in result.stderr
+    assert "is damaged in 1 place: unreadable parts are left out; copy it again" in result.stderr
     assert "damaged_file" in result.stdout and "nothing lost" not in result.stdout
     assert pitot("info", copy, "--verify", "--json", json_output=True, status=1)["damaged_blocks"] == 1
 
@@ -108,6 +108,18 @@ def test_verify_a_file_that_was_cut(pitot, varied, tmp_path):
         assert f"cut        1 segment {says}" in shown and "checksums  all right in what is there" in shown
         assert pitot("info", copy, "--json", json_output=True)["missing_bytes"] == missing
         assert (", cut 5 bytes before the end of a block" in shown) == (missing == 5)
+
+
+def test_nothing_is_left_of_a_cut_recording(pitot, varied, tmp_path):
+    """Then nothing is known of the command, least of all that it did not use CUDA."""
+    copy = tmp_path / "cut.pitot"
+    shutil.copytree(varied, copy)
+    for file in copy.glob("*.pit"):
+        file.write_bytes(file.read_bytes()[:100])
+    assert "the recording is damaged or cut, and what can be read of it has none" in pitot("report", copy).stdout
+    for file in copy.glob("*.pit"):
+        file.write_bytes(b"")
+    assert pitot("report", copy, status=1).stderr.endswith("not a segment of a recording; copy it again, or record again\n")
 
 
 def test_wrong_operands(pitot, varied):

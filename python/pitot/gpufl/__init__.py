@@ -504,7 +504,7 @@ def upload_logs(
     except (Error, ValueError) as error:
         return UploadResult(False, 0, str(error))
     if report_progress:
-        print(f"[gpufl] {records} events uploaded", file=sys.stderr)
+        print(f"[gpufl] {records} event{'s' * (records != 1)} uploaded", file=sys.stderr)
     return UploadResult(True, records, "")
 
 

@@ -210,7 +210,7 @@ function show_span() {
 		add(line, "td", percent(ns, span.to - span.from), "number");
 	}
 	if (shown.length > 60)
-		add(columns, "div", count(shown.length - 60) + " more names");
+		add(columns, "div", count(shown.length - 60) + (shown.length === 61 ? " more name" : " more names"));
 }
 
 /* Returns the longest slices of a kind (of all: "") that overlap the span, or the recording. */

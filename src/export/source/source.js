@@ -5,6 +5,7 @@
 	const main = document.querySelector("main"), root = document.documentElement;
 	const words = new Map(data.reasons.map((r) => [r.reason, r]));
 	const count = (n) => n.toLocaleString("en-US");
+	const counted = (n, noun) => count(n) + " " + noun + (n === 1 ? "" : "s");
 	const percent = (n, whole) => (whole ? 100 * n / whole : 0).toFixed(1) + "%";
 	const base = (path) => path.slice(path.lastIndexOf("/") + 1);
 	/* The number by which lines and instructions are ranked. */
@@ -43,7 +44,7 @@
 		if (place && place.samples) {
 			const list = reasons_of(place);
 
-			share.title = count(place.samples) + " samples, " + percent(place.not_issued, place.samples) +
+			share.title = counted(place.samples, "sample") + ", " + percent(place.not_issued, place.samples) +
 				      " while the scheduler issued nothing";
 			why.textContent = reason_text(place, list[0]);
 			why.title = list.map((r) => reason_text(place, r) +
@@ -209,8 +210,8 @@
 	if (window.matchMedia("(prefers-color-scheme: dark)").matches)
 		root.dataset.theme = "dark";
 	document.getElementById("summary").textContent =
-		[data.samples || !has_counts ? count(data.samples) + " samples of kernels" : "",
-		 has_counts ? count(data.executed || 0) + " instructions executed" + (data.launches ? " in " + count(data.launches) + " launches" : "") : "",
+		[data.samples || !has_counts ? counted(data.samples, "sample") + " of kernels" : "",
+		 has_counts ? counted(data.executed || 0, "instruction") + " executed" + (data.launches ? " in " + count(data.launches) + (data.launches === 1 ? " launch" : " launches") : "") : "",
 		 ...data.hints.map((hint) => hint.text)].filter(Boolean).join("; ") +
 		(data.without_line ? ", " + percent(data.without_line, data.samples) + " of code without lines (nvcc -lineinfo adds them)" : "") +
 		(data.without_code ? ", " + percent(data.without_code, data.samples) + " of code that is not in the recording" : "");

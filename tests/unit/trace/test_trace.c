@@ -299,8 +299,11 @@ static void refuses_what_is_no_recording(void **state)
 
 	assert_int_equal(trace_open(temp_file(*state, "none"), NULL, &t, &e), -ENOENT);
 	assert_non_null(strstr(e.text, "none'"));
-	snprintf(text, sizeof(text), "'%s' is not a recording: no .pit segment in it",
-		 (char *)*state);
+	snprintf(
+		text, sizeof(text),
+		"'%s' is not a recording: no .pit segment in it; name a folder that `pitot record` "
+		"has made",
+		(char *)*state);
 	assert_int_equal(trace_open(*state, NULL, &t, &e), E_FORMAT);
 	assert_string_equal(e.text, text);
 	f = fopen(file, "w");
