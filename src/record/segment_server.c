@@ -204,8 +204,8 @@ void segment_server_answer(struct segment_server *s)
 
 		if (n < 0)
 			return;
-		if (!c || c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_CREDENTIALS ||
-		    !is_valid(s, &request, n))
+		if (!c || m.msg_flags & MSG_TRUNC || c->cmsg_level != SOL_SOCKET ||
+		    c->cmsg_type != SCM_CREDENTIALS || !is_valid(s, &request, n))
 			continue;
 		memcpy(&sender, CMSG_DATA(c), sizeof(sender));
 		handle(s, &request, &sender, &from, m.msg_namelen);

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <setjmp.h>
@@ -18,6 +19,7 @@
 static char path[] = "/tmp/pitot-folder-XXXXXX";
 static char text_buffer[4096];
 static int folder;
+static unsigned open_before;
 
 /* A path in the folder; valid until the next call. */
 static const char *in_folder(const char *name)
@@ -34,9 +36,19 @@ static void write_text(const char *name, const char *text)
 	close(fd);
 }
 
+static unsigned open_descriptors(void)
+{
+	unsigned count = 0;
+
+	for (int fd = 0; fd < 256; fd++)
+		count += fcntl(fd, F_GETFD) >= 0;
+	return count;
+}
+
 static int set_up(void **state)
 {
 	(void)state;
+	open_before = open_descriptors();
 	memcpy(strrchr(path, '-'), "-XXXXXX", 7);
 	if (!mkdtemp(path))
 		return -1;
@@ -51,7 +63,7 @@ static int tear_down(void **state)
 	(void)state;
 	close(folder);
 	snprintf(command, sizeof(command), "rm -rf %s", path);
-	return system(command);
+	return system(command) || open_descriptors() != open_before;
 }
 
 static int opened(const char *name)
@@ -222,6 +234,97 @@ static void files_are_replaced_as_a_whole(void **state)
 	strbuf_release(&read);
 }
 
+/* A folder that was opened before is found again, or another one is at its path. */
+static void folders_are_known_again(void **state)
+{
+	struct folder_id id = { 0 }, unset = { 0 }, wrong;
+	struct stat st;
+	int fd;
+
+	(void)state;
+	assert_int_equal(folder_identify(folder, &id), 0);
+	assert_int_equal(fstat(folder, &st), 0);
+	assert_true(id.device == st.st_dev && id.inode == st.st_ino);
+	assert_int_equal(folder_identify(-ENOTDIR, &unset), -ENOTDIR);
+	assert_int_equal(folder_identify(1000, &unset), -EBADF);
+	assert_int_equal(unset.inode, 0);
+	fd = folder_open_known(path, &id);
+	assert_true(fd > STDERR_FILENO);
+	close(fd);
+	fd = folder_open_known(path, &unset);
+	assert_true(fd > STDERR_FILENO);
+	close(fd);
+	wrong = (struct folder_id){ id.device, id.inode + 1 };
+	assert_int_equal(folder_open_known(path, &wrong), E_MOVED);
+	wrong = (struct folder_id){ id.device + 1, id.inode };
+	assert_int_equal(folder_open_known(path, &wrong), E_MOVED);
+	assert_int_equal(folder_open_known(in_folder("none"), &id), -ENOENT);
+	assert_true(folder_is_own(folder));
+	assert_false(folder_is_own(-1));
+	assert_false(folder_is_own(1000));
+	if (geteuid() != 0)
+		skip();
+	assert_int_equal(chown(path, 65534, 65534), 0);
+	assert_false(folder_is_own(folder));
+}
+
+/* What cannot be written leaves the file as it was, and nothing beside it. */
+static void failed_writes_leave_nothing(void **state)
+{
+	struct strbuf text = STRBUF_INIT;
+	const struct rlimit small = { 2, RLIM_INFINITY };
+	struct rlimit before;
+	unsigned count = 0;
+	DIR *list;
+
+	(void)state;
+	write_text("file", "old");
+	strbuf_adds(&text, "new");
+	assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+	assert_int_equal(folder_write_file(folder, "file", &text, false), -EFBIG);
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+	text.failed = true;
+	assert_int_equal(folder_write_file(folder, "file", &text, false), -ENOMEM);
+	text.failed = false;
+	strbuf_clear(&text);
+	assert_int_equal(folder_read_file(folder, "file", 100, &text), 0);
+	assert_string_equal(strbuf_text(&text), "old");
+	strbuf_release(&text);
+	for (list = folder_list(folder); folder_next(list);)
+		count++;
+	assert_int_equal(count, 1);
+	closedir(list);
+	assert_null(folder_next(NULL));
+	assert_int_equal(folder_stat(folder, "none", &(struct stat){ 0 }), -ENOENT);
+}
+
+/* A program without standard descriptors prints into none of ours. */
+static void descriptors_are_above_the_standard_ones(void **state)
+{
+	int input = dup(STDIN_FILENO), fds[5];
+	DIR *list;
+
+	(void)state;
+	assert_int_equal(mkdir(in_folder("inner"), 0700), 0);
+	close(STDIN_FILENO);
+	fds[0] = folder_open(path, FOLDER_ANY);
+	fds[1] = folder_enter(folder, "inner", FOLDER_OWN);
+	fds[2] = folder_create_file(folder, "file");
+	fds[3] = folder_open_file(folder, "file", O_RDONLY, FOLDER_OWN);
+	list = folder_list(folder);
+	fds[4] = list ? dirfd(list) : -1;
+	assert_int_equal(dup2(input, STDIN_FILENO), STDIN_FILENO);
+	close(input);
+	for (size_t i = 0; i < sizeof(fds) / sizeof(*fds); i++) {
+		assert_true(fds[i] > STDERR_FILENO);
+		assert_int_equal(fcntl(fds[i], F_GETFD), FD_CLOEXEC);
+		if (i < 4)
+			close(fds[i]);
+	}
+	closedir(list);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -232,6 +335,10 @@ int main(void)
 						tear_down),
 		cmocka_unit_test_setup_teardown(files_of_others_are_not_ours, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(files_are_replaced_as_a_whole, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(folders_are_known_again, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(failed_writes_leave_nothing, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(descriptors_are_above_the_standard_ones, set_up,
+						tear_down),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -3,10 +3,13 @@
 #include "record/segment_server.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 
 #include "base/io.h"
@@ -116,6 +119,72 @@ static int greedy(void)
 	return fd != E_LIMIT || count != 512;
 }
 
+/* Sends the bytes of a request by a socket without a name, which cannot be answered. */
+static bool send_request(const struct segment_request *r, size_t size)
+{
+	struct sockaddr_un to = { .sun_family = AF_UNIX };
+	size_t length = strlen(server.address);
+	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	ssize_t sent;
+
+	memcpy(to.sun_path + 1, server.address, length);
+	sent = sendto(fd, r, size, 0, (struct sockaddr *)&to,
+		      (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + length));
+	close(fd);
+	return sent == (ssize_t)size;
+}
+
+static struct segment_request valid_request(uint32_t number)
+{
+	struct segment_request r = { SEGMENT_REQUEST_MAGIC, 77, number, -EACCES, { 0 }, 0xcd };
+
+	memcpy(r.token, server.token, sizeof(r.token));
+	return r;
+}
+
+static int malformed_requests(void)
+{
+	struct segment_request r[5];
+	bool sent = true;
+
+	for (size_t i = 0; i < ARRAY_SIZE(r); i++)
+		r[i] = valid_request(SEGMENT_LOST);
+	r[0].magic++;
+	r[1].pid = 0;
+	r[2].error = 0;
+	r[3].error = 13;
+	r[4].token[LAUNCHER_TOKEN - 1] ^= 1;
+	for (size_t i = 0; i < ARRAY_SIZE(r); i++)
+		sent &= send_request(&r[i], sizeof(r[i]));
+	r[0] = valid_request(SEGMENT_LOST);
+	return !sent || !send_request(r, sizeof(r[0]) - 1) || !send_request(r, sizeof(r[0]) + 1) ||
+	       !send_request(r, 0);
+}
+
+static int gone_before_the_answer(void)
+{
+	struct segment_request segment = valid_request(0), cubin = valid_request(SEGMENT_CUBIN);
+
+	return !send_request(&segment, sizeof(segment)) || !send_request(&cubin, sizeof(cubin));
+}
+
+static int lost_often(void)
+{
+	for (int i = 0; i < 6; i++)
+		segment_report_lost(launcher.data, 77, i % 2 ? -ENOSPC : -EIO);
+	return 0;
+}
+
+static int next_number(void)
+{
+	uint32_t number = 0, last = 999999;
+	int fd = segment_request(launcher.data, 77, -EACCES, &number);
+
+	if (fd < 0 || number != 1)
+		return 1;
+	return segment_request(launcher.data, 77, -EACCES, &last) != -EEXIST;
+}
+
 /* --- tests --- */
 
 static void check_file(const char *folder, const char *name, const char *text)
@@ -195,6 +264,76 @@ static void failures_are_known(void **state)
 	end();
 }
 
+static void malformed_requests_are_ignored(void **state)
+{
+	begin(*state);
+	assert_int_equal(serve(malformed_requests), 0);
+	assert_int_equal(server.created, 0);
+	assert_int_equal(server.refused_count, 0);
+	end();
+}
+
+/* A file that nobody has a descriptor of is removed; of a segment the loss is known. */
+static void an_answer_that_does_not_arrive(void **state)
+{
+	begin(*state);
+	assert_int_equal(serve(gone_before_the_answer), 0);
+	assert_int_equal(server.created, 2);
+	assert_int_equal(access(temp_file(*state, "77.0.pit"), F_OK), -1);
+	assert_int_equal(access(temp_file(*state, "cubins"), F_OK), 0);
+	assert_int_equal(access(temp_file(*state, "cubins/00000000000000cd.cubin"), F_OK), -1);
+	assert_int_equal(server.refused_count, 1);
+	assert_int_equal(server.refused[0].error, -ETIMEDOUT);
+	end();
+}
+
+/* Once for each process and error; those beyond the list are counted. */
+static void refusals_are_counted(void **state)
+{
+	begin(*state);
+	assert_int_equal(serve(lost_often), 0);
+	assert_int_equal(server.refused_count, 2);
+	assert_int_equal(server.refused[1].error, -ENOSPC);
+	for (size_t i = 2; i < SEGMENTS_REFUSED_MAX + 2; i++)
+		assert_int_equal(serve(lost_segment), 0);
+	assert_int_equal(server.refused_count, SEGMENTS_REFUSED_MAX + 2);
+	end();
+}
+
+static void files_that_exist_are_left_alone(void **state)
+{
+	begin(*state);
+	for (size_t i = 0; i < 2; i++) {
+		int fd = open(temp_file(*state, i ? "77.999999.pit" : "77.0.pit"),
+			      O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+
+		assert_int_equal(write(fd, "old", 3), 3);
+		close(fd);
+	}
+	assert_int_equal(serve(next_number), 0);
+	check_file(*state, "77.0.pit", "old");
+	check_file(*state, "77.999999.pit", "old");
+	check_file(*state, "77.1.pit", "");
+	end();
+}
+
+static void servers_leave_no_descriptors(void **state)
+{
+	struct folder_id other = { 1, 2 };
+	int next = dup(STDIN_FILENO);
+
+	close(next);
+	assert_int_equal(segment_server_open(&server, *state, &other), -EIO);
+	assert_int_equal(segment_server_open(&server, "/nowhere", &(struct folder_id){ 0 }), -EIO);
+	assert_true(server.fd == -1 && server.folder == -1);
+	begin(*state);
+	end();
+	assert_true(server.fd == -1 && server.folder == -1);
+	segment_server_answer(&server);
+	assert_int_equal(dup(STDIN_FILENO), next);
+	close(next);
+}
+
 static void one_process_cannot_use_them_all(void **state)
 {
 	begin(*state);
@@ -267,6 +406,11 @@ int main(void)
 		folder_test(only_the_command_may_ask),
 		folder_test(only_the_launcher_may_answer),
 		folder_test(failures_are_known),
+		folder_test(malformed_requests_are_ignored),
+		folder_test(an_answer_that_does_not_arrive),
+		folder_test(refusals_are_counted),
+		folder_test(files_that_exist_are_left_alone),
+		folder_test(servers_leave_no_descriptors),
 		folder_test(one_process_cannot_use_them_all),
 		cmocka_unit_test(malformed_texts),
 		folder_test(a_folder_that_was_replaced),
