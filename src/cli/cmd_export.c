@@ -12,8 +12,8 @@
 static const char *option_output, *option_kernel, *option_scope;
 static int option_format;
 static struct window_options option_window;
-static uint64_t option_split, option_rank;
-static bool format_given, split_given, rank_given;
+static uint64_t option_split;
+static bool format_given, split_given;
 static bool option_stacks = true, option_force, option_compact;
 
 #define FORMAT_NAME(name, ...) #name,
@@ -35,9 +35,7 @@ static const struct option options[] = {
 	OPTION(SIZE, "split-size", 0, option_split, "SIZE",
 	       "perfetto: start a new file at this size (default: just below 2 GiB)",
 	       .given = &split_given, .group = "output"),
-	OPTION(U64, "rank", 0, option_rank, "N",
-	       "json: rank of this recording in a distributed job (default 0)",
-	       .given = &rank_given, .group = "output"),
+	OPTION_RANK(RANK_HELP "; json: rank of a recording whose processes have none"),
 	FLAG("compact", 0, option_compact,
 	     "gpufl: one detail record for all identical launches instead of one per kernel",
 	     .group = "output"),
@@ -100,6 +98,21 @@ static char *default_output(const char *recording, const struct exporter *export
 	return name.failed ? NULL : name.data;
 }
 
+/* The rank of all processes that have one; 0 if they differ. */
+static uint32_t rank_of(const struct trace *t)
+{
+	uint32_t rank = TRACE_NO_RANK;
+
+	for (size_t i = 0; i < trace_process_count(t); i++) {
+		uint32_t own = trace_process(t, i)->rank;
+
+		if (own != TRACE_NO_RANK && rank != TRACE_NO_RANK && own != rank)
+			return 0;
+		rank = own != TRACE_NO_RANK ? own : rank;
+	}
+	return rank != TRACE_NO_RANK ? rank : 0;
+}
+
 static int make_options(const struct context *c, const struct trace *t, struct export_options *x)
 {
 	int status;
@@ -108,11 +121,9 @@ static int make_options(const struct context *c, const struct trace *t, struct e
 	status = window_resolve(c, t, &option_window, &x->since_ns, &x->until_ns);
 	if (status != EXIT_DONE)
 		return status;
-	if (option_rank > INT32_MAX)
-		return cli_usage(c, "--rank takes a number below 2^31");
 	x->kernel = option_kernel;
 	x->scope = option_scope;
-	x->rank = (uint32_t)option_rank;
+	x->rank = cli_rank_given ? (uint32_t)cli_rank : rank_of(t);
 	x->overwrite = option_force;
 	x->no_stacks = !option_stacks;
 	x->split_bytes = option_split;
@@ -320,9 +331,6 @@ static int check_format(const struct context *c, const struct exporter *exporter
 	if (split_given && (!exporter->splits || standard_output))
 		return cli_usage(c, "--split-size: %s is one file; Perfetto files can be split",
 				 standard_output ? "standard output" : exporter->file.name);
-	if (rank_given && !exporter->has_rank)
-		return cli_usage(c, "--rank: %s cannot store a rank; json can",
-				 exporter->file.name);
 	if (option_compact && !exporter->is_folder)
 		return cli_usage(c, "--compact: %s has no detail records; only gpufl has them",
 				 exporter->file.name);
@@ -347,6 +355,7 @@ static int run(struct context *c, int argc, char **argv)
 		status = check_format(c, exporter);
 	if (status != EXIT_DONE)
 		return status;
+	cli_rank_is_label = exporter->has_rank;
 	terminal_catch_signals();
 	status = cli_open_trace(c, argv[1], &progress, &recording, &trace);
 	if (status != EXIT_DONE)

@@ -58,6 +58,7 @@ static const struct option options[] = {
 	       "only work, calls and samples that match, as with `pitot view`: COLUMN=VALUE, or != "
 	       "< <= > >="),
 	WINDOW_OPTIONS(option_window),
+	OPTION_RANK(RANK_HELP),
 	SCOPE_OPTION(option_scope),
 	OPTION(STRING, "focus", 0, option_focus, "REGEX",
 	       "only stacks with a frame that matches (POSIX extended)"),

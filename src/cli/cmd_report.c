@@ -46,6 +46,7 @@ static const struct option options[] = {
 		      "or capture: to the line that captured them"),
 	OPTION(U64, "process", 0, option_process, "PID", "only this process",
 	       .given = &process_given, .group = "selection"),
+	OPTION_RANK(RANK_HELP),
 	OPTION(U64, "device", 0, option_device, "N", "only the GPU with this CUDA ordinal",
 	       .given = &device_given),
 	OPTION(U64, "stream", 0, option_stream, "N", "only kernels and copies of this stream",

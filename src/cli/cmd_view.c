@@ -31,6 +31,7 @@ static const struct option options[] = {
 	       "only rows that match: COLUMN=VALUE, or != < <= > >=; text values are globs, '-' "
 	       "means missing; rows must match all conditions"),
 	WINDOW_OPTIONS(option_window),
+	OPTION_RANK(RANK_HELP),
 	OPTION(STRING, "columns", 'c', option_columns, "LIST",
 	       "comma-separated columns to show; 'config.grid_x' follows a reference; also the "
 	       "derived columns duration, pid and scope"),

@@ -43,6 +43,11 @@ static void write_process(const struct info *i, size_t process, struct json *j)
 	json_key_string(j, "command", p.command);
 	json_key_string(j, "executable", p.executable);
 	json_key_string(j, "host", p.host);
+	json_key_known(j, "rank", p.rank != TRACE_NO_RANK, p.rank);
+	json_key_known(j, "local_rank", p.local_rank != TRACE_NO_RANK, p.local_rank);
+	json_key_known(j, "world_size", p.world_size != TRACE_NO_RANK, p.world_size);
+	json_key_known(j, "node_rank", p.node_rank != TRACE_NO_RANK, p.node_rank);
+	json_key_string(j, "job", p.job);
 	json_key_bool(j, "recorded", p.inside && !p.sampler);
 	json_key_known(j, "exit_status", p.exit_status >= 0, (uint64_t)p.exit_status);
 	write_extent(i, &p, j);

@@ -133,21 +133,36 @@ static const char *recorder_state(const struct trace_process *p)
 	return p->closed ? "complete" : "cut off";
 }
 
+static bool is_job(const struct trace *t)
+{
+	for (size_t n = 0; n < trace_process_count(t); n++)
+		if (trace_process(t, n)->rank != TRACE_NO_RANK)
+			return true;
+	return false;
+}
+
 static void print_processes(const struct info *i, struct strbuf *out)
 {
 	static const struct text_column columns[] = {
-		RIGHT("pid"),     RIGHT("parent"), LEFT("host"),      RIGHT("from"),   RIGHT("to"),
-		LEFT("recorder"), RIGHT("status"), RIGHT("segments"), LEFT("command"),
+		RIGHT("rank"),     RIGHT("pid"),    RIGHT("parent"),  LEFT("host"),
+		RIGHT("from"),     RIGHT("to"),     LEFT("recorder"), RIGHT("status"),
+		RIGHT("segments"), LEFT("command"),
 	};
 	struct text_table t = TEXT_TABLE_INIT(columns);
 	_cleanup_strbuf_ struct strbuf command = STRBUF_INIT;
 
+	if (!is_job(i->trace)) { /* without the first column */
+		t.columns++;
+		t.column_count--;
+	}
 	for (size_t n = 0; n < trace_process_count(i->trace); n++) {
 		struct trace_process p = info_process(i, n);
 		const char *name;
 
 		if (info_is_sampler_session(i, n))
 			continue;
+		if (t.columns == columns)
+			number_or_dash(&t, p.rank != TRACE_NO_RANK, p.rank);
 		text_table_addf(&t, "%u", p.pid);
 		number_or_dash(&t, p.parent_pid != 0, p.parent_pid);
 		cell(&t, p.host);

@@ -14,6 +14,8 @@
 #define READABLE 0044u /* for the group, for all */
 
 const char *cli_file_mode;
+uint64_t cli_rank;
+bool cli_rank_given, cli_rank_is_label;
 
 /*
  * Sets the permissions of the files that the command makes: the option's, or for those who may read
@@ -77,11 +79,16 @@ static void open_with_names(const struct context *c, const char *path, struct tr
 int cli_open_trace(const struct context *c, const char *recording, struct progress *progress,
 		   char **path, struct trace **trace)
 {
-	struct trace_options options = { .progress = progress_update, .progress_user = progress };
+	struct trace_options options = { .progress = progress_update,
+					 .progress_user = progress,
+					 .only_rank = cli_rank_given,
+					 .rank = (uint32_t)cli_rank };
 	struct error e = { 0 };
 	_cleanup_free_ char *found = NULL;
 	int rc;
 
+	if (cli_rank >= TRACE_NO_RANK)
+		return cli_usage(c, "--rank takes a number below 2^32 - 1");
 	found = cli_find_recording(c, recording, &e);
 	if (!found)
 		return cli_fail(c, &e);
@@ -102,6 +109,14 @@ int cli_open_trace(const struct context *c, const char *recording, struct progre
 	}
 	if (!c->command->no_names && recording_json_is_unfinished(found))
 		open_with_names(c, found, options, trace);
+	if (cli_rank_given && !cli_rank_is_label && !trace_only_rank(*trace, NULL)) {
+		progress_end(progress);
+		trace_free(*trace);
+		return cli_failf(c,
+				 "--rank: the processes of '%s' have no ranks: no launcher of a "
+				 "job that Pitot knows started them (docs/ranks.md)",
+				 found);
+	}
 	if (path) {
 		*path = found;
 		found = NULL;

@@ -81,6 +81,13 @@ char *cli_find_recording(const struct context *c, const char *argument, struct e
 	       .group = "output")
 extern const char *cli_file_mode;
 
+/* The option of commands that can show a single rank of a job. */
+#define OPTION_RANK(help)                                                                          \
+	OPTION(U64, "rank", 0, cli_rank, "N", help, .given = &cli_rank_given, .group = "selection")
+#define RANK_HELP "only the processes with this rank in their job"
+extern uint64_t cli_rank;
+extern bool cli_rank_given, cli_rank_is_label; /* is_label: also of recordings without ranks */
+
 /*
  * Opens the recording; NULL: the newest. On success returns EXIT_DONE, *path (the caller frees it;
  * path may be NULL) and *trace (trace_free). On failure prints the error and returns an exit

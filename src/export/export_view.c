@@ -150,6 +150,7 @@ static int assign_pids(struct export_view *v, uint32_t pid_min)
 	for (size_t i = v->process_count; i-- > 0;) {
 		const struct trace_process *p = trace_process(v->trace, i);
 		struct export_process *x = &v->processes[i];
+		char rank[24] = "";
 
 		x->owner = (uint32_t)owner_of(v, i);
 		x->pid = p->pid;
@@ -160,7 +161,10 @@ static int assign_pids(struct export_view *v, uint32_t pid_min)
 		if (!*x->name)
 			x->name = base_name(p->executable);
 		x->end_ns = p->end_ns;
-		snprintf(x->title, sizeof(x->title), "%.48s %u", x->name, p->pid);
+		if (p->rank != TRACE_NO_RANK)
+			snprintf(rank, sizeof(rank), "rank %u: ", p->rank);
+		snprintf(x->label, sizeof(x->label), "%s%.40s", rank, x->name);
+		snprintf(x->title, sizeof(x->title), "%s %u", x->label, p->pid);
 	}
 	for (size_t i = 0; i < v->process_count; i++)
 		v->processes[i].pid = v->processes[v->processes[i].owner].pid;

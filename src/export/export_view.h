@@ -34,8 +34,10 @@ struct export_process {
 	uint64_t correlation_base; /* added to correlation ids to make them unique in the trace */
 	/* its own name for itself, else the last part of the executable's path; "" if unknown */
 	const char *name;
-	/* "python 4242": the name, and the process id that the process itself sees */
-	char title[64];
+	/* "rank 3: python": the name behind the rank, if it has one */
+	char label[64];
+	/* "rank 3: python 4242": and the process id that the process itself sees */
+	char title[76];
 	uint64_t end_ns;
 };
 

@@ -27,6 +27,7 @@ static void print(const struct report_view *v)
 	const struct filter *f = &r->options.filter;
 	_cleanup_strbuf_ struct strbuf line = STRBUF_INIT;
 	uint64_t start_ns = r->span_start_ns;
+	uint32_t rank;
 
 	if (p && *capability_app_name(r->trace, p)) {
 		text_safe(&line, capability_app_name(r->trace, p),
@@ -56,6 +57,8 @@ static void print(const struct report_view *v)
 	if (r->selection.windowed)
 		sentence_add(&line, WORDS("; window from "), DURATION(r->start_ns - start_ns),
 			     WORDS(" to "), DURATION(r->end_ns - start_ns));
+	if (trace_only_rank(r->trace, &rank))
+		strbuf_addf(&line, "; rank %u only", rank);
 	report_choice_text(f, &line);
 	report_paragraph(v, 0, strbuf_text(&line));
 }
@@ -85,6 +88,12 @@ static void read_sampled(const struct report_view *v, const void *row, struct va
 ROW_READ(read_name, struct trace_process,
 	 strbuf_adds(&out->text, capability_app_name(v->report->trace, row)))
 
+ROW_IF(has_rank, struct trace_process, row->rank != TRACE_NO_RANK)
+ROW_IF(has_local_rank, struct trace_process, row->local_rank != TRACE_NO_RANK)
+ROW_IF(has_world_size, struct trace_process, row->world_size != TRACE_NO_RANK)
+ROW_IF(has_node_rank, struct trace_process, row->node_rank != TRACE_NO_RANK)
+ROW_IF(has_job, struct trace_process, *row->job != 0)
+
 #define PROCESS(member) MEMBER(struct trace_process, member)
 
 static const struct field process_fields[] = {
@@ -93,6 +102,11 @@ static const struct field process_fields[] = {
 	FIELD("name", NULL, TEXT, .value = read_name),
 	FIELD("command", NULL, TEXT, PROCESS(command)),
 	FIELD("host", NULL, TEXT, PROCESS(host)),
+	FIELD("rank", NULL, ID, PROCESS(rank), .when = has_rank),
+	FIELD("local_rank", NULL, ID, PROCESS(local_rank), .when = has_local_rank),
+	FIELD("world_size", NULL, COUNT, PROCESS(world_size), .when = has_world_size),
+	FIELD("node_rank", NULL, ID, PROCESS(node_rank), .when = has_node_rank),
+	FIELD("job", NULL, TEXT, PROCESS(job), .when = has_job),
 	FIELD("recorded", NULL, FLAG, .value = read_recorded),
 	FIELD("sampled", NULL, FLAG, .value = read_sampled),
 };

@@ -28,8 +28,12 @@ void report_line_text(const struct report *r, uint32_t caller, uint32_t callee, 
 
 void report_of_process(const struct report *r, uint32_t process, struct strbuf *out)
 {
-	if (report_process_count(r) > 1)
-		strbuf_addf(out, " (pid %u)", trace_process(r->trace, process)->pid);
+	const struct trace_process *p = trace_process(r->trace, process);
+
+	if (p->rank != TRACE_NO_RANK)
+		strbuf_addf(out, " (rank %u)", p->rank);
+	else if (report_process_count(r) > 1)
+		strbuf_addf(out, " (pid %u)", p->pid);
 }
 
 static void add_pattern(struct strbuf *out, const char *what, const char *pattern)

@@ -9,6 +9,7 @@
 #include "trace/trace_state.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <string.h>
 
 /* A process image that `pitot record` observed. */
@@ -56,6 +57,13 @@ static void read_row(const struct trace *t, uint64_t row, struct trace_process *
 	p->boot_id = (uint32_t)value_of(t, COLUMN_process_boot_id, row, p->boot_id);
 	p->exit_status = (int)(int64_t)value_of(t, COLUMN_process_exit_status, row,
 						(uint64_t)(int64_t)p->exit_status);
+	p->rank = (uint32_t)value_of(t, COLUMN_process_rank, row, p->rank);
+	p->local_rank = (uint32_t)value_of(t, COLUMN_process_local_rank, row, p->local_rank);
+	p->world_size = (uint32_t)value_of(t, COLUMN_process_world_size, row, p->world_size);
+	p->node_rank = (uint32_t)value_of(t, COLUMN_process_node_rank, row, p->node_rank);
+	p->job = text_of(t, COLUMN_process_job, row, p->job);
+	p->launcher = (int)(int64_t)value_of(t, COLUMN_process_launcher, row,
+					     (uint64_t)(int64_t)p->launcher);
 	if (end == 0)
 		return;
 	p->end_ns = end;
@@ -64,9 +72,17 @@ static void read_row(const struct trace *t, uint64_t row, struct trace_process *
 
 static struct trace_process blank_process(uint32_t pid)
 {
-	return (struct trace_process){
-		.pid = pid, .command = "", .executable = "", .host = "", .exit_status = -1
-	};
+	return (struct trace_process){ .pid = pid,
+				       .command = "",
+				       .executable = "",
+				       .host = "",
+				       .exit_status = -1,
+				       .rank = TRACE_NO_RANK,
+				       .local_rank = TRACE_NO_RANK,
+				       .world_size = TRACE_NO_RANK,
+				       .node_rank = TRACE_NO_RANK,
+				       .job = "",
+				       .launcher = -1 };
 }
 
 /* Identifies a process image; collisions are rare and harmless. */
@@ -192,6 +208,29 @@ static bool better_shown(const struct building *b, const struct trace_process *p
 	return seen->shown_start_ns <= process->start_ns;
 }
 
+static void copy_rank(struct trace_process *to, const struct trace_process *from)
+{
+	to->rank = from->rank;
+	to->local_rank = from->local_rank;
+	to->world_size = from->world_size;
+	to->node_rank = from->node_rank;
+	to->job = from->job;
+	to->launcher = from->launcher;
+}
+
+/* The ranks of worse launchers count their own processes, not those of the job. */
+static void choose_launcher(struct building *b)
+{
+	int best = INT_MAX;
+
+	for (size_t i = 0; i < b->processes.count; i++)
+		if (b->processes.data[i].launcher >= 0)
+			best = MIN(best, b->processes.data[i].launcher);
+	for (size_t i = 0; i < b->processes.count; i++)
+		if (b->processes.data[i].launcher != best)
+			b->processes.data[i].rank = TRACE_NO_RANK;
+}
+
 /* Adds what processes do not record themselves. The exit status goes to the last image of a pid. */
 static void match_seen(struct building *b)
 {
@@ -209,6 +248,8 @@ static void match_seen(struct building *b)
 			process->executable = seen->process.executable;
 		if (!*process->host)
 			process->host = seen->process.host;
+		if (process->launcher < 0)
+			copy_rank(process, &seen->process);
 		if (seen->shown != SIZE_MAX && !better_shown(b, process, seen))
 			continue;
 		seen->shown = i;
@@ -264,6 +305,8 @@ static int compare_processes(const void *a, const void *b, void *processes)
 	const struct trace_process *all = processes, *x = &all[*(const size_t *)a],
 				   *y = &all[*(const size_t *)b];
 
+	if (x->rank != y->rank) /* those without one first: what started the others */
+		return x->rank + 1 < y->rank + 1 ? -1 : 1;
 	if (x->start_ns != y->start_ns)
 		return x->start_ns < y->start_ns ? -1 : 1;
 	if (x->pid != y->pid)
@@ -288,7 +331,7 @@ static void match_samplers(struct trace *t)
 	}
 }
 
-/* Stores the processes in the trace, in order of time. */
+/* Stores the processes in the trace, in order of rank and time. */
 static int store_processes(struct building *b)
 {
 	struct trace *t = b->t;
@@ -349,6 +392,7 @@ int processes_build(struct trace *t, struct error *e)
 		match_seen(&b);
 		result = add_others(&b);
 	}
+	choose_launcher(&b);
 	if (result == 0)
 		result = store_processes(&b);
 	if (result == 0)

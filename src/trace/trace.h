@@ -29,12 +29,18 @@ struct trace_options {
 	unsigned threads; /* for decoding; 0: one per processor */
 	/* folder whose symbols.<n>.pit replace those of the recording; NULL: none */
 	const char *symbols;
+	/*
+	 * If the recording has ranks, nothing is loaded of processes with other ranks or none,
+	 * except for what `pitot record` saw of them.
+	 */
+	bool only_rank;
+	uint32_t rank;
 	/* reports the number of decoded rows; may be NULL */
 	void (*progress)(void *user, uint64_t done, uint64_t total);
 	void *progress_user;
 };
 
-/* One process image (session) of the recording. */
+/* One process image (session) of the recording. They are in order of rank, then of time. */
 struct trace_process {
 	uint64_t session;
 	uint32_t pid; /* in the process's own PID namespace */
@@ -54,12 +60,25 @@ struct trace_process {
 	const char *executable;
 	const char *host;
 	int exit_status; /* -1 if unknown */
+	/*
+	 * Rank in the job, if its launcher is the best of the recording (enum job_launcher): in
+	 * `srun torchrun`, Slurm's ranks are not those of the job. TRACE_NO_RANK: none.
+	 */
+	uint32_t rank;
+	uint32_t local_rank, world_size, node_rank; /* TRACE_NO_RANK: unknown */
+	const char *job; /* "" if unknown */
+	int launcher; /* enum job_launcher; -1: none */
 };
+
+#define TRACE_NO_RANK UINT32_MAX
 
 /* Opens a recording: a directory, or one segment file. E_FORMAT if nothing in it can be read. */
 int trace_open(const char *path, const struct trace_options *options, struct trace **out,
 	       struct error *e) MUST_USE;
 void trace_free(struct trace *t);
+
+/* Whether only the processes with *rank were loaded; `rank` may be NULL. */
+bool trace_only_rank(const struct trace *t, uint32_t *rank);
 
 size_t trace_process_count(const struct trace *t);
 const struct trace_process *trace_process(const struct trace *t, size_t index);

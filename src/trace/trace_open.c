@@ -47,6 +47,63 @@ static int64_t find_realtime_offset(const struct trace *t)
 	return offset;
 }
 
+static int no_rank_error(const struct trace *t, struct error *e)
+{
+	_cleanup_strbuf_ struct strbuf known = STRBUF_INIT;
+	uint32_t last = TRACE_NO_RANK;
+
+	for (size_t i = 0; i < t->processes.count; i++) {
+		uint32_t rank = t->processes.data[i].rank;
+
+		if (rank != last)
+			strbuf_addf(&known, "%s%u", known.length ? ", " : "", rank);
+		last = rank;
+	}
+	return error_set(e, E_USAGE, "no rank %u in this recording; its ranks: %s", t->options.rank,
+			 strbuf_text(&known));
+}
+
+/*
+ * Forgets the segments of all processes but those of the requested rank; of a recording without
+ * ranks, none.
+ */
+static int keep_rank(struct trace *t, struct error *e)
+{
+	size_t kept = 0, found = 0, ranks = 0;
+
+	for (size_t i = 0; i < t->processes.count; i++) {
+		ranks += t->processes.data[i].rank != TRACE_NO_RANK;
+		found += t->processes.data[i].rank == t->options.rank;
+	}
+	t->options.only_rank = ranks > 0;
+	if (!ranks)
+		return 0;
+	if (!found)
+		return no_rank_error(t, e);
+
+	for (size_t i = 0; i < t->segments.count; i++) {
+		struct trace_segment *segment = &t->segments.data[i];
+		const struct session *s = &t->sessions.data[segment->session];
+		size_t subject = t->processes.data[s->process].subject;
+
+		if (s->by_record || t->processes.data[subject].rank == t->options.rank)
+			t->segments.data[kept++] = *segment;
+		else
+			segment_release(&segment->file);
+	}
+	t->segments.count = kept;
+	if (catalog_sessions(t) < 0)
+		return error_errno(e, ENOMEM, "cannot read recording '%s'", t->path);
+	return processes_build(t, e);
+}
+
+bool trace_only_rank(const struct trace *t, uint32_t *rank)
+{
+	if (rank)
+		*rank = t->options.rank;
+	return t->options.only_rank;
+}
+
 static int list_contents(struct trace *t, struct error *e)
 {
 	int result;
@@ -54,6 +111,8 @@ static int list_contents(struct trace *t, struct error *e)
 	if (catalog_sessions(t) < 0)
 		return error_errno(e, ENOMEM, "cannot read recording '%s'", t->path);
 	result = processes_build(t, e);
+	if (result == 0 && t->options.only_rank)
+		result = keep_rank(t, e);
 	if (result == 0)
 		t->realtime_offset_ns = find_realtime_offset(t);
 	return result;

@@ -315,7 +315,6 @@ def test_existing_file_needs_force(pitot, train, tmp_path):
 @pytest.mark.parametrize("arguments, said", [
     (["-o", "x.json", "--split-size", "64K"], "json is one file"),
     (["-o", "-", "--format", "perfetto", "--split-size", "64K"], "standard output is one file"),
-    (["-o", "x.pftrace", "--rank", "3"], "perfetto cannot store a rank"),
 ])
 def test_what_a_format_cannot_do(pitot, train, tmp_path, arguments, said):
     assert said in pitot("export", train, *arguments, status=2).stderr

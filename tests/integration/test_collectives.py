@@ -1,4 +1,5 @@
 """Ranks, communicators and collectives, as a training on two GPUs had them."""
+import json
 import re
 import subprocess
 from collections import Counter
@@ -128,3 +129,46 @@ def test_times_of_both_ranks_are_on_one_clock(rank_recording, by_rank):
 def test_collectives_are_a_capability(rank_recording, rows):
     found = [row for row in rows(rank_recording("balanced"), "capability") if row["name"] == "collectives"]
     assert [(row["state"], row["actual"]) for row in found] == [("on", "profiler plug-in 5")] * 2
+
+
+def test_one_rank(rank_recording, pitot, rows, tmp_path):
+    recording = rank_recording("balanced")
+    whole = pitot("report", recording, "--json", json_output=True)
+    for rank in 0, 1:
+        one = pitot("report", recording, "--rank", rank, "--json", json_output=True)
+        assert abs(one["start_unix_ns"] - whole["start_unix_ns"]) < 10_000  # one origin, by another reading of the clocks
+        assert [p["rank"] for p in one["processes"] if p["recorded"]] == [rank]
+        assert f"; rank {rank} only" in " ".join(pitot("report", recording, "--rank", rank).stdout.split())
+        kernels = rows(recording, "kernel", "--rank", rank)
+        own = {p["pid"] for p in whole["processes"] if p.get("rank") == rank}
+        assert kernels and {row["pid"] for row in kernels} == own
+        assert kernels == rows(recording, "kernel", "-w", f"pid={own.pop()}")
+        pitot("export", recording, "--rank", rank, "-o", tmp_path / f"{rank}.json")
+        trace = json.loads((tmp_path / f"{rank}.json").read_text())
+        assert trace["distributedInfo"]["rank"] == rank
+        assert sum(event.get("cat") == "kernel" for event in trace["traceEvents"]) == len(kernels)
+    said = pitot("report", recording, "--rank", 2, status=None)
+    assert said.returncode and "no rank 2 in this recording; its ranks: 0, 1" in said.stderr
+
+
+def test_processes_are_listed_by_rank(rank_recording, pitot, tmp_path):
+    recording = rank_recording("balanced")
+    processes = pitot("report", recording, "--json", json_output=True)["processes"]
+    assert [(p.get("rank"), p.get("local_rank"), p.get("world_size"), p.get("job")) for p in processes] == [
+        (None, None, None, None), (0, 0, 2, "tapes"), (1, 1, 2, "tapes")]
+    lines = [line.split() for line in pitot("info", recording).stdout.split("processes\n")[1].splitlines()[:4]]
+    assert [line[0] for line in lines] == ["rank", "-", "0", "1"]
+    pitot("export", recording, "-o", tmp_path / "x.json")
+    events = json.loads((tmp_path / "x.json").read_text())["traceEvents"]
+    names = {event["pid"]: event["args"]["name"] for event in events if event["name"] == "process_name"}
+    order = {event["pid"]: event["args"]["sort_index"] for event in events if event["name"] == "process_sort_index"}
+    ranked = [(order[pid], name) for pid, name in names.items() if name.startswith("rank")]
+    assert sorted(ranked) == [(0, "rank 0: tape-play"), (1, "rank 1: tape-play")]
+
+
+@pytest.mark.parametrize("command", [["report"], ["view", "kernel"], ["flame", "-o", "x.html"], ["export", "-o", "x.html"]])
+def test_recordings_without_ranks_have_none(make_recording, pitot, tmp_path, command):
+    make_recording(tmp_path / "varied.pitot", "varied")
+    said = pitot(command[0], "varied.pitot", *command[1:], "--rank", 1, status=1).stderr
+    assert "--rank: the processes of 'varied.pitot' have no ranks" in said
+    assert pitot(command[0], "varied.pitot", *command[1:], "--rank", 2**32, status=2).stderr

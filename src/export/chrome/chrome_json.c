@@ -94,14 +94,15 @@ static void write_process_names(struct chrome *c)
 {
 	for (size_t i = 0; i < c->view.process_count; i++) {
 		const struct export_process *p = &c->view.processes[i];
-		bool moved = p->pid != trace_process(c->view.trace, i)->pid;
-		const char *name = moved ? p->title : p->name;
+		const struct trace_process *own = trace_process(c->view.trace, i);
+		const char *name = p->pid != own->pid ? p->title : p->label;
+		uint32_t order = own->rank != TRACE_NO_RANK ? own->rank : p->pid;
 
 		if (p->owner != i)
 			continue;
 		chrome_metadata(c, "process_name", "name", p->pid, 0, name, strlen(name), 0);
 		chrome_metadata(c, "process_labels", "labels", p->pid, 0, "CPU", 3, 0);
-		chrome_metadata(c, "process_sort_index", "sort_index", p->pid, 0, NULL, 0, p->pid);
+		chrome_metadata(c, "process_sort_index", "sort_index", p->pid, 0, NULL, 0, order);
 	}
 	for (uint32_t gpu = 0; gpu < c->view.gpus.count; gpu++)
 		write_gpu_name(c, gpu);

@@ -181,7 +181,7 @@ static int open_sink(struct perfetto *p, size_t process)
 		.rows = &p->rows,
 		.seed = hash_u64(info->session),
 		.name = x->name,
-		.title = x->pid == info->pid ? x->name : x->title,
+		.title = x->pid == info->pid ? x->label : x->title,
 		.context_base = (uint32_t)process * CONTEXTS_MAX,
 	});
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "trace/columns.h"
 
 static void record_completes_processes(void **state)
 {
@@ -248,6 +249,87 @@ static void twenty_processes(void **state)
 	trace_free(t);
 }
 
+static void add_rank(const char *folder, uint32_t pid, enum job_launcher launcher, uint32_t rank)
+{
+	struct maker *m = maker_begin(folder, pid, 10000 - pid, "./a");
+	uint32_t config = maker_config(m, "add", 1, 32);
+
+	m->process.rank = rank;
+	m->process.launcher = (uint8_t)launcher;
+	m->process.world_size = 2;
+	ROW_PRESENT(&m->process, process, rank);
+	ROW_PRESENT(&m->process, process, launcher);
+	ROW_PRESENT(&m->process, process, world_size);
+	maker_kernel(m, config, 7, 10000 + pid, 10001 + pid, pid);
+	maker_close(m, 90000);
+}
+
+/* srun torchrun: two of torchrun's ranks below one of Slurm's; the later process has rank 0. */
+static void make_job(const char *folder)
+{
+	add_rank(folder, 100, job_launcher_slurm, 1);
+	add_rank(folder, 200, job_launcher_torchrun, 1);
+	add_rank(folder, 150, job_launcher_torchrun, 0);
+	maker_close(maker_begin(folder, 300, 20000, "sh"), 30000);
+}
+
+static void ranks_are_those_of_the_best_launcher(void **state)
+{
+	static const struct {
+		uint32_t pid, rank;
+	} expected[] = { { 100, TRACE_NO_RANK }, { 300, TRACE_NO_RANK }, { 150, 0 }, { 200, 1 } };
+	struct trace *t;
+
+	make_job(*state);
+	t = open_recording(*state);
+	assert_int_equal(trace_process_count(t), ARRAY_SIZE(expected));
+	for (size_t i = 0; i < ARRAY_SIZE(expected); i++) {
+		const struct trace_process *p = trace_process(t, i);
+
+		assert_int_equal(p->pid, expected[i].pid);
+		assert_int_equal(p->rank, expected[i].rank);
+		assert_int_equal(p->world_size, p->pid == 300 ? TRACE_NO_RANK : 2);
+		assert_int_equal(p->local_rank, TRACE_NO_RANK);
+	}
+	assert_false(trace_only_rank(t, NULL));
+	trace_free(t);
+}
+
+static void one_rank_is_loaded(void **state)
+{
+	struct trace_options options = { .only_rank = true, .rank = 1 };
+	struct error e = { 0 };
+	struct trace *t;
+	uint32_t rank;
+
+	make_job(*state);
+	maker_record(*state, 150, 1, 9850, 80000, "./a", 3);
+	maker_record(*state, 200, 1, 9800, 80000, "./a", 4);
+	assert_int_equal(trace_open(*state, &options, &t, &e), 0);
+	assert_true(trace_only_rank(t, &rank));
+	assert_int_equal(rank, 1);
+	load(t, TABLE_kernel, 0);
+	assert_int_equal(trace_rows(t, TABLE_kernel), 1);
+	assert_int_equal(kernel_columns(t)->correlation[0], 200);
+	assert_int_equal(trace_process(t, trace_row_process(t, TABLE_kernel, 0))->exit_status, 4);
+	trace_free(t);
+	options.rank = 2;
+	assert_int_equal(trace_open(*state, &options, &t, &e), E_USAGE);
+	assert_string_equal(e.text, "no rank 2 in this recording; its ranks: 0, 1");
+}
+
+static void recordings_without_ranks_are_loaded_as_a_whole(void **state)
+{
+	struct trace_options options = { .only_rank = true, .rank = 1 };
+	struct trace *t;
+
+	maker_close(maker_begin(*state, 100, 1000, "./a"), 2000);
+	assert_int_equal(trace_open(*state, &options, &t, NULL), 0);
+	assert_false(trace_only_rank(t, NULL));
+	assert_int_equal(trace_process_count(t), 1);
+	trace_free(t);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -257,6 +339,9 @@ int main(void)
 		folder_test(record_rows_have_a_process),
 		folder_test(only_record),
 		folder_test(begins_with_its_command),
+		folder_test(ranks_are_those_of_the_best_launcher),
+		folder_test(one_rank_is_loaded),
+		folder_test(recordings_without_ranks_are_loaded_as_a_whole),
 		folder_test(execs_are_seen_late),
 		folder_test(record_writes_twice),
 		folder_test(record_without_rows),
