@@ -14,17 +14,30 @@
 
 #define NOT_COMMUNICATION UINT8_MAX
 
+/* A rank before the ranks are ordered. */
+struct found_rank {
+	struct job_rank rank;
+	struct rank_window window; /* by the clock of its host */
+	int64_t realtime_ns; /* how far CLOCK_REALTIME is ahead of CLOCK_MONOTONIC */
+	uint32_t item; /* its index before the order */
+};
+
 struct gathering {
-	struct report *report;
+	const struct job_source *source;
 	struct collectives *out;
-	uint8_t *functions; /* by row of kernel_config: enum collective_function */
-	struct map ranks; /* process << 32 | device -> item of out->ranks */
-	struct collective_rows rows;
-	struct map streams; /* rank << 32 | stream -> its number among the rank's streams */
-	uint32_t *stream_counts; /* by rank */
+	VEC(struct found_rank) found;
 	VEC(struct communicator_rank) members;
 	struct rank_window *windows; /* by rank */
 	VEC(struct host_meeting) meetings;
+	/* of the report that is open */
+	struct report *report;
+	uint32_t item; /* its number */
+	size_t first_rank; /* item of `found` */
+	uint8_t *functions; /* by row of kernel_config: enum collective_function */
+	struct map ranks; /* process << 32 | device -> item of `found` */
+	struct map streams; /* rank << 32 | stream -> its number among the rank's streams */
+	struct map stream_counts; /* rank -> number of streams */
+	struct collective_rows rows;
 };
 
 /* Returns whether there are kernels of collectives, or -ENOMEM. */
@@ -71,17 +84,22 @@ static struct row_walk kernels_of(const struct gathering *x)
 
 static int find_host(struct gathering *x, uint32_t process, uint32_t *host)
 {
-	const struct trace_process *p = trace_process(x->report->trace, process);
+	const struct trace *t = x->report->trace;
+	uint32_t id = trace_process(t, process)->boot_id;
+	int64_t text =
+		interner_add(&x->out->texts, trace_string(t, id), trace_string_length(t, id), NULL);
 	struct job_host *grown;
 
+	if (text < 0)
+		return -ENOMEM;
 	for (*host = 0; *host < x->out->host_count; (*host)++)
-		if (x->out->hosts[*host].boot_id == p->boot_id)
+		if (x->out->hosts[*host].boot_id == (uint32_t)text)
 			return 0;
 	grown = realloc(x->out->hosts, (x->out->host_count + 1) * sizeof(*grown));
 	if (!grown)
 		return -ENOMEM;
 	x->out->hosts = grown;
-	grown[x->out->host_count++] = (struct job_host){ .boot_id = p->boot_id, .name = p->host };
+	grown[x->out->host_count++] = (struct job_host){ .boot_id = (uint32_t)text };
 	return 0;
 }
 
@@ -99,41 +117,86 @@ static bool find_number(const struct trace *t, uint32_t process, uint32_t *numbe
 	return false;
 }
 
-ORDER(compare_ranks, struct job_rank, UP(number) ?: UP(process) ?: UP(device))
+/* How far CLOCK_REALTIME is ahead of CLOCK_MONOTONIC. */
+static int64_t realtime_ahead(const struct trace *t, uint32_t process)
+{
+	const struct clock_columns *c = clock_columns(t);
+	uint64_t row = trace_first_row(t, TABLE_clock, process);
 
-/* Lists the ranks by their numbers: those of the job, or of the GPUs. */
+	return row < trace_first_row(t, TABLE_clock, process + 1)
+		       ? (int64_t)(c->realtime_ns[row] - c->monotonic_ns[row])
+		       : 0;
+}
+
+static int add_rank(struct gathering *x, uint32_t process, uint32_t device)
+{
+	const struct trace_process *p = trace_process(x->report->trace, process);
+	struct found_rank found = {
+		.rank = { .source = x->item,
+			  .process = process,
+			  .device = device,
+			  .gpu = (uint32_t)gpus_find(&x->report->gpus, process, device),
+			  .pid = p->pid },
+		.window = { p->start_ns, p->end_ns },
+		.realtime_ns = realtime_ahead(x->report->trace, process),
+		.item = (uint32_t)x->found.count,
+	};
+
+	found.rank.named = find_number(x->report->trace, process, &found.rank.number);
+	if (!found.rank.named)
+		found.rank.number = x->source->count > 1 ? found.item : found.rank.gpu;
+	if (find_host(x, process, &found.rank.host) < 0 ||
+	    map_put(&x->ranks, (uint64_t)process << 32 | device, found.item) < 0)
+		return -ENOMEM;
+	return vec_push(&x->found, found);
+}
+
+/* Lists the ranks of the report. */
 static int find_ranks(struct gathering *x)
 {
 	struct event_columns c = events_of(x->report->trace, TABLE_kernel);
-	GROUPS(struct job_rank) ranks = GROUPS_INIT;
 	struct row_walk w = kernels_of(x);
-	uint64_t key, last = UINT64_MAX;
+	uint64_t key, known, last = UINT64_MAX;
 	uint8_t function;
 	int rc = 0;
 
+	x->first_rank = x->found.count;
 	while (rc >= 0 && next_kernel(x, &w, &function)) {
-		struct job_rank rank = { .process = w.process, .device = c.device[w.row] };
-
-		key = (uint64_t)w.process << 32 | rank.device;
-		if (key == last)
-			continue;
+		key = (uint64_t)w.process << 32 | c.device[w.row];
+		if (key != last && !map_get(&x->ranks, key, &known))
+			rc = add_rank(x, w.process, c.device[w.row]);
 		last = key;
-		rank.number = rank.gpu =
-			(uint32_t)gpus_find(&x->report->gpus, w.process, rank.device);
-		rank.named = find_number(x->report->trace, w.process, &rank.number);
-		rc = find_host(x, w.process, &rank.host);
-		if (rc >= 0 &&
-		    !groups_at(&ranks, key, .process = rank.process, .device = rank.device,
-			       .gpu = rank.gpu, .number = rank.number, .host = rank.host))
-			rc = -ENOMEM;
-	}
-	groups_take(&ranks, compare_ranks, &x->out->ranks, &x->out->rank_count);
-	for (size_t i = 0; i < x->out->rank_count && rc >= 0; i++) {
-		const struct job_rank *rank = &x->out->ranks[i];
-
-		rc = map_put(&x->ranks, (uint64_t)rank->process << 32 | rank->device, i);
 	}
 	return rc;
+}
+
+ORDER(compare_ranks, struct found_rank,
+      UP(rank.number) ?: UP(rank.source) ?: UP(rank.process) ?: UP(rank.device))
+
+/* Orders the ranks by their numbers: those of the job, or of the GPUs. */
+static int order_ranks(struct gathering *x)
+{
+	struct collectives *out = x->out;
+	uint32_t *item = calloc(x->found.count + 1, sizeof(*item));
+
+	out->ranks = calloc(x->found.count + 1, sizeof(*out->ranks));
+	x->windows = calloc(x->found.count + 1, sizeof(*x->windows));
+	if (!item || !out->ranks || !x->windows) {
+		free(item);
+		return -ENOMEM;
+	}
+	vec_sort(&x->found, compare_ranks);
+	out->rank_count = x->found.count;
+	for (size_t i = 0; i < x->found.count; i++) {
+		out->ranks[i] = x->found.data[i].rank;
+		item[x->found.data[i].item] = (uint32_t)i;
+	}
+	for (size_t i = 0; i < out->parts.count; i++)
+		out->parts.data[i].rank = item[out->parts.data[i].rank];
+	for (size_t i = 0; i < x->members.count; i++)
+		x->members.data[i].rank = item[x->members.data[i].rank];
+	free(item);
+	return 0;
 }
 
 /* Times of a kernel that never ended: from the return of its launch. */
@@ -182,10 +245,44 @@ static int add_part(struct gathering *x, uint32_t process, uint64_t row, uint8_t
 	stream = map_at(&x->streams, rank << 32 | c.stream[row], UINT64_MAX);
 	if (!stream)
 		return -ENOMEM;
-	if (*stream == UINT64_MAX)
-		*stream = x->stream_counts[rank]++;
+	if (*stream == UINT64_MAX) {
+		uint64_t *count = map_at(&x->stream_counts, rank, 0);
+
+		if (!count)
+			return -ENOMEM;
+		*stream = (*count)++;
+	}
 	part.communicator = *stream;
 	return vec_push(&x->out->parts, part);
+}
+
+/*
+ * Adds the ranks of communicators, which may have no part. A process with several GPUs does not
+ * tell which one it is about.
+ */
+static int add_communicators(struct gathering *x)
+{
+	const struct communicator_columns *c = communicator_columns(x->report->trace);
+
+	for (size_t i = x->first_rank; i < x->found.count; i++) {
+		uint32_t process = x->found.data[i].rank.process;
+		bool several = false;
+
+		for (size_t k = x->first_rank; k < x->found.count; k++)
+			several |= k != i && x->found.data[k].rank.process == process;
+		if (several)
+			continue;
+		for (struct row_walk w =
+			     process_rows(x->report->trace, TABLE_communicator, process);
+		     row_walk_next(&w);) {
+			struct communicator_rank member = { c->hash[w.row], (uint32_t)i,
+							    c->ranks[w.row] };
+
+			if (vec_push(&x->members, member) < 0)
+				return -ENOMEM;
+		}
+	}
+	return 0;
 }
 
 static int gather(struct gathering *x)
@@ -194,42 +291,24 @@ static int gather(struct gathering *x)
 	uint8_t function;
 	int rc = 0;
 
-	x->stream_counts = calloc(x->out->rank_count + 1, sizeof(*x->stream_counts));
-	x->windows = calloc(x->out->rank_count + 1, sizeof(*x->windows));
-	if (!x->stream_counts || !x->windows)
-		return -ENOMEM;
 	while (rc >= 0 && next_kernel(x, &w, &function))
 		rc = add_part(x, w.process, w.row, function);
 	return rc;
 }
 
-/* How far CLOCK_REALTIME is ahead of CLOCK_MONOTONIC. */
-static int64_t realtime_ahead(const struct trace *t, uint32_t process)
-{
-	const struct clock_columns *c = clock_columns(t);
-	uint64_t row = trace_first_row(t, TABLE_clock, process);
-
-	return row < trace_first_row(t, TABLE_clock, process + 1)
-		       ? (int64_t)(c->realtime_ns[row] - c->monotonic_ns[row])
-		       : 0;
-}
-
-/* Aligns the hosts by CLOCK_REALTIME: all times become those of the first host. */
+/* Aligns the hosts by CLOCK_REALTIME: all times become those of the first rank's host. */
 static void align_by_realtime(struct gathering *x)
 {
-	const struct trace *t = x->report->trace;
 	struct collectives *out = x->out;
-	int64_t first = realtime_ahead(t, out->ranks[0].process);
-	uint32_t reference = out->ranks[0].host;
 
 	for (size_t i = 0; i < out->rank_count; i++) {
-		const struct trace_process *p = trace_process(t, out->ranks[i].process);
+		const struct found_rank *found = &x->found.data[i];
 		struct job_host *host = &out->hosts[out->ranks[i].host];
 
-		if (out->ranks[i].host != reference)
-			host->ahead_ns = first - realtime_ahead(t, out->ranks[i].process);
-		x->windows[i] = (struct rank_window){ p->start_ns - (uint64_t)host->ahead_ns,
-						      p->end_ns - (uint64_t)host->ahead_ns };
+		if (out->ranks[i].host != out->ranks[0].host)
+			host->ahead_ns = x->found.data[0].realtime_ns - found->realtime_ns;
+		x->windows[i].start_ns = found->window.start_ns - (uint64_t)host->ahead_ns;
+		x->windows[i].end_ns = found->window.end_ns - (uint64_t)host->ahead_ns;
 		out->end_ns = MAX(out->end_ns, x->windows[i].end_ns);
 	}
 	for (size_t i = 0; i < out->parts.count; i++) {
@@ -260,32 +339,6 @@ static int number_parts(struct gathering *x)
 		if (!same && vec_push(&x->members, member) < 0)
 			return -ENOMEM;
 		x->out->inferred |= p[i].inferred;
-	}
-	return 0;
-}
-
-/*
- * Adds the ranks of communicators, which may have no part. A process with several GPUs does not
- * tell which one it is about.
- */
-static int add_communicators(struct gathering *x)
-{
-	const struct communicator_columns *c = communicator_columns(x->report->trace);
-
-	for (uint32_t i = 0; i < x->out->rank_count; i++) {
-		const struct job_rank *rank = &x->out->ranks[i];
-
-		if ((i && rank[-1].process == rank->process) ||
-		    (i + 1 < x->out->rank_count && rank[1].process == rank->process))
-			continue;
-		for (struct row_walk w =
-			     process_rows(x->report->trace, TABLE_communicator, rank->process);
-		     row_walk_next(&w);) {
-			struct communicator_rank member = { c->hash[w.row], i, c->ranks[w.row] };
-
-			if (vec_push(&x->members, member) < 0)
-				return -ENOMEM;
-		}
 	}
 	return 0;
 }
@@ -390,8 +443,6 @@ static int match(struct gathering *x)
 	struct collectives *out = x->out;
 	int rc = number_parts(x);
 
-	if (rc >= 0)
-		rc = add_communicators(x);
 	if (rc < 0)
 		return rc;
 	align_by_realtime(x);
@@ -420,37 +471,91 @@ static int load(struct trace *t, struct error *e)
 							  : rc;
 }
 
-static int run(struct report *r, void *result)
+/* Adds the ranks and parts of the open report. */
+static int add_report(struct gathering *x)
 {
-	struct gathering x = { .report = r, .out = result, .ranks = MAP_INIT, .streams = MAP_INIT };
-	int rc = classify(&x);
+	int rc = classify(x);
 
-	x.out->uncertainty_ns = GPU_CLOCKS_NS;
 	if (rc > 0)
-		rc = collective_rows_init(&x.rows, r->trace) < 0 ? -ENOMEM : find_ranks(&x);
-	if (rc >= 0 && x.out->rank_count)
-		rc = gather(&x);
-	if (rc >= 0 && x.out->rank_count)
+		rc = collective_rows_init(&x->rows, x->report->trace) < 0 ? -ENOMEM : 0;
+	if (rc >= 0)
+		rc = find_ranks(x);
+	if (rc >= 0)
+		rc = add_communicators(x);
+	if (rc >= 0)
+		rc = gather(x);
+	free(x->functions);
+	map_release(&x->ranks);
+	map_release(&x->streams);
+	map_release(&x->stream_counts);
+	collective_rows_release(&x->rows);
+	x->functions = NULL;
+	x->rows = (struct collective_rows){ 0 };
+	return rc;
+}
+
+int collectives_find(const struct job_source *source, struct collectives *out)
+{
+	struct gathering x = { .source = source, .out = out };
+	int rc = 0;
+
+	*out = (struct collectives){ .uncertainty_ns = GPU_CLOCKS_NS };
+	interner_init(&out->texts);
+	for (x.item = 0; x.item < source->count && rc >= 0; x.item++) {
+		rc = source->open(source->user, x.item, &x.report);
+		if (rc < 0)
+			break;
+		rc = add_report(&x);
+		source->close(source->user, x.report);
+	}
+	if (rc >= 0)
+		rc = order_ranks(&x);
+	if (rc >= 0 && out->rank_count)
 		rc = match(&x);
-	free(x.functions);
-	free(x.stream_counts);
 	free(x.windows);
-	map_release(&x.ranks);
-	map_release(&x.streams);
-	collective_rows_release(&x.rows);
+	vec_release(&x.found);
 	vec_release(&x.members);
 	vec_release(&x.meetings);
 	return rc < 0 ? rc : 0;
 }
 
-static void release(void *result)
+void collectives_free(struct collectives *c)
 {
-	struct collectives *c = result;
-
 	free(c->ranks);
 	free(c->hosts);
+	interner_release(&c->texts);
 	vec_release(&c->parts);
 	collectives_release(&c->matches);
+}
+
+static int open_report(void *user, size_t item, struct report **out)
+{
+	(void)item;
+	*out = user;
+	return 0;
+}
+
+static void close_report(void *user, struct report *r)
+{
+	(void)user;
+	(void)r;
+}
+
+struct job_source job_source_of(struct report *r)
+{
+	return (struct job_source){ 1, r, open_report, close_report };
+}
+
+static int run(struct report *r, void *result)
+{
+	struct job_source source = job_source_of(r);
+
+	return collectives_find(&source, result);
+}
+
+static void release(void *result)
+{
+	collectives_free(result);
 }
 
 const struct analysis analysis_collectives = {

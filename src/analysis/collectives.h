@@ -8,6 +8,8 @@
 #ifndef PITOT_ANALYSIS_COLLECTIVES_H
 #define PITOT_ANALYSIS_COLLECTIVES_H
 
+#include "analysis/job_source.h"
+#include "base/map.h"
 #include "ranks/collective_match.h"
 #include "ranks/host_clock.h"
 #include "trace/trace.h"
@@ -16,16 +18,16 @@
 #define GPU_CLOCKS_NS 5000
 
 struct job_rank {
+	uint32_t source; /* report of the job_source that has it, and in that report: */
 	uint32_t process, device; /* device: CUDA ordinal */
 	uint32_t gpu; /* item of struct gpus */
-	uint32_t host;
+	uint32_t pid, host;
 	uint32_t number; /* rank in the job, else an index */
 	bool named; /* the number is the job's */
 };
 
 struct job_host {
-	uint32_t boot_id;
-	const char *name;
+	uint32_t boot_id; /* item of collectives.texts */
 	int64_t ahead_ns; /* of the first host's clock, by CLOCK_REALTIME */
 	struct host_clock clock; /* what collectives add; the first host's is empty */
 };
@@ -35,6 +37,7 @@ struct collectives {
 	size_t rank_count;
 	struct job_host *hosts;
 	size_t host_count;
+	struct interner texts;
 	/* ordered by match and rank, with times of the first host's clock */
 	VEC(struct collective_part) parts;
 	struct collective_matches matches;
@@ -44,5 +47,12 @@ struct collectives {
 	uint64_t whole; /* number of matches whose times can be compared */
 	bool inferred; /* some are matched by names and order */
 };
+
+/* Reads the ranks and collectives of a job. 0 or a negative code; release *out in either case. */
+int collectives_find(const struct job_source *source, struct collectives *out) MUST_USE;
+void collectives_free(struct collectives *c);
+
+/* A source that is one report. */
+struct job_source job_source_of(struct report *r);
 
 #endif

@@ -47,13 +47,20 @@ struct host_total {
 	uint64_t ns;
 };
 
+struct ordered_part {
+	uint64_t start_ns;
+	size_t part; /* item of collectives.parts */
+	uint32_t match, rank;
+};
+
 struct comparing {
-	const struct report *report;
+	const struct report *report; /* the open one */
 	const struct collectives *collectives;
 	struct rank_times *out;
 	struct rank_pieces pieces; /* of one report */
 	/* by match: when the last rank arrived, and a number that equal ranks share */
 	uint64_t *last_ns, *chains;
+	VEC(struct ordered_part) order; /* all parts that ended, by rank and start */
 	/* of one rank, by start: its parts, their matches, last arrivals by its own clock */
 	VEC(struct collective_part) parts;
 	VEC(uint32_t) matches;
@@ -89,50 +96,52 @@ static int find_arrivals(struct comparing *x)
 	return 0;
 }
 
-struct ordered_part {
-	uint64_t start_ns;
-	size_t part;
-	uint32_t match;
-};
+ORDER(compare_parts, struct ordered_part, UP(rank) ?: UP(start_ns) ?: UP(part))
 
-ORDER(compare_parts, struct ordered_part, UP(start_ns) ?: UP(part))
+/* Orders the parts that ended by rank and start. */
+static int order_parts(struct comparing *x)
+{
+	const struct collectives *c = x->collectives;
+
+	for (size_t i = 0; i < c->matches.items.count; i++) {
+		const struct collective_match *m = &c->matches.items.data[i];
+
+		for (size_t p = m->first; p < m->first + m->parts; p++) {
+			const struct collective_part *part = &c->parts.data[p];
+			struct ordered_part item = { part->start_ns, p, (uint32_t)i, part->rank };
+
+			if (part->end_ns && vec_push(&x->order, item) < 0)
+				return -ENOMEM;
+		}
+	}
+	vec_sort(&x->order, compare_parts);
+	return 0;
+}
 
 /* Lists the parts of a rank that ended, with the times of its own clock. */
 static int list_parts(struct comparing *x, uint32_t rank)
 {
 	const struct collectives *c = x->collectives;
 	const uint64_t *starts = kernel_columns(x->report->trace)->start_ns;
-	VEC(struct ordered_part) order = VEC_INIT;
-	int rc = 0;
+	const struct ordered_part *o = x->order.data;
+	size_t first = sorted_prefix(x->order.count, i, o[i].rank < rank);
 
 	x->parts.count = x->matches.count = x->last.count = 0;
-	for (size_t i = 0; i < c->matches.items.count && rc >= 0; i++) {
-		const struct collective_match *m = &c->matches.items.data[i];
-
-		for (size_t p = m->first; p < m->first + m->parts && rc >= 0; p++)
-			if (c->parts.data[p].rank == rank && c->parts.data[p].end_ns)
-				rc = vec_push(&order,
-					      ((struct ordered_part){ c->parts.data[p].start_ns, p,
-								      (uint32_t)i }));
-	}
-	vec_sort(&order, compare_parts);
-	for (size_t i = 0; i < order.count && rc >= 0; i++) {
-		struct collective_part part = c->parts.data[order.data[i].part];
+	for (size_t i = first; i < x->order.count && o[i].rank == rank; i++) {
+		struct collective_part part = c->parts.data[o[i].part];
 		uint64_t ahead = starts[part.kernel] - part.start_ns, last;
-		uint32_t match = order.data[i].match;
+		uint32_t match = o[i].match;
 
 		last = MAX(x->last_ns[match], part.start_ns) + ahead;
 		part.start_ns += ahead;
 		part.end_ns += ahead;
 		if (!x->last_ns[match])
 			match = NO_MATCH;
-		rc = vec_push(&x->parts, part) < 0 || vec_push(&x->matches, match) < 0 ||
-				     vec_push(&x->last, last) < 0
-			     ? -ENOMEM
-			     : 0;
+		if (vec_push(&x->parts, part) < 0 || vec_push(&x->matches, match) < 0 ||
+		    vec_push(&x->last, last) < 0)
+			return -ENOMEM;
 	}
-	vec_release(&order);
-	return rc;
+	return 0;
 }
 
 static bool is_same_place(struct rank_place a, struct rank_place b)
@@ -591,57 +600,81 @@ static enum job_kind decide(const struct comparing *x)
 	return kind;
 }
 
-static int run(struct report *r, void *result)
+/* Measures the ranks of the open report. */
+static int measure_ranks(struct comparing *x, struct report *r, size_t source)
 {
-	struct rank_times *out = result;
-	struct comparing x = { .report = r,
-			       .collectives = r->collectives,
-			       .out = out,
-			       .causes = GROUPS_INIT,
-			       .host_totals = GROUPS_INIT };
+	int rc = rank_pieces_init(&x->pieces, r, &x->out->texts);
+
+	x->report = r;
+	for (uint32_t i = 0; i < x->out->count && rc >= 0; i++)
+		if (x->collectives->ranks[i].source == source)
+			rc = measure_rank(x, i);
+	rank_pieces_release(&x->pieces);
+	return rc;
+}
+
+int rank_times_find(const struct job_source *source, const struct collectives *c,
+		    struct rank_times *out)
+{
+	struct comparing x = {
+		.collectives = c, .out = out, .causes = GROUPS_INIT, .host_totals = GROUPS_INIT
+	};
+	struct report *report;
 	int rc;
 
-	if (r->collectives->rank_count < 2)
-		return 0;
-	out->count = r->collectives->rank_count;
-	out->items = calloc(out->count, sizeof(*out->items));
-	x.hiccups = calloc(out->count, sizeof(*x.hiccups));
-	if (!out->items || !x.hiccups) {
-		free(x.hiccups);
-		return -ENOMEM;
-	}
+	*out = (struct rank_times){ 0 };
 	interner_init(&out->texts);
-	rc = rank_pieces_init(&x.pieces, r, &out->texts);
+	if (c->rank_count < 2)
+		return 0;
+	out->items = calloc(c->rank_count, sizeof(*out->items));
+	x.hiccups = calloc(c->rank_count, sizeof(*x.hiccups));
+	rc = out->items && x.hiccups ? find_arrivals(&x) : -ENOMEM;
 	if (rc >= 0)
-		rc = find_arrivals(&x);
-	for (uint32_t i = 0; i < out->count && rc >= 0; i++)
-		rc = measure_rank(&x, i);
+		rc = order_parts(&x);
+	if (rc >= 0)
+		out->count = c->rank_count;
+	for (size_t i = 0; i < source->count && rc >= 0; i++) {
+		rc = source->open(source->user, i, &report);
+		if (rc < 0)
+			break;
+		rc = measure_ranks(&x, report, i);
+		source->close(source->user, report);
+	}
 	if (rc >= 0)
 		rc = compare_all(&x);
 	groups_take(&x.causes, compare_causes, &out->causes, &out->cause_count);
 	if (rc >= 0)
 		out->kind = decide(&x);
-	rank_pieces_release(&x.pieces);
 	groups_release(&x.host_totals);
 	free(x.last_ns);
 	free(x.chains);
 	free(x.hiccups);
+	vec_release(&x.order);
 	vec_release(&x.parts);
 	vec_release(&x.matches);
 	vec_release(&x.last);
 	vec_release(&x.intervals);
 	vec_release(&x.shares);
-	return rc;
+	return rc < 0 ? rc : 0;
+}
+
+void rank_times_free(struct rank_times *t)
+{
+	free(t->items);
+	free(t->causes);
+	interner_release(&t->texts);
+}
+
+static int run(struct report *r, void *result)
+{
+	struct job_source source = job_source_of(r);
+
+	return rank_times_find(&source, r->collectives, result);
 }
 
 static void release(void *result)
 {
-	struct rank_times *t = result;
-
-	free(t->items);
-	free(t->causes);
-	if (t->count >= 2)
-		interner_release(&t->texts);
+	rank_times_free(result);
 }
 
 const struct analysis analysis_rank_times = {

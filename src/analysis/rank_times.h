@@ -63,6 +63,11 @@ struct rank_times {
 	const struct late_cause *cause; /* JOB_RANK, JOB_TURNS: the largest; may be NULL */
 };
 
+/* Compares the ranks of a job. 0 or a negative code; release *out in either case. */
+int rank_times_find(const struct job_source *source, const struct collectives *c,
+		    struct rank_times *out) MUST_USE;
+void rank_times_free(struct rank_times *t);
+
 /* Time of all ranks in a state, and in all states. */
 uint64_t rank_times_sum(const struct rank_times *t, enum rank_state state);
 uint64_t rank_times_total(const struct rank_times *t);

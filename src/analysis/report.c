@@ -19,6 +19,29 @@ struct entry {
 static const struct entry entries[] = { ANALYSES(ENTRY) };
 #undef ENTRY
 
+/* What comparing ranks needs of a report: results, and columns besides theirs. */
+static const struct analysis *const for_ranks[] = { &analysis_busy, &analysis_idle,
+						    &analysis_collectives, &analysis_rank_times };
+
+static bool is_needed(const struct report *r, const struct analysis *a, size_t of_ranks)
+{
+	bool needed = !r->options.ranks;
+
+	for (size_t i = 0; i < of_ranks; i++)
+		needed |= for_ranks[i] == a;
+	return needed;
+}
+
+static bool is_loaded(const struct report *r, const struct analysis *a)
+{
+	return is_needed(r, a, ARRAY_SIZE(for_ranks));
+}
+
+static bool is_run(const struct report *r, const struct analysis *a)
+{
+	return is_needed(r, a, 2);
+}
+
 static void **result_of(struct report *r, const struct entry *entry)
 {
 	return (void **)(void *)((char *)r + entry->result);
@@ -51,23 +74,28 @@ static void add_needs(uint64_t *columns, const struct analysis *a)
  * Loads the columns of all analyses with one pass per table, because each pass parses all blocks
  * and decodes the columns on which differences are based.
  */
-static int load_needs(struct trace *t, struct error *e)
+static int load_needs(struct report *r, struct error *e)
 {
+	struct trace *t = r->trace;
+
 	uint64_t columns[TABLE_END] = {
 		[TABLE_api_call] = CALLS_COLUMNS | COLUMN_BIT(api_call, stack),
 	};
 	int code = trace_load(t, TABLE_thread, 0, e);
 
+	if (code >= 0)
+		code = trace_load(t, TABLE_capability, 0, e);
 	for (size_t i = 0; i < GPU_WORK_KINDS; i++)
 		columns[schema_gpu_work[i]->id] =
 			events_columns(schema_gpu_work[i]->id, GPU_WALK_ROLES | 1u << ROLE_GRAPH);
 	for (size_t i = 0; i < ARRAY_SIZE(entries); i++)
-		add_needs(columns, entries[i].analysis);
+		if (is_loaded(r, entries[i].analysis))
+			add_needs(columns, entries[i].analysis);
 	for (uint32_t table = 1; table < TABLE_END && code >= 0; table++)
 		if (columns[table])
 			code = trace_load(t, (enum table_id)table, columns[table], e);
 	for (size_t i = 0; i < ARRAY_SIZE(entries) && code >= 0; i++)
-		if (entries[i].analysis->load)
+		if (entries[i].analysis->load && is_loaded(r, entries[i].analysis))
 			code = entries[i].analysis->load(t, e);
 	return code;
 }
@@ -79,7 +107,7 @@ static int load(struct report *r, struct error *e)
 	int code = calls_join(r->trace, e);
 
 	if (code >= 0)
-		code = load_needs(r->trace, e);
+		code = load_needs(r, e);
 	if (code >= 0)
 		code = gpus_init(&r->gpus, r->trace, e);
 	if (code >= 0 && (f->scope || r->options.by == HOTSPOT_SCOPE || r->options.scope_tree))
@@ -174,7 +202,7 @@ static void *run_analyses(void *user)
 
 		if (i >= ARRAY_SIZE(entries) || atomic_load(&work->failed))
 			return NULL;
-		if (entries[i].analysis->reads_others)
+		if (entries[i].analysis->reads_others || !is_run(work->report, entries[i].analysis))
 			continue;
 		code = entries[i].analysis->run(work->report,
 						*result_of(work->report, &entries[i]));
@@ -196,7 +224,7 @@ static int analyze(struct report *r)
 		pthread_join(other, NULL);
 	code = atomic_load(&work.failed);
 	for (size_t i = 0; i < ARRAY_SIZE(entries) && code >= 0; i++)
-		if (entries[i].analysis->reads_others)
+		if (entries[i].analysis->reads_others && is_run(r, entries[i].analysis))
 			code = entries[i].analysis->run(r, *result_of(r, &entries[i]));
 	return code;
 }

@@ -1,6 +1,7 @@
 /* cmd_report.c: `pitot report`. */
 #include <string.h>
 
+#include "analysis/job_report.h"
 #include "base/output.h"
 #include "cli/report_flame.h"
 #include "cli/source_print.h"
@@ -14,8 +15,8 @@ static const char *const scope_choices[] = { "all", "pitot", "nvtx", NULL };
 static uint64_t option_top = 10, option_callers = 2, option_process, option_device, option_stream;
 static struct window_options option_window;
 static bool top_given, process_given, device_given, stream_given, option_full_names, scopes_given,
-	option_system, option_stalls, option_counters, option_collectives, option_force,
-	option_flame = true;
+	option_system, option_stalls, option_counters, option_collectives, option_ranks,
+	option_force, option_flame = true;
 
 static int option_by = HOTSPOT_KERNEL, option_graphs, option_scopes;
 static const char *option_kernel, *option_scope, *option_source, *option_output;
@@ -65,6 +66,9 @@ static const struct option options[] = {
 	FLAG("counters", 0, option_counters,
 	     "show hardware counters of kernels (needs a recording made with --engine "
 	     "range-profiler)"),
+	FLAG("ranks", 0, option_ranks,
+	     "only compare the ranks of a job; reads one process after the other, so that "
+	     "thousands fit into memory"),
 	FLAG("collectives", 0, option_collectives,
 	     "show the collectives of several ranks by function, size and communicator"),
 	FLAG("flame", 0, option_flame,
@@ -82,6 +86,7 @@ static const struct command_example examples[] = {
 	{ "pitot report --scope 'step/forward'", "what was launched in them" },
 	{ "pitot report --by caller", "GPU time by the line that launched the work" },
 	{ "pitot report -o train.html", "as a page, to show to others" },
+	{ "pitot report --ranks", "which rank of a job delays the others" },
 	{ "pitot report --system", "power, clocks and throttling while the GPUs worked" },
 	{ "pitot report --stalls", "what kernels waited for, by source line" },
 	{ "pitot report --source=kernel.cu:16", "a source line with its instructions" },
@@ -193,6 +198,36 @@ static int print(const struct context *c, const struct report *r, const char *pa
 	return status;
 }
 
+/* `--ranks`: the part of the report that is about a job. */
+static int print_ranks(const struct context *c, const char *recording)
+{
+	struct report_options everything = { .filter = FILTER_ALL };
+	_cleanup_free_ char *path = NULL;
+	struct strbuf out = STRBUF_INIT;
+	struct error e = { 0 };
+	struct report report;
+	struct report_view view = {
+		.report = &report,
+		.width = MIN(MAX(c->width, REPORT_WIDTH_MIN), REPORT_WIDTH_MAX),
+		.color = c->color,
+		.top = option_top,
+		.out = &out,
+	};
+	int status;
+
+	if (option_output)
+		return cli_usage(c, "--ranks goes to standard output: leave out -o");
+	path = cli_find_recording(c, recording, &e);
+	if (!path || job_report_init(&report, path, &everything, &e) < 0)
+		return cli_fail(c, &e);
+	view.path = path;
+	report_print_ranks(&view, c->json);
+	status = cli_print(c, &out);
+	strbuf_release(&out);
+	report_release(&report);
+	return status;
+}
+
 static int run(struct context *c, int argc, char **argv)
 {
 	struct report_options report_options = {
@@ -217,6 +252,8 @@ static int run(struct context *c, int argc, char **argv)
 	if (option_callers > HOTSPOT_CALLERS_MAX)
 		return cli_usage(c, "--callers takes a number up to %u", HOTSPOT_CALLERS_MAX);
 	report_options.callers_of = option_callers ? option_top : 0;
+	if (option_ranks)
+		return print_ranks(c, argv[1]);
 	status = check_output(c);
 	if (status == EXIT_DONE)
 		status = cli_open_trace(c, argv[1], &progress, &path, &trace);

@@ -41,7 +41,7 @@ static void add_place_text(const struct report *r, const struct rank_place *plac
 
 ROW_READ(read_number, void, out->n = job_rank_of(v, row)->number)
 ROW_READ(read_gpu, void, out->n = job_rank_of(v, row)->gpu)
-ROW_READ(read_process, void, out->n = job_rank_of(v, row)->process)
+ROW_READ(read_pid, void, out->n = job_rank_of(v, row)->pid)
 ROW_READ(read_cause_rank, struct late_cause,
 	 out->n = v->report->collectives->ranks[row->rank].number)
 ROW_READ(read_place, struct late_cause, add_place_text(v->report, &row->place, &out->text))
@@ -219,7 +219,7 @@ static const char *job_name(unsigned kind)
 static const struct field rank_fields[] = {
 	FIELD("rank", "rank", ID, .value = read_number),
 	FIELD("gpu", "GPU", ID, .value = read_gpu),
-	FIELD("process", "pid", PID, .value = read_process),
+	FIELD("pid", "pid", ID, .value = read_pid),
 	FIELD("compute_ns", "kernels", NS, TIME(state_ns[RANK_COMPUTE])),
 	FIELD("copy_ns", "copies", NS, TIME(state_ns[RANK_COPY])),
 	FIELD("host_ns", "idle", NS, TIME(state_ns[RANK_HOST])),
@@ -279,3 +279,24 @@ const struct section section_ranks = {
 	.shown = shown,
 	.remark = add_remark,
 };
+
+void report_print_ranks(const struct report_view *v, bool json)
+{
+	_cleanup_strbuf_ struct strbuf heading = STRBUF_INIT, text = STRBUF_INIT;
+	struct json j = JSON_PRETTY(v->out);
+
+	if (json) {
+		json_object(&j);
+		json_key_string(&j, "recording", v->path);
+		section_print_json(&section_ranks, v, &j);
+		json_end(&j);
+		strbuf_addc(v->out, '\n');
+		return;
+	}
+	report_job_text(v->report, &heading, &text);
+	if (v->report->rank_times->kind == JOB_SINGLE)
+		strbuf_adds(&text, "fewer than two ranks with collectives\n");
+	report_verdict(v, STYLE_YELLOW, heading.length ? strbuf_text(&heading) : "ranks", "");
+	report_paragraph(v, 2, strbuf_text(&text));
+	section_print_text(&section_ranks, v);
+}

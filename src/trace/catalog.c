@@ -7,8 +7,10 @@
 
 #include "base/path.h"
 #include "base/search.h"
+#include "base/starts_with.h"
 #include "base/strbuf.h"
 
+#define SAMPLER_PREFIX "cpu-" /* of segments that a CPU sampler outside writes */
 #define FILES_MAX (1 << 20)
 
 /* Adds a file that cannot be read; the reason has the file's name in place of its path. */
@@ -69,6 +71,32 @@ static int select_others(const struct dirent *entry)
 	return has_suffix(entry->d_name, SEGMENT_SUFFIX) && !select_symbols(entry);
 }
 
+/* Whether a segment is of the process that the options name, or has symbols. */
+static bool is_wanted(const struct trace *t, const char *name)
+{
+	const char *process = t->options.process;
+
+	if (!process || starts_with(name, "symbols."))
+		return true;
+	name += starts_with(name, SAMPLER_PREFIX) ? strlen(SAMPLER_PREFIX) : 0;
+	return starts_with(name, process) && name[strlen(process)] == '.';
+}
+
+bool trace_process_files(const struct trace *t, size_t process, struct strbuf *out)
+{
+	for (size_t i = 0; i < t->segments.count; i++) {
+		const struct trace_segment *s = &t->segments.data[i];
+		const char *dot = strchr(s->name, '.');
+
+		if (t->sessions.data[s->session].process != process ||
+		    t->sessions.data[s->session].by_record || s->repeated || !dot)
+			continue;
+		strbuf_add(out, s->name, (size_t)(dot - s->name));
+		return true;
+	}
+	return false;
+}
+
 static int open_folder(struct trace *t, const char *folder, int (*select)(const struct dirent *),
 		       struct error *e)
 {
@@ -81,7 +109,7 @@ static int open_folder(struct trace *t, const char *folder, int (*select)(const 
 	if (count > FILES_MAX)
 		result = error_set(e, E_LIMIT, "more than %d segments in '%s'", FILES_MAX, folder);
 	for (int i = 0; i < count; i++) {
-		if (result == 0) {
+		if (result == 0 && is_wanted(t, entries[i]->d_name)) {
 			strbuf_clear(&path);
 			strbuf_addf(&path, "%s/%s", folder, entries[i]->d_name);
 			result =

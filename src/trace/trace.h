@@ -35,6 +35,11 @@ struct trace_options {
 	 */
 	bool only_rank;
 	uint32_t rank;
+	/*
+	 * Open only the segments of one process and of its CPU sampler, and symbols: what
+	 * trace_process_files returned. NULL: all segments.
+	 */
+	const char *process;
 	/* reports the number of decoded rows; may be NULL */
 	void (*progress)(void *user, uint64_t done, uint64_t total);
 	void *progress_user;
@@ -81,6 +86,11 @@ void trace_free(struct trace *t);
 bool trace_only_rank(const struct trace *t, uint32_t *rank);
 
 size_t trace_process_count(const struct trace *t);
+/*
+ * Appends what trace_options.process needs to open only this process. False, and nothing is
+ * appended: it wrote no segments itself.
+ */
+bool trace_process_files(const struct trace *t, size_t process, struct strbuf *out);
 const struct trace_process *trace_process(const struct trace *t, size_t index);
 
 /*

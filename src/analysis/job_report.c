@@ -1,0 +1,89 @@
+#include "analysis/job_report.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "analysis/rank_times.h"
+
+struct job {
+	const char *path;
+	struct report_options options;
+	struct error *error;
+	VEC(char *) processes; /* for trace_options.process */
+	struct report open;
+};
+
+/* Lists the processes by the headers of their segments. */
+static int list_processes(struct job *j)
+{
+	struct trace_options options = { .symbols = NULL };
+	struct trace *t;
+	int rc = trace_open(j->path, &options, &t, j->error);
+
+	if (rc < 0)
+		return rc;
+	for (size_t i = 0; i < trace_process_count(t) && rc >= 0; i++) {
+		struct strbuf files = STRBUF_INIT;
+
+		if (trace_process(t, i)->subject != i || !trace_process_files(t, i, &files))
+			continue;
+		rc = files.failed ? -ENOMEM : vec_push(&j->processes, files.data);
+		if (rc < 0)
+			strbuf_release(&files);
+	}
+	trace_free(t);
+	return rc;
+}
+
+static int open_process(void *user, size_t item, struct report **out)
+{
+	struct job *j = user;
+	struct trace_options options = { .process = j->processes.data[item] };
+	struct trace *t;
+	int rc = trace_open(j->path, &options, &t, j->error);
+
+	if (rc < 0)
+		return rc;
+	rc = report_init(&j->open, t, &j->options, j->error);
+	if (rc < 0)
+		trace_free(t);
+	*out = &j->open;
+	return rc;
+}
+
+static void close_process(void *user, struct report *r)
+{
+	struct trace *t = r->trace;
+
+	(void)user;
+	report_release(r);
+	trace_free(t);
+}
+
+int job_report_init(struct report *out, const char *path, const struct report_options *options,
+		    struct error *e)
+{
+	struct job j = { .path = path, .options = *options, .error = e };
+	struct job_source source = { .user = &j, .open = open_process, .close = close_process };
+	int rc = list_processes(&j);
+
+	*out = (struct report){ .options = *options };
+	j.options.ranks = true;
+	source.count = j.processes.count;
+	out->collectives = calloc(1, sizeof(*out->collectives));
+	out->rank_times = calloc(1, sizeof(*out->rank_times));
+	if (rc >= 0 && (!out->collectives || !out->rank_times))
+		rc = -ENOMEM;
+	if (rc >= 0)
+		rc = collectives_find(&source, out->collectives);
+	if (rc >= 0)
+		rc = rank_times_find(&source, out->collectives, out->rank_times);
+	for (size_t i = 0; i < j.processes.count; i++)
+		free(j.processes.data[i]);
+	vec_release(&j.processes);
+	if (rc == -ENOMEM)
+		error_set(e, rc, "out of memory");
+	if (rc < 0)
+		report_release(out);
+	return rc < 0 ? rc : 0;
+}

@@ -1,0 +1,18 @@
+/*
+ * job_report.h: compares the ranks of a recording while only one process of it is open, so that a
+ * job of thousands of ranks fits into memory. Each process is read twice: for its collectives, and
+ * when it is known for how long they waited.
+ */
+#ifndef PITOT_ANALYSIS_JOB_REPORT_H
+#define PITOT_ANALYSIS_JOB_REPORT_H
+
+#include "analysis/report.h"
+
+/*
+ * Fills a report that has only `collectives` and `rank_times`, and no trace. 0 or a negative code;
+ * then *out needs no release.
+ */
+int job_report_init(struct report *out, const char *path, const struct report_options *options,
+		    struct error *e) MUST_USE;
+
+#endif
