@@ -14,6 +14,7 @@
 
 #define ANALYSES(X)                                                                                \
 	X(hotspots)                                                                                \
+	X(critical_path)                                                                           \
 	X(idle)                                                                                    \
 	X(busy)                                                                                    \
 	X(launches)                                                                                \

@@ -8,6 +8,7 @@
 
 #include "analysis/capabilities.h"
 #include "analysis/gpu_walk.h"
+#include "causes/causes.h"
 #include "trace/events.h"
 
 struct entry {
@@ -118,6 +119,8 @@ static int load(struct report *r, struct error *e)
 		code = callers_captures(&r->callers, r->trace, e);
 	if (code >= 0)
 		code = calls_load(r->trace, &r->calls, e);
+	if (code >= 0 && r->options.critical_path)
+		code = causes_load(r->trace, e);
 	if (code >= 0)
 		code = measuring_init(&r->measuring, r->trace, &r->calls, e);
 	if (code >= 0)

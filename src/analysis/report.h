@@ -39,6 +39,7 @@ struct report_options {
 	bool counters; /* compute hardware counters */
 	bool collectives; /* show collectives */
 	bool ranks; /* analyze only what ranks are compared by: job_report.h */
+	bool critical_path; /* compute it */
 	bool captures; /* callers of graph kernels are the lines that captured them */
 	unsigned threads; /* 0: two */
 };

@@ -16,7 +16,7 @@ static uint64_t option_top = 10, option_callers = 2, option_process, option_devi
 static struct window_options option_window;
 static bool top_given, process_given, device_given, stream_given, option_full_names, scopes_given,
 	option_system, option_stalls, option_counters, option_collectives, option_ranks,
-	option_force, option_flame = true;
+	option_critical_path, option_force, option_flame = true;
 
 static int option_by = HOTSPOT_KERNEL, option_graphs, option_scopes;
 static const char *option_kernel, *option_scope, *option_source, *option_output;
@@ -56,6 +56,9 @@ static const struct option options[] = {
 	SCOPE_OPTION(option_scope),
 	FLAG("system", 0, option_system,
 	     "also show readings of the GPUs and the machine, during GPU work and outside of it"),
+	FLAG("critical-path", 0, option_critical_path,
+	     "show what bounded the length of the window: the chain of causes that led to its last "
+	     "event, by kernel, copy, latency, call and line"),
 	FLAG("stalls", 0, option_stalls,
 	     "show stall reasons of kernels by line and instruction, and what helps (needs a "
 	     "recording made with --engine pc-sampling)"),
@@ -88,6 +91,7 @@ static const struct command_example examples[] = {
 	{ "pitot report -o train.html", "as a page, to show to others" },
 	{ "pitot report --ranks", "which rank of a job delays the others" },
 	{ "pitot report --system", "power, clocks and throttling while the GPUs worked" },
+	{ "pitot report --critical-path", "which chain of causes made it as long as it is" },
 	{ "pitot report --stalls", "what kernels waited for, by source line" },
 	{ "pitot report --source=kernel.cu:16", "a source line with its instructions" },
 	{ "pitot report --counters", "what hardware counters say of kernels" },
@@ -236,6 +240,7 @@ static int run(struct context *c, int argc, char **argv)
 		.scope_tree = scopes_given,
 		.stalls = option_stalls,
 		.counters = option_counters || is_picture(),
+		.critical_path = option_critical_path,
 		.captures = option_graphs,
 		.collectives = option_collectives,
 	};

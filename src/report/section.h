@@ -26,6 +26,7 @@
 #define SECTIONS(X)                                                                                \
 	X(header)                                                                                  \
 	X(verdict)                                                                                 \
+	X(critical_path)                                                                           \
 	X(activity)                                                                                \
 	X(commands)                                                                                \
 	X(failures)                                                                                \
@@ -247,6 +248,7 @@ struct section {
 	const struct field *fields;
 	size_t field_count;
 	bool (*shown)(const struct report_view *v); /* NULL: shown if a table has rows */
+	bool (*computed)(const struct report_view *v); /* else its key is null in JSON; NULL: is */
 	void (*empty)(const struct report_view *v); /* prints text if it is not shown; NULL: none */
 	void (*remark)(const struct report_view *v, struct strbuf *out); /* text beside the title */
 	/* Add lines between the title and the tables, and after the tables. */

@@ -228,6 +228,11 @@ void section_print_json(const struct section *s, const struct report_view *v, st
 {
 	struct writer w = { .view = v, .result = section_result(s, v->report), .json = j };
 
+	if (s->computed && !s->computed(v)) {
+		json_key(j, s->key);
+		json_null(j);
+		return;
+	}
 	if (s->key)
 		json_key_object(j, s->key);
 	write_fields(&w, s->fields, s->field_count, w.result);

@@ -637,8 +637,8 @@ static void wait_for_events(unsigned long rounds)
 	for (unsigned long i = 0; i < rounds; i++) {
 		const uint64_t event = UINT64_C(0x555500060000) + 0x40 * (i % 3);
 
-		launch(WORKER, "_Z8producerv", 1, 20000);
-		call_with(WORKER, CBID_EVENT_RECORD, "cuEventRecord", event, STREAM(1));
+		launch(MAIN, "_Z8producerv", 1, 20000);
+		call_with(MAIN, CBID_EVENT_RECORD, "cuEventRecord", event, STREAM(1));
 		call_with(MAIN, CBID_STREAM_WAIT, "cuStreamWaitEvent", STREAM(2), event);
 		gpu_free[2] = MAX(gpu_free[1], gpu_free[2]);
 		launch(MAIN, "_Z8consumerv", 2, 10000);

@@ -289,6 +289,9 @@ static void rest(struct maker *m)
 	/* One call inside another. */
 	maker_call(m, MAKER_MALLOC, MAIN, START + 730000, START + 732000, 32);
 	ROW_MISSING(&failed, api_call, stack);
+	ROW_MISSING(&failed, api_call, stream);
+	ROW_MISSING(&failed, api_call, event);
+	ROW_MISSING(&failed, api_call, context);
 	writer_append(m->writer, TABLE_api_call, &failed);
 	maker_loss(m, loss_reason_ring_full, 17, START + 740000, START + 750000, "thread 100");
 }

@@ -1,0 +1,55 @@
+/*
+ * critical_path.h: what bounded the length of the window: the critical path of
+ * causes/cause_path.h, by owner. Computed if report_options.critical_path.
+ */
+#ifndef PITOT_ANALYSIS_CRITICAL_PATH_H
+#define PITOT_ANALYSIS_CRITICAL_PATH_H
+
+#include "causes/causes.h"
+
+enum path_class {
+	PATH_KERNEL, /* key: string id of its name */
+	PATH_COPY, /* key: enum copy_kind */
+	PATH_MEMSET,
+	PATH_GRAPH, /* a whole graph (--graphs launch) */
+	PATH_LAUNCH, /* latency from a launching call to its work */
+	PATH_GAP, /* latency between work and what waited for it on the GPU; key: enum edge_kind */
+	PATH_RETURN, /* latency from work to the return of a call; key: enum edge_kind */
+	PATH_LATE, /* what exceeds the usual latency; key: enum edge_kind */
+	PATH_CALL, /* in a CUDA call that did not wait; key: row of api_function */
+	PATH_HOST, /* between the calls of a thread; key: line of the call that ended it, or none */
+	PATH_UNKNOWN,
+	PATH_CLASSES,
+};
+
+extern const char *const path_class_names[PATH_CLASSES]; /* in JSON */
+
+struct path_owner {
+	uint64_t ns, count; /* of pieces */
+	uint32_t key;
+	uint32_t config; /* PATH_KERNEL: a row of kernel_config */
+	uint8_t class; /* enum path_class */
+};
+
+struct path_edges {
+	uint64_t count, contradictions, typical_ns;
+	const char *kind;
+};
+
+struct critical_path {
+	uint64_t start_ns, window_ns; /* window_ns 0: there is nothing */
+	struct path_owner *owners; /* the longest first; they add up to window_ns */
+	size_t owner_count;
+	uint64_t class_ns[PATH_CLASSES];
+	uint64_t work_ns; /* of all work that began in the window, one after the other */
+	uint64_t path_work_ns; /* of this, on the path */
+	uint64_t tight_ns; /* of the rest, with less than CRITICAL_TIGHT_NS of slack */
+	uint64_t tasks, contradictions, contradiction_ns;
+	struct path_edges *edges; /* by kind; those that exist */
+	size_t edge_count;
+	struct causes_unknown unknown;
+};
+
+#define CRITICAL_TIGHT_NS UINT64_C(100000)
+
+#endif

@@ -1,0 +1,45 @@
+/*
+ * cause_path.h: the critical path of a window: what bounded its length, found by a walk backwards
+ * from its last event. At each start the latest of the arrivals bounded it: the time since then is the
+ * edge's latency, and the walk goes on there. The pieces tile the window, and each has one owner.
+ */
+#ifndef PITOT_CAUSES_CAUSE_PATH_H
+#define PITOT_CAUSES_CAUSE_PATH_H
+
+#include "causes/causes.h"
+
+enum piece_kind {
+	PIECE_WORK, /* `task` ran on the GPU */
+	PIECE_CALL, /* `task` is a call that did not wait for the GPU, or before it waited */
+	PIECE_HOST, /* the thread of call `task` was between its calls, or before its first one */
+	PIECE_LATENCY, /* from the end of an edge's cause to the start or return of `task` */
+	PIECE_UNKNOWN, /* what `task` (or TASK_NONE) waited for is unknown */
+};
+
+struct path_piece {
+	uint64_t start_ns, end_ns;
+	uint32_t task;
+	uint8_t kind; /* enum piece_kind */
+	uint8_t edge; /* PIECE_LATENCY: enum edge_kind */
+};
+
+struct path {
+	VEC(struct path_piece) pieces; /* from the last to the first; none is empty */
+};
+
+/*
+ * Finds the path from start_ns to end_ns, which ends in one of `processes` (a byte for each; NULL:
+ * all). 0 or -ENOMEM; path_release in either case.
+ */
+int path_find(struct path *p, const struct causes *c, const uint8_t *processes, uint64_t start_ns,
+	      uint64_t end_ns) MUST_USE;
+void path_release(struct path *p);
+
+/*
+ * Finds for how long each task could take longer without anything ending later than end_ns; of a
+ * call, until its return. Longer than UINT32_MAX ns is UINT32_MAX. NULL: no memory; else the caller
+ * frees it.
+ */
+uint32_t *causes_slack(const struct causes *c, uint64_t end_ns) MUST_USE;
+
+#endif

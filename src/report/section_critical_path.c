@@ -1,0 +1,148 @@
+/* section_critical_path.c: what bounded the length of the window, by owner. */
+#include "report/section.h"
+
+#include "analysis/critical_path.h"
+#include "report/words.h"
+
+#define PATH(member) MEMBER(struct critical_path, member)
+#define OWNER(member) MEMBER(struct path_owner, member)
+#define EDGES(member) MEMBER(struct path_edges, member)
+#define UNKNOWN(member) MEMBER(struct critical_path, unknown.member)
+
+static const char *class_name(unsigned class)
+{
+	return path_class_names[class];
+}
+
+static void add_name(const struct report_view *v, const struct path_owner *o, struct strbuf *out)
+{
+	static const struct field copy = { ENUM(memcpy, kind) };
+	const struct report *r = v->report;
+	const char *name;
+	size_t length;
+
+	switch (o->class) {
+	case PATH_KERNEL:
+		report_kernel_text(r, o->config, v->full_names, out);
+		break;
+	case PATH_COPY:
+		strbuf_addf(out, "copy %s", value_name(&copy, o->key));
+		break;
+	case PATH_MEMSET:
+		strbuf_adds(out, "memory set");
+		break;
+	case PATH_GRAPH:
+		strbuf_adds(out, "graph");
+		break;
+	case PATH_CALL:
+		name = calls_function_name(r->trace, o->key, &length);
+		text_safe(out, name, length);
+		break;
+	case PATH_HOST:
+		strbuf_adds(out, "host before ");
+		report_line_text(r, o->key, CALLER_NONE, out);
+		break;
+	case PATH_UNKNOWN:
+		strbuf_adds(out, "unknown");
+		break;
+	default:
+		strbuf_addf(out, "%s%s", o->class == PATH_LATE ? "longer than usual: " : "",
+			    edge_kind_texts[o->key]);
+		break;
+	}
+}
+
+ROW_READ(read_name, struct path_owner, add_name(v, row, &out->text))
+
+static const struct field owner_fields[] = {
+	FIELD(NULL, "share", SHARE, OWNER(ns), WHOLE(struct critical_path, window_ns)),
+	FIELD("total_ns", "time", NS, OWNER(ns)),
+	FIELD("count", "pieces", COUNT, OWNER(count)),
+	FIELD("class", NULL, CHOICE, OWNER(class), .names = class_name),
+	FIELD("name", "bounded by", CODE, .value = read_name, FLEXIBLE_COLUMN),
+};
+
+static const struct field edge_fields[] = {
+	FIELD("kind", NULL, TEXT, EDGES(kind)),
+	FIELD("count", NULL, COUNT, EDGES(count)),
+	FIELD("contradictions", NULL, COUNT, EDGES(contradictions)),
+	FIELD("typical_ns", NULL, NS, EDGES(typical_ns)),
+};
+
+static const struct field unknown_fields[] = {
+	FIELD("untimed_work", NULL, COUNT, UNKNOWN(untimed)),
+	FIELD("work_without_call", NULL, COUNT, UNKNOWN(unlaunched)),
+	FIELD("calls_on_unknown_streams", NULL, COUNT, UNKNOWN(streams)),
+	FIELD("waits_for_unknown_events", NULL, COUNT, UNKNOWN(events)),
+	FIELD("assumed_waits", NULL, COUNT, UNKNOWN(assumed)),
+	FIELD("streams_of_unknown_kind", NULL, COUNT, UNKNOWN(blocking)),
+	FIELD("graphs_without_dependencies", NULL, COUNT, UNKNOWN(unordered_graphs)),
+};
+
+static const struct field fields[] = {
+	FIELD("start_ns", NULL, TIME, PATH(start_ns)),
+	FIELD("window_ns", NULL, NS, PATH(window_ns)),
+	FIELD("unknown_ns", NULL, NS, PATH(class_ns[PATH_UNKNOWN])),
+	FIELD("work_ns", NULL, NS, PATH(work_ns)),
+	FIELD("path_work_ns", NULL, NS, PATH(path_work_ns)),
+	FIELD("tight_work_ns", NULL, NS, PATH(tight_ns)),
+	FIELD("contradictions", NULL, COUNT, PATH(contradictions)),
+	FIELD("contradiction_ns", NULL, NS, PATH(contradiction_ns)),
+	LIST("owners", ITEMS(struct critical_path, owners, owner_count), owner_fields),
+	LIST("edges", ITEMS(struct critical_path, edges, edge_count), edge_fields, .all = true),
+	OBJECT("unknown", unknown_fields),
+};
+
+static bool is_shown(const struct report_view *v)
+{
+	return v->report->critical_path->window_ns != 0;
+}
+
+static void add_remark(const struct report_view *v, struct strbuf *out)
+{
+	const struct critical_path *p = v->report->critical_path;
+
+	sentence_add(out, WORDS("of "), DURATION(p->window_ns), WORDS(", "),
+		     PERCENT(p->class_ns[PATH_UNKNOWN], p->window_ns), WORDS(" unknown"));
+}
+
+static void add_count(struct strbuf *out, uint64_t count, const char *one, const char *rest)
+{
+	if (!count)
+		return;
+	sentence_add(out, WORDS(out->length ? ", " : ""), COUNTED_AS(count, one), WORDS(rest));
+}
+
+/* What the path cannot know, and what of the other work could lengthen it. */
+static void add_notes(const struct report_view *v, struct strbuf *out)
+{
+	const struct critical_path *p = v->report->critical_path;
+	const struct causes_unknown *u = &p->unknown;
+	struct strbuf missing = STRBUF_INIT;
+
+	if (p->work_ns)
+		sentence_add(out, DURATION(p->path_work_ns), WORDS(" of "), DURATION(p->work_ns),
+			     WORDS(" of GPU work is on the path; "), DURATION(p->tight_ns),
+			     WORDS(" more would be if it took 100 us longer\n"));
+	add_count(&missing, u->untimed, "piece", " of work without times");
+	add_count(&missing, u->unlaunched, "piece", " of work without a recorded call");
+	add_count(&missing, u->streams, "call", " on unknown streams");
+	add_count(&missing, u->events, "wait", " for events recorded earlier");
+	add_count(&missing, u->unordered_graphs, "graph launch",
+		  " without dependencies, taken in order");
+	add_count(&missing, p->contradictions, "contradiction", " between times");
+	if (missing.length)
+		sentence_add(out, WORDS("not known: "), WORDS(missing.data), WORDS("\n"));
+	strbuf_release(&missing);
+}
+
+const struct section section_critical_path = {
+	.key = "critical_path",
+	.title = "critical path",
+	RESULT(critical_path),
+	FIELDS(fields),
+	.shown = is_shown,
+	.computed = is_shown,
+	.remark = add_remark,
+	.after = add_notes,
+};

@@ -1,0 +1,38 @@
+"""The critical path of tapes of real GPUs: its pieces tile the window, and its graph contradicts no times."""
+import json
+import pathlib
+
+import pytest
+
+TAPES = pathlib.Path(__file__).parent.parent / "data" / "tapes"
+NAMES = sorted(str(p.relative_to(TAPES).with_suffix("")) for p in [*TAPES.glob("*.tape"), *TAPES.glob("ranks/*.0.tape")])
+
+
+@pytest.mark.parametrize("tape", NAMES)
+def test_paths_of_tapes(record, pitot, tape):
+    path = json.loads(pitot("report", "--critical-path", "--json", record(tape, "stacks=none")).stdout)["critical_path"]
+    assert sum(owner["total_ns"] for owner in path["owners"]) == path["window_ns"] > 0
+    assert path["path_work_ns"] == sum(o["total_ns"] for o in path["owners"] if o["class"] in ("kernel", "copy", "memset", "graph"))
+    assert path["path_work_ns"] + path["tight_work_ns"] <= path["work_ns"]
+    edges = sum(edge["count"] for edge in path["edges"])
+    assert path["contradictions"] <= edges / 200, path["edges"]
+    assert path["unknown"]["work_without_call"] == 0 and path["unknown"]["untimed_work"] <= 1
+
+
+def test_a_path_through_events_and_a_graph(record, pitot, make_tape):
+    """The host waits for a stream that waits for another by an event: hardly anything of that is unknown."""
+    recording = record(make_tape("waits", 20), "stacks=none")
+    path = json.loads(pitot("report", "--critical-path", "--json", recording).stdout)["critical_path"]
+    count = {owner["name"]: owner["count"] for owner in path["owners"]}
+    edges = {edge["kind"]: edge["count"] for edge in path["edges"]}
+    assert count["producer"] == count["consumer"] == 20
+    assert edges["event"] == 20 and edges["sync_event"] == 20 and edges["graph"] > 18
+    assert path["unknown_ns"] == 0 and not any(path["unknown"].values()), path["unknown"]
+    text = pitot("report", "--critical-path", recording).stdout
+    assert "\ncritical path  of " in text and ", 0.0% unknown\n" in text and "not known" not in text
+
+
+def test_without_the_option(record, pitot, make_tape):
+    recording = record(make_tape("waits", 1), "stacks=none")
+    assert json.loads(pitot("report", "--json", recording).stdout)["critical_path"] is None
+    assert "critical path" not in pitot("report", recording).stdout
