@@ -20,11 +20,16 @@ static size_t edges_end(const struct causes *c, uint32_t task)
 static void consider_edges(const struct causes *c, uint32_t task, uint64_t limit_ns,
 			   struct arrival *best)
 {
-	for (size_t i = c->tasks.data[task].edges; i < edges_end(c, task); i++)
+	for (size_t i = c->tasks.data[task].edges; i < edges_end(c, task); i++) {
+		const struct task *from = &c->tasks.data[c->edges.data[i].from];
+		bool at_start = c->edges.data[i].kind == EDGE_queue_full;
+
 		consider(best, limit_ns,
 			 (struct arrival){ .from = c->edges.data[i].from,
-					   .ns = c->tasks.data[c->edges.data[i].from].end_ns,
-					   .kind = c->edges.data[i].kind });
+					   .ns = at_start ? from->start_ns : from->end_ns,
+					   .kind = c->edges.data[i].kind,
+					   .at_start = at_start });
+	}
 }
 
 struct arrival causes_start(const struct causes *c, uint32_t index)
@@ -106,7 +111,7 @@ static void count_edge(struct causes *c, const struct task *cause, enum edge_kin
 		       uint64_t effect_ns)
 {
 	c->counts[kind]++;
-	if (cause->end_ns <= effect_ns + CAUSES_CLOCK_NS)
+	if (kind == EDGE_queue_full || cause->end_ns <= effect_ns + CAUSES_CLOCK_NS)
 		return;
 	c->contradictions[kind]++;
 	c->contradiction_ns = MAX(c->contradiction_ns, cause->end_ns - effect_ns);

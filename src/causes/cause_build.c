@@ -170,6 +170,52 @@ static int by_call_make(struct sweep *s, struct by_call *b, uint64_t first_call,
 	return 0;
 }
 
+/* --- the queue --- */
+
+/* Replays the launches of the process. */
+static int learn_queue(struct sweep *s, const struct by_call *b, uint64_t first_call,
+		       uint64_t calls)
+{
+	const struct api_call_columns *a = api_call_columns(s->trace);
+	struct queued begun;
+
+	for (uint64_t i = 0; i < calls; i++) {
+		uint64_t start_ns = a->start_ns[first_call + i], end_ns = a->end_ns[first_call + i];
+
+		if (b->first[i + 1] == b->first[i] || end_ns < start_ns)
+			continue;
+		queue_begin(s->queue, end_ns, &begun);
+		queue_count(s->queue, end_ns - start_ns);
+		for (uint32_t w = b->first[i]; w < b->first[i + 1]; w++)
+			if (queue_launch(s->queue, b->items[w].start_ns, TASK_NONE) < 0)
+				return -ENOMEM;
+	}
+	queue_learn(s->queue);
+	return 0;
+}
+
+/* The queue was full: the newest task, a launching call, returned when something began. */
+static int add_queue_edge(struct sweep *s, const struct call *call, bool launches)
+{
+	struct queued begun;
+
+	if (!s->queue->full || !launches || !queue_begin(s->queue, call->end_ns, &begun) ||
+	    begun.start_ns <= call->start_ns || s->queue->heap.count < s->queue->full)
+		return 0;
+	return sweep_edge(s, begun.task, EDGE_queue_full);
+}
+
+static int fill_queue(struct sweep *s, uint32_t first_task)
+{
+	if (!s->queue->full)
+		return 0;
+	for (uint32_t i = first_task; i < s->c->tasks.count; i++)
+		if (task_is_work(&s->c->tasks.data[i]) &&
+		    queue_launch(s->queue, s->c->tasks.data[i].start_ns, i) < 0)
+			return -ENOMEM;
+	return 0;
+}
+
 /* --- work --- */
 
 int sweep_task_of(struct sweep *s, const struct launched_work *work, uint32_t call,
@@ -271,19 +317,21 @@ static void find_blocking_copy(struct sweep *s, const struct call *call)
 static int append_launched(struct sweep *s, const struct by_call *b, const struct call *call,
 			   uint64_t first_call)
 {
-	uint32_t i = b->first[call->row - first_call], end = b->first[call->row - first_call + 1];
+	uint32_t i = b->first[call->row - first_call], end = b->first[call->row - first_call + 1],
+		 first_task = (uint32_t)s->c->tasks.count;
 	int code = 0;
 
 	if (i == end)
 		return 0;
 	s->c->tasks.data[call->task].flags |= TASK_LAUNCH_CALL;
 	if (call->kind == api_kind_graph_launch)
-		return sweep_graph(s, b->items + i, end - i, call->task);
-	for (; i < end && code >= 0; i++)
-		code = append_work(s, &b->items[i], call->task);
+		code = sweep_graph(s, b->items + i, end - i, call->task);
+	else
+		for (; i < end && code >= 0; i++)
+			code = append_work(s, &b->items[i], call->task);
 	if (code >= 0)
 		find_blocking_copy(s, call);
-	return code;
+	return code < 0 ? code : fill_queue(s, first_task);
 }
 
 /* --- calls --- */
@@ -445,7 +493,7 @@ static int find_lane(struct sweep *s, struct call *call)
 }
 
 /* Appends the call's task, unless it is inside of another call of its thread. */
-static int append_call(struct sweep *s, struct call *call)
+static int append_call(struct sweep *s, struct call *call, bool launches)
 {
 	int64_t lane = sweep_thread(s, api_call_columns(s->trace)->thread[call->row]), index;
 	struct stream_state *st;
@@ -471,6 +519,8 @@ static int append_call(struct sweep *s, struct call *call)
 		return (int)index;
 	st->tail = call->task = (uint32_t)index;
 	code = add_returns(s, call);
+	if (code >= 0)
+		code = add_queue_edge(s, call, launches);
 	if (s->c->edges.count > s->c->tasks.data[index].edges)
 		s->c->tasks.data[index].flags |= TASK_SYNC_CALL;
 	return code;
@@ -495,7 +545,8 @@ static int sweep_call(struct sweep *s, const struct by_call *b, uint64_t first_c
 	if (code >= 0)
 		code = follow_stream(s, &call);
 	if (code >= 0)
-		code = append_call(s, &call);
+		code = append_call(s, &call,
+				   b->first[row - first_call] < b->first[row - first_call + 1]);
 	return code < 0 ? code : append_launched(s, b, &call, first_call);
 }
 
@@ -531,6 +582,8 @@ static int sweep_process(struct sweep *s)
 	struct by_call b = { NULL };
 	int code = by_call_make(s, &b, first, end - first);
 
+	if (code >= 0)
+		code = learn_queue(s, &b, first, end - first);
 	if (code >= 0)
 		code = read_streams(s);
 	if (code >= 0)
@@ -568,19 +621,22 @@ static int reserve(struct sweep *s)
 
 int causes_build(struct causes *c, const struct trace *t)
 {
-	struct sweep s = { .c = c, .trace = t };
-	int code = 0;
+	_cleanup_free_ struct cause_queue *queue = calloc(1, sizeof(*queue));
+	struct sweep s = { .c = c, .trace = t, .queue = queue };
+	int code;
 
 	*c = (struct causes){ .trace = t };
 	for (unsigned work = 0; work < GPU_WORK_KINDS; work++)
 		s.work[work] = events_of(t, schema_gpu_work[work]->id);
 	count_untimed(&s);
-	code = reserve(&s);
+	code = queue ? reserve(&s) : -ENOMEM;
 	for (; s.process < trace_process_count(t) && code >= 0; s.process++)
 		code = sweep_process(&s);
 	if (code >= 0)
 		code = (int)MIN(sweep_add(&s, (struct task){ .kind = TASK_JOIN }), 0);
 	sweep_release(&s);
+	if (queue)
+		vec_release(&queue->heap);
 	if (code >= 0)
 		code = causes_measure(c);
 	if (code < 0)

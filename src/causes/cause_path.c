@@ -182,8 +182,9 @@ static void bound_causes(struct slack *s, uint32_t i)
 	else if (task->previous != TASK_NONE)
 		bound_cause(s, task->previous, task->order, task->start_ns, start);
 	for (size_t e = task->edges; e < task[1].edges; e++)
-		bound_cause(s, s->c->edges.data[e].from, s->c->edges.data[e].kind,
-			    is_call ? task->end_ns : task->start_ns, s->end[i]);
+		if (s->c->edges.data[e].kind != EDGE_queue_full) /* it need only have begun */
+			bound_cause(s, s->c->edges.data[e].from, s->c->edges.data[e].kind,
+				    is_call ? task->end_ns : task->start_ns, s->end[i]);
 	if (task->launch != TASK_NONE)
 		bound(&s->start[task->launch],
 		      (int64_t)(task->start_ns - s->c->tasks.data[task->launch].start_ns -

@@ -1,7 +1,8 @@
 /*
  * cause_path.h: the critical path of a window: what bounded its length, found by a walk backwards
- * from its last event. At each start the latest of the arrivals bounded it: the time since then is the
- * edge's latency, and the walk goes on there. The pieces tile the window, and each has one owner.
+ * from its last event. At each start the latest of the arrivals bounded it: the time since then is
+ * the edge's latency, and the walk goes on there. The pieces tile the window, and each has one
+ * owner.
  */
 #ifndef PITOT_CAUSES_CAUSE_PATH_H
 #define PITOT_CAUSES_CAUSE_PATH_H

@@ -6,6 +6,7 @@
 #define PITOT_CAUSES_CAUSE_SWEEP_H
 
 #include "base/map.h"
+#include "causes/cause_queue.h"
 #include "causes/causes.h"
 #include "trace/events.h"
 
@@ -53,6 +54,7 @@ struct sweep {
 	VEC(uint32_t) capturing; /* lanes */
 	uint32_t captures;
 	struct graph_edges *graphs;
+	struct cause_queue *queue;
 };
 
 #define EVENT_CAPTURED (UINT64_C(1) << 40)

@@ -390,6 +390,38 @@ static void two_threads_launch_into_one_stream(void **state)
 	built_release(&b);
 }
 
+/*
+ * Kernels of 20 us, launched each 2 us: from the 71st on each launch returns when a kernel begins,
+ * so that 70 are in the queue.
+ */
+static void a_full_queue_is_learnt(void **state)
+{
+	struct made p = make(state);
+	struct built b;
+	uint64_t now_us = 10, gpu_us = 15;
+
+	for (uint64_t i = 0; i < 300; i++) {
+		uint64_t begun_us = 15 + 20 * (i > 70 ? i - 70 : 0), return_us = now_us + 2;
+
+		if (i > 70)
+			return_us = MAX(return_us, begun_us + 1);
+		maker_call(p.m, MAKER_LAUNCH, 1, now_us * US, return_us * US, i + 1);
+		maker_kernel(p.m, p.kernel, 20, gpu_us * US, (gpu_us + 20) * US, i + 1);
+		now_us = return_us;
+		gpu_us += 20;
+	}
+	build_made(&p, &b, state);
+	assert_true(b.causes.counts[EDGE_queue_full] > 200);
+	for (uint64_t i = 100; i < 300; i++) {
+		uint32_t call = b.causes.tasks.data[work_of(&b, i + 1, 0)].launch;
+		struct arrival a = causes_return(&b.causes, call);
+
+		assert_true(a.kind == EDGE_queue_full && a.at_start);
+		assert_int_equal(a.from, work_of(&b, i + 1 - 70, 0));
+	}
+	built_release(&b);
+}
+
 static void contradictions_are_counted_and_explain_nothing(void **state)
 {
 	struct made p = make(state);
@@ -466,6 +498,7 @@ int main(void)
 		folder_test(a_graph_without_dependencies_is_in_order),
 		folder_test(streams_that_share_a_channel),
 		folder_test(two_threads_launch_into_one_stream),
+		folder_test(a_full_queue_is_learnt),
 		folder_test(contradictions_are_counted_and_explain_nothing),
 		folder_test(half_a_recording),
 		folder_test(nested_calls_are_one_task),
