@@ -19,7 +19,9 @@
 	F(kineto, "Chrome trace JSON of torch.profiler (Kineto), Pitot, JAX or unitrace: a file "  \
 		  "or a folder with one for each rank")                                            \
 	F(nsys, "SQLite exports of Nsight Systems, which `nsys export --type sqlite` writes")      \
-	F(rocpd, "databases of rocprofv3 (rocpd 3.x), such as 4242_results.db")
+	F(rocpd, "databases of rocprofv3 (rocpd 3.x), such as 4242_results.db")                    \
+	F(xspace, "XSpace files (*.xplane.pb) of JAX, TensorFlow and PyTorch/XLA, also of TPUs: "  \
+		  "one or a folder with one for each host")
 
 struct import_options {
 	void (*progress)(void *user, uint64_t done, uint64_t total); /* counts bytes; may be NULL */

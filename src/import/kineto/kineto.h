@@ -226,6 +226,22 @@ bool kineto_has_times(struct kineto *k, bool span);
 #define PRESENT(row, table, column, condition)                                                     \
 	((row)->missing &= ~((uint64_t)((condition) != 0) << COLUMN_##table##_##column))
 
+/* Extends the time of the process. */
+static inline void kineto_extend(struct kineto *k, uint64_t start_ns, uint64_t end_ns)
+{
+	k->first_ns = k->first_ns ? MIN(k->first_ns, start_ns) : start_ns;
+	k->last_ns = MAX(k->last_ns, end_ns);
+}
+
+/* Defines the function of a name; api: 1 driver, 2 runtime; number: 0 if it has none. */
+void kineto_add_function(struct kineto *k, uint32_t name, unsigned api, uint32_t number);
+/* Remembers GPU work, to be joined with its call, or with the operator of its External id. */
+void kineto_await_call(struct kineto *k, uint64_t correlation, uint64_t external,
+		       uint64_t start_ns);
+/* The copy's direction, by a spelling of NVIDIA, AMD or Intel in the text. */
+uint8_t kineto_copy_kind(const char *text);
+/* "regs:32 static_shared:0 dynamic_shared:0 grid:1,1,1 block:128,1,1 occ_pct:100" of JAX */
+void kineto_read_details(const char *text, struct row_kernel_config *c);
 uint64_t kineto_correlation(struct kineto *k);
 void kineto_add_work(struct kineto *k, enum table_id table);
 /* The table of work whose category does not tell. */

@@ -51,8 +51,7 @@ bool kineto_has_times(struct kineto *k, bool span)
 	const struct kineto_event *v = &k->event;
 
 	if (v->start_ns && (v->has_end || !span)) {
-		k->first_ns = k->first_ns ? MIN(k->first_ns, v->start_ns) : v->start_ns;
-		k->last_ns = MAX(k->last_ns, MAX(v->start_ns, v->end_ns));
+		kineto_extend(k, v->start_ns, MAX(v->start_ns, v->end_ns));
 		return true;
 	}
 	kineto_count(k, KINETO_UNTIMED_COUNT);
@@ -114,23 +113,19 @@ static enum api_kind kind_of_call(const char *name)
 	return api_kind_other;
 }
 
-/* Defines the function of a name. */
-static void add_function(struct kineto *k, uint32_t name, unsigned api)
+void kineto_add_function(struct kineto *k, uint32_t name, unsigned api, uint32_t number)
 {
 	uint64_t *id = map_at(&k->functions, name, 0);
-	const char *text = kineto_text(k, KINETO_NAME);
-	uint32_t number = 0;
-	struct row_api_function row = { .kind = (uint8_t)kind_of_call(text) };
+	struct interned text = k->texts.items[name - 1];
+	struct row_api_function row = { .kind = (uint8_t)kind_of_call(text.text) };
 
 	if (!id || *id)
 		return;
-	if (!kineto_u32(k, KINETO_CBID, &number))
-		kineto_u32(k, KINETO_CID, &number);
 	*id = (uint64_t)api << 16 | number;
 	if (!number || number >= OWN_FUNCTIONS || map_add(&k->function_ids, *id) <= 0)
 		*id = (api << 16 | OWN_FUNCTIONS) + k->functions.count % 0x3fff;
 	row.id = (uint32_t)*id;
-	row.name = rows_text(k->writer, text);
+	row.name = writer_string(k->writer, text.text, text.length);
 	writer_api_function(k->writer, row.id, &row);
 }
 
@@ -180,7 +175,10 @@ static void add_thread_span(struct kineto *k, enum kineto_kind kind, unsigned ap
 	} else if (kind == KINETO_CALL) {
 		span.id = kineto_correlation(k);
 		kineto_count(k, KINETO_CALLS_COUNT);
-		add_function(k, text, api);
+		if (!kineto_u32(k, KINETO_CBID, &n))
+			n = kineto_u32(k, KINETO_CID, &n) ? n : 0;
+		if (text)
+			kineto_add_function(k, text, api, n);
 		keep_launch(k, span.id);
 		if (external) {
 			struct row_external_correlation row = { .kind = EXTERNAL_KIND,

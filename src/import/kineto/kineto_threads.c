@@ -94,16 +94,25 @@ static int open_range(struct sweep *s, const struct kineto_span *span)
 
 /* ---- stacks ---- */
 
-/* Splits "train.py(12): step" into "step", its file and its line. */
-static bool split_frame(const char *name, const char **function, size_t *file, uint32_t *line)
+/*
+ * Splits "train.py(12): step", or JAX's "$train.py:12 step", into "step", its file and its line.
+ */
+static bool split_frame(const char **name, const char **function, size_t *file, uint32_t *line)
 {
-	const char *paren = strstr(name, "): ");
+	const char *paren = strstr(*name, "): "), *colon = strchr(*name, ':');
 	char end;
 
-	for (const char *open = paren; open && open > name; open--) {
+	if (**name == '$' && colon && sscanf(colon, ":%u%c", line, &end) == 2 && end == ' ') {
+		(*name)++;
+		*file = (size_t)(colon - *name);
+		*function = strchr(colon, ' ') + 1;
+		return **function;
+	}
+
+	for (const char *open = paren; open && open > *name; open--) {
 		if (*open != '(')
 			continue;
-		*file = (size_t)(open - name);
+		*file = (size_t)(open - *name);
 		*function = paren + 3;
 		return sscanf(open, "(%u%c", line, &end) == 2 && end == ')' && **function;
 	}
@@ -114,12 +123,12 @@ void kineto_python_frame(void *kineto, struct writer *w, uint64_t frame, struct 
 {
 	const struct kineto *k = kineto;
 	struct interned text = k->texts.items[(frame & ~FRAME_PYTHON) - 1];
-	const char *function = text.text;
+	const char *name = text.text, *function = name;
 	size_t file;
 
 	row->missing = 0;
-	if (split_frame(text.text, &function, &file, &row->line)) {
-		row->file = writer_string(w, text.text, file);
+	if (split_frame(&name, &function, &file, &row->line)) {
+		row->file = writer_string(w, name, file);
 	} else {
 		ROW_MISSING(row, stack_node, file);
 		ROW_MISSING(row, stack_node, line);

@@ -69,19 +69,16 @@ static bool is_duplicate(struct kineto *k, const struct place *p, uint64_t corre
 	return is_new == 0;
 }
 
-/* Keeps what is needed to join the work with its call. */
-static void wait_for_call(struct kineto *k, uint64_t correlation)
+void kineto_await_call(struct kineto *k, uint64_t correlation, uint64_t external, uint64_t start_ns)
 {
-	struct kineto_work w = { .correlation = correlation,
-				 .start_ns = k->event.start_ns,
-				 .count = 1 };
+	struct kineto_work work = { correlation, external, start_ns, 1 };
 	uint64_t *item = correlation ? map_at(&k->work, correlation, 0) : NULL;
 
+	kineto_count(k, KINETO_WORK_COUNT);
 	k->counts[KINETO_UNLINKED_COUNT] += !correlation;
-	kineto_u64(k, KINETO_EXTERNAL, &w.external);
 	if (item && *item)
 		k->all_work.data[*item - 1].count++;
-	else if (item && vec_push(&k->all_work, w) == 0)
+	else if (item && vec_push(&k->all_work, work) == 0)
 		*item = k->all_work.count;
 }
 
@@ -92,8 +89,7 @@ static const struct kineto_launch *launch_of(const struct kineto *k, uint64_t co
 	return map_get(&k->launches, correlation, &item) ? &k->all_launches.data[item] : NULL;
 }
 
-/* "regs:32 static_shared:0 dynamic_shared:0 grid:1,1,1 block:128,1,1 occ_pct:100" */
-static void read_jax_details(const char *text, struct row_kernel_config *c)
+void kineto_read_details(const char *text, struct row_kernel_config *c)
 {
 	const char *grid = strstr(text, "grid:"), *block = strstr(text, "block:"),
 		   *registers = strstr(text, "regs:"), *fixed = strstr(text, "static_shared:"),
@@ -134,7 +130,7 @@ static uint32_t config_of(struct kineto *k, uint64_t correlation)
 	PRESENT(&c, kernel_config, dynamic_shared_bytes,
 		kineto_u32(k, KINETO_SHARED, &c.dynamic_shared_bytes));
 	if (k->event.has >> KINETO_KERNEL_DETAILS & 1)
-		read_jax_details(kineto_text(k, KINETO_KERNEL_DETAILS), &c);
+		kineto_read_details(kineto_text(k, KINETO_KERNEL_DETAILS), &c);
 	priority = kineto_text(k, KINETO_PRIORITY);
 	c.priority = (int32_t)strtol(priority, NULL, 10);
 	PRESENT(&c, kernel_config, priority, *priority);
@@ -201,8 +197,7 @@ static void add_kernel(struct kineto *k, struct place p, uint64_t correlation)
 	add_metrics(k, correlation);
 }
 
-/* Spellings of NVIDIA, AMD and Intel; the first two of ROCm's old profiler. */
-static uint8_t copy_kind(const char *text)
+uint8_t kineto_copy_kind(const char *text)
 {
 	static const struct {
 		const char *text;
@@ -272,9 +267,9 @@ static void add_memcpy(struct kineto *k, struct place p, uint64_t correlation)
 	uint32_t type = 0;
 
 	WORK(&row, memcpy);
-	row.kind = copy_kind(name);
+	row.kind = kineto_copy_kind(name);
 	if (!row.kind)
-		row.kind = copy_kind(kineto_text(k, KINETO_KIND));
+		row.kind = kineto_copy_kind(kineto_text(k, KINETO_KIND));
 	row.source_kind = memory_kind(from ? from + 1 : NULL);
 	row.destination_kind = memory_kind(to ? to + 3 : NULL);
 	PRESENT(&row, memcpy, bytes, bytes_of(k, correlation, &row.bytes));
@@ -311,7 +306,7 @@ enum table_id kineto_work_table(const char *name)
 
 void kineto_add_work(struct kineto *k, enum table_id table)
 {
-	uint64_t correlation = kineto_correlation(k);
+	uint64_t correlation = kineto_correlation(k), external = 0;
 	struct place p;
 
 	if (!kineto_has_times(k, true))
@@ -319,14 +314,14 @@ void kineto_add_work(struct kineto *k, enum table_id table)
 	p = place_of(k);
 	if (is_duplicate(k, &p, correlation))
 		return;
-	kineto_count(k, KINETO_WORK_COUNT);
 	if (table == TABLE_kernel)
 		add_kernel(k, p, correlation);
 	else if (table == TABLE_memcpy)
 		add_memcpy(k, p, correlation);
 	else
 		add_memset(k, p, correlation);
-	wait_for_call(k, correlation);
+	kineto_u64(k, KINETO_EXTERNAL, &external);
+	kineto_await_call(k, correlation, external, k->event.start_ns);
 }
 
 /* ---- synchronization ---- */
