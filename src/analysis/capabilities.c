@@ -204,6 +204,8 @@ int capability_no_gpu(struct trace *t, struct strbuf *why, struct error *e)
 	}
 	if (!*reason)
 		reason = capability_refusal(t, feature_gpu);
+	if (!*reason && is_on(t, feature_import))
+		reason = "what was imported contains none";
 	strbuf_adds(why, *reason ? reason : "the command did not use CUDA");
 	return 0;
 }

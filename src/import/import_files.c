@@ -10,6 +10,7 @@
 #include "base/search.h"
 
 #define FILES_MAX 65536u
+#define PIECE_BYTES ((size_t)1 << 20)
 
 struct file_name {
 	char *text;
@@ -109,6 +110,23 @@ void import_files_progress(struct import_files *f, const struct input *in)
 	if (f->options->progress)
 		f->options->progress(f->options->progress_user, f->done_bytes + in->raw_bytes,
 				     f->total_bytes);
+}
+
+int import_read_all(struct import_files *f, struct input *in, const char *path, size_t max,
+		    struct strbuf *out, struct error *e)
+{
+	ssize_t n;
+
+	do {
+		if (!strbuf_reserve(out, PIECE_BYTES))
+			return error_set(e, -ENOMEM, "out of memory");
+		n = input_read(in, out->data + out->length, PIECE_BYTES);
+		out->length += n > 0 ? (size_t)n : 0;
+		import_files_progress(f, in);
+	} while (n > 0 && out->length <= max);
+	if (n < 0)
+		return error_set(e, (int)n, "%s", error_code_text((int)n));
+	return n ? error_set(e, E_LIMIT, "'%s' has more than %zu MiB", path, max >> 20) : 0;
 }
 
 int import_files_sniff(const struct import_format *format, const struct import_source *source)

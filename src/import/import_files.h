@@ -30,6 +30,9 @@ struct import_files {
 /* Reads the file, or those of a folder that are of the format; the others are noted. */
 int import_files(struct import_files *files, struct import_source *source, struct error *e);
 void import_files_progress(struct import_files *files, const struct input *in);
+/* Reads all of an input that has no more than `max` bytes. */
+int import_read_all(struct import_files *files, struct input *in, const char *path, size_t max,
+		    struct strbuf *out, struct error *e) MUST_USE;
 /* Sniffs the file, or those in a folder whose names have the part. */
 int import_files_sniff(const struct import_format *format, const struct import_source *source);
 

@@ -21,7 +21,9 @@
 	F(nsys, "SQLite exports of Nsight Systems, which `nsys export --type sqlite` writes")      \
 	F(rocpd, "databases of rocprofv3 (rocpd 3.x), such as 4242_results.db")                    \
 	F(xspace, "XSpace files (*.xplane.pb) of JAX, TensorFlow and PyTorch/XLA, also of TPUs: "  \
-		  "one or a folder with one for each host")
+		  "one or a folder with one for each host")                                        \
+	F(torch_memory, "memory snapshots of PyTorch (pickles of torch.cuda.memory) and its raw "  \
+			"memory timelines (*.raw.json.gz)")
 
 struct import_options {
 	void (*progress)(void *user, uint64_t done, uint64_t total); /* counts bytes; may be NULL */

@@ -535,26 +535,10 @@ static int read_plane(struct kineto *k, const struct proto_field *field)
 	return rc == -ENOMEM ? error_set(k->error, rc, "out of memory") : rc;
 }
 
-static int read_all(struct kineto *k, struct strbuf *out)
-{
-	ssize_t n;
-
-	do {
-		if (!strbuf_reserve(out, (size_t)1 << 20))
-			return error_set(k->error, -ENOMEM, "out of memory");
-		n = input_read(k->input, out->data + out->length, (size_t)1 << 20);
-		out->length += n > 0 ? (size_t)n : 0;
-		import_files_progress(k->files, k->input);
-	} while (n > 0 && out->length <= FILE_BYTES_MAX);
-	if (n < 0)
-		return error_set(k->error, (int)n, "%s", error_code_text((int)n));
-	return n ? error_set(k->error, E_LIMIT, "'%s' has more than 2 GiB", k->path) : 0;
-}
-
 static int read_space(struct kineto *k)
 {
 	_cleanup_strbuf_ struct strbuf bytes = STRBUF_INIT;
-	int rc = read_all(k, &bytes);
+	int rc = import_read_all(k->files, k->input, k->path, FILE_BYTES_MAX, &bytes, k->error);
 	struct cursor c = cursor_of(bytes.data, bytes.length);
 	const char *name = base_name(k->path);
 	struct proto_field f;

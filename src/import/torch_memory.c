@@ -1,0 +1,416 @@
+/*
+ * torch_memory.c: converts memory snapshots of PyTorch's caching allocator (pickles, read by
+ * pickle.c) and its raw memory timelines (JSON).
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/plural.h"
+#include "format/rows.h"
+#include "import/kineto/kineto.h"
+#include "import/pickle.h"
+
+#define FRAMES_MAX 256u
+#define SNAPSHOT_BYTES_MAX ((size_t)1 << 31)
+#define CATEGORIES 8u
+#define NS_PER_US 1000u
+
+struct snapshot {
+	struct kineto *k;
+	struct pickle pickle;
+	struct map stacks; /* list of frames -> id of the stack, or UINT64_MAX for none */
+	struct map live; /* device << 48 ^ address of blocks that the trace has allocated */
+	uint64_t correlation, older, wrong_segments;
+};
+
+/* ---- snapshots ---- */
+
+static uint64_t integer(const struct snapshot *s, uint32_t dict, const char *key)
+{
+	int64_t value;
+
+	return pickle_integer(&s->pickle, pickle_member(&s->pickle, dict, key), &value)
+		       ? (uint64_t)value
+		       : 0;
+}
+
+static struct pickle_text text(const struct snapshot *s, uint32_t dict, const char *key)
+{
+	return pickle_text(&s->pickle, pickle_member(&s->pickle, dict, key));
+}
+
+static bool is(struct pickle_text t, const char *word)
+{
+	return t.length == strlen(word) && !memcmp(t.bytes, word, t.length);
+}
+
+/* Frames are dictionaries, innermost first. Entries with one stack share the list. */
+static uint32_t stack_of(struct snapshot *s, uint32_t list)
+{
+	struct pickle_items items = pickle_items(&s->pickle, list);
+	uint64_t frames[FRAMES_MAX], *known = map_at(&s->stacks, list, UINT64_MAX);
+	struct kineto *k = s->k;
+	unsigned count = 0;
+
+	if (!items.count || !known || *known != UINT64_MAX)
+		return known && *known != UINT64_MAX ? (uint32_t)*known : 0;
+	for (size_t i = 0; i < items.count && count < FRAMES_MAX; i++) {
+		struct pickle_text file = text(s, items.values[i], "filename"),
+				   name = text(s, items.values[i], "name");
+		uint32_t frame;
+
+		strbuf_clear(&k->scratch);
+		strbuf_add(&k->scratch, file.bytes, file.length);
+		strbuf_addf(&k->scratch, "(%u): ", (uint32_t)integer(s, items.values[i], "line"));
+		strbuf_add(&k->scratch, name.bytes, name.length);
+		frame = kineto_intern(k, strbuf_text(&k->scratch), k->scratch.length);
+		if (frame)
+			frames[count++] = frame | FRAME_PYTHON;
+	}
+	*known = stack_tree_id(&k->stacks, k->writer, frames, count,
+			       count == items.count ? stack_end_complete : stack_end_depth, NULL);
+	return (uint32_t)*known;
+}
+
+/* The stack belongs to a call, which is not known: an untimed one stands for it. */
+static uint64_t add_origin(struct snapshot *s, uint32_t entry, uint64_t time_ns)
+{
+	struct row_api_call call = { .start_ns = time_ns,
+				     .end_ns = time_ns,
+				     .function = api_kind_untimed,
+				     .correlation = s->correlation + 1,
+				     .stack = stack_of(
+					     s, pickle_member(&s->pickle, entry, "frames")) };
+
+	if (!call.stack)
+		return 0;
+	kineto_count(s->k, KINETO_STACKS_COUNT);
+	ROW_MISSING(&call, api_call, result);
+	writer_api_function(s->k->writer, api_kind_untimed, NULL);
+	kineto_append(s->k, TABLE_api_call, &call);
+	return ++s->correlation;
+}
+
+static void add_block(struct snapshot *s, uint32_t entry, uint32_t device, bool release,
+		      uint64_t time_ns)
+{
+	struct row_allocation row = { .missing = schema_missing(TABLE_allocation),
+				      .time_ns = time_ns,
+				      .operation = release ? memory_operation_release
+							   : memory_operation_allocation,
+				      .kind = memory_kind_device,
+				      .address = integer(s, entry, "addr"),
+				      .bytes = integer(s, entry, "size"),
+				      .device = device };
+	uint64_t stream = integer(s, entry, "stream"), key = row.address ^ (uint64_t)device << 48;
+
+	row.correlation = add_origin(s, entry, time_ns);
+	row.stream = (uint32_t)stream;
+	PRESENT(&row, allocation, time_ns, 1);
+	PRESENT(&row, allocation, bytes, 1);
+	PRESENT(&row, allocation, stream, stream <= UINT32_MAX);
+	kineto_append(s->k, TABLE_allocation, &row);
+	if (release)
+		map_remove(&s->live, key, &key);
+	else if (map_put(&s->live, key, row.bytes) < 0)
+		kineto_count(s->k, KINETO_NO_ROOM_COUNT);
+}
+
+static void add_segment(struct snapshot *s, uint32_t entry, uint32_t device, bool release,
+			uint64_t time_ns)
+{
+	struct row_memory_pool row = { .missing = schema_missing(TABLE_memory_pool),
+				       .time_ns = time_ns,
+				       .operation = release ? pool_operation_destroyed
+							    : pool_operation_created,
+				       .kind = pool_kind_local,
+				       .address = integer(s, entry, "addr"),
+				       .bytes = integer(s, entry, "size"),
+				       .device = device };
+
+	PRESENT(&row, memory_pool, time_ns, 1);
+	kineto_append(s->k, TABLE_memory_pool, &row);
+}
+
+static void add_mark(struct snapshot *s, uint32_t entry, uint64_t time_ns)
+{
+	struct row_nvtx row = { .missing = schema_missing(TABLE_nvtx),
+				.time_ns = time_ns,
+				.kind = nvtx_kind_mark };
+	char message[96];
+
+	snprintf(message, sizeof(message), "out of memory: %llu B requested, %llu B free",
+		 (unsigned long long)integer(s, entry, "size"),
+		 (unsigned long long)integer(s, entry, "device_free"));
+	row.message = rows_text(s->k->writer, message);
+	PRESENT(&row, nvtx, message, 1);
+	kineto_append(s->k, TABLE_nvtx, &row);
+}
+
+/* A block is used until free_completed; free_requested may wait for other streams. */
+static void add_entry(struct snapshot *s, uint32_t entry, uint32_t device)
+{
+	struct pickle_text action = text(s, entry, "action");
+	uint64_t time_ns = integer(s, entry, "time_us");
+
+	kineto_count(s->k, KINETO_EVENTS_COUNT);
+	if (!time_ns || time_ns > INT64_MAX / NS_PER_US) {
+		kineto_count(s->k, KINETO_UNTIMED_COUNT);
+		return;
+	}
+	time_ns *= NS_PER_US;
+	kineto_extend(s->k, time_ns, time_ns);
+	if (is(action, "alloc") || is(action, "free_completed"))
+		add_block(s, entry, device, is(action, "free_completed"), time_ns);
+	else if (is(action, "segment_alloc") || is(action, "segment_free") ||
+		 is(action, "segment_map") || is(action, "segment_unmap"))
+		add_segment(s, entry, device,
+			    is(action, "segment_free") || is(action, "segment_unmap"), time_ns);
+	else if (is(action, "oom"))
+		add_mark(s, entry, time_ns);
+	else if (is(action, "free_requested") || is(action, "snapshot"))
+		kineto_count(s->k, KINETO_MARKERS_COUNT);
+	else
+		kineto_count(s->k, KINETO_UNKNOWN_COUNT);
+}
+
+/* Blocks that are older than the trace have no time: only the snapshot shows them. */
+static void add_old_block(struct snapshot *s, uint32_t block, uint32_t device, uint64_t address)
+{
+	struct row_allocation row = { .missing = schema_missing(TABLE_allocation),
+				      .operation = memory_operation_allocation,
+				      .kind = memory_kind_device,
+				      .address = address,
+				      .bytes = integer(s, block, "size"),
+				      .device = device };
+
+	if (!is(text(s, block, "state"), "active_allocated") ||
+	    map_get(&s->live, address ^ (uint64_t)device << 48, &address))
+		return;
+	s->older++;
+	PRESENT(&row, allocation, bytes, 1);
+	kineto_append(s->k, TABLE_allocation, &row);
+}
+
+/* Old snapshots have no addresses of blocks: the order implies them. */
+static void read_segment(struct snapshot *s, uint32_t segment)
+{
+	struct pickle_items blocks =
+		pickle_items(&s->pickle, pickle_member(&s->pickle, segment, "blocks"));
+	uint64_t address = integer(s, segment, "address"), sum = 0, active = 0;
+
+	for (size_t i = 0; i < blocks.count; i++) {
+		uint64_t size = integer(s, blocks.values[i], "size");
+
+		if (integer(s, blocks.values[i], "address"))
+			address = integer(s, blocks.values[i], "address");
+		active += is(text(s, blocks.values[i], "state"), "active_allocated") ? size : 0;
+		add_old_block(s, blocks.values[i], (uint32_t)integer(s, segment, "device"),
+			      address);
+		address += size;
+		sum += size;
+	}
+	s->wrong_segments += sum != integer(s, segment, "total_size") ||
+			     active != integer(s, segment, "allocated_size");
+}
+
+static int convert(struct snapshot *s)
+{
+	const struct pickle *p = &s->pickle;
+	struct pickle_items devices = pickle_items(p, pickle_member(p, p->top, "device_traces"));
+	struct pickle_items segments = pickle_items(p, pickle_member(p, p->top, "segments"));
+	struct kineto *k = s->k;
+	int rc = 0;
+
+	for (size_t d = 0; d < devices.count && rc == 0; d++) {
+		struct pickle_items entries = pickle_items(p, devices.values[d]);
+
+		for (size_t i = 0; i < entries.count && rc == 0; i++) {
+			add_entry(s, entries.values[i], (uint32_t)d);
+			if (i % 65536 == 65535)
+				rc = kineto_flush(k);
+		}
+	}
+	if (rc == 0 && !k->first_ns)
+		return error_set(k->error, -ENODATA,
+				 "'%s' contains no history: call "
+				 "torch.cuda.memory._record_memory_history() before",
+				 k->path);
+	for (size_t i = 0; i < segments.count && rc == 0; i++)
+		read_segment(s, segments.values[i]);
+	if (s->older)
+		import_note(k->result, "%llu block%s older than the history",
+			    (unsigned long long)s->older, plural_of(s->older, " is", "s are"));
+	if (s->wrong_segments)
+		import_note(k->result, "%llu segment%s whose blocks do not add up to %s size",
+			    (unsigned long long)s->wrong_segments, plural(s->wrong_segments),
+			    plural_of(s->wrong_segments, "its", "their"));
+	return rc;
+}
+
+static int read_snapshot(struct kineto *k)
+{
+	_cleanup_strbuf_ struct strbuf bytes = STRBUF_INIT;
+	struct snapshot s = { .k = k };
+	int rc = import_read_all(k->files, k->input, k->path, SNAPSHOT_BYTES_MAX, &bytes, k->error);
+
+	if (rc == 0)
+		rc = pickle_read(&s.pickle, bytes.data, bytes.length, k->error);
+	if (rc < 0)
+		error_prefix(k->error, "'%s'", k->path);
+	else
+		rc = convert(&s);
+	pickle_release(&s.pickle);
+	map_release(&s.stacks);
+	map_release(&s.live);
+	return rc;
+}
+
+/* ---- memory timelines ---- */
+
+static const char *const categories[CATEGORIES] = { "parameter",       "optimizer state",
+						    "input",           "temporary",
+						    "activation",      "gradient",
+						    "autograd detail", "unknown" };
+
+struct timeline {
+	int64_t bytes[CATEGORIES]; /* in use */
+	uint64_t changed; /* bits: categories whose sample is not written yet */
+	uint64_t time_ns;
+};
+
+static void write_samples(struct kineto *k, struct timeline *t)
+{
+	for (uint32_t i = 0; i < CATEGORIES; i++) {
+		struct row_counter_sample row = { .time_ns = t->time_ns,
+						  .counter = i + 1,
+						  .value = t->bytes[i] };
+
+		if (!(t->changed >> i & 1) || !t->time_ns)
+			continue;
+		ROW_MISSING(&row, counter_sample, thread);
+		ROW_MISSING(&row, counter_sample, device);
+		kineto_append(k, TABLE_counter_sample, &row);
+	}
+	t->changed = t->time_ns ? 0 : t->changed;
+}
+
+/* [time, action, bytes, category]: the sum of bytes is what is in use; time -1: before. */
+static void add_change(struct kineto *k, struct timeline *t, const int64_t *row)
+{
+	kineto_count(k, KINETO_EVENTS_COUNT);
+	if (row[3] < 0 || row[3] >= CATEGORIES || row[0] == 0 || row[0] < -1) {
+		kineto_count(k, KINETO_DAMAGED_COUNT);
+		return;
+	}
+	if (row[0] > 0 && (uint64_t)row[0] != t->time_ns) {
+		write_samples(k, t);
+		t->time_ns = (uint64_t)row[0];
+		kineto_extend(k, t->time_ns, t->time_ns);
+	}
+	if (__builtin_add_overflow(t->bytes[row[3]], row[2], &t->bytes[row[3]]))
+		kineto_count(k, KINETO_DAMAGED_COUNT);
+	t->changed |= UINT64_C(1) << row[3];
+}
+
+static ssize_t read_text(void *kineto, void *bytes, size_t size)
+{
+	struct kineto *k = kineto;
+	ssize_t n = input_read(k->input, bytes, size);
+
+	k->at_end = n == 0;
+	return n;
+}
+
+static int read_rows(struct kineto *k, struct timeline *t)
+{
+	struct json_pull *p = &k->json;
+	int64_t row[4];
+	size_t count = 0;
+	int rc;
+
+	while ((rc = json_pull_next(p, k->error)) > 0) {
+		if (rc == JSON_PULL_CLOSE && p->depth == 1 && count == 4)
+			add_change(k, t, row);
+		else if (rc == JSON_PULL_CLOSE && p->depth == 1)
+			kineto_count(k, KINETO_DAMAGED_COUNT);
+		if (p->kind == JSON_NUMBER && rc == JSON_PULL_VALUE && p->depth == 2 && count < 4) {
+			char *end;
+
+			row[count++] = strtoll(strbuf_text(&p->text), &end, 10);
+			count = *end ? 5 : count;
+		} else if (rc == JSON_PULL_CLOSE || p->depth != 2) {
+			count = 0;
+		}
+	}
+	return MIN(rc, 0);
+}
+
+static int read_timeline(struct kineto *k)
+{
+	struct error own = { 0 }, *error = k->error;
+	struct timeline t = { .time_ns = 0 };
+	int rc;
+
+	k->json = (struct json_pull){ .read = read_text, .user = k };
+	for (uint32_t i = 0; i < CATEGORIES; i++) {
+		struct row_counter counter = { .id = i + 1, .unit = rows_text(k->writer, "bytes") };
+
+		strbuf_clear(&k->scratch);
+		strbuf_addf(&k->scratch, "memory of category %s", categories[i]);
+		counter.name = rows_text(k->writer, strbuf_text(&k->scratch));
+		kineto_append(k, TABLE_counter, &counter);
+	}
+	k->error = &own;
+	rc = read_rows(k, &t);
+	k->error = error;
+	write_samples(k, &t);
+	if (rc == E_FORMAT)
+		snprintf(k->broken, sizeof(k->broken), "%.159s", own.text);
+	else if (rc < 0)
+		*error = own;
+	return rc == E_FORMAT ? 0 : rc;
+}
+
+/* ---- files ---- */
+
+static bool is_pickle(const struct input *in)
+{
+	return in->head_length > 2 && in->head[0] == '\x80' && in->head[1] >= 2 && in->head[1] <= 5;
+}
+
+static int sniff_head(const struct input *in)
+{
+	char head[128];
+	long long time, bytes;
+	int action, category;
+	size_t length = MIN(in->head_length, sizeof(head) - 1);
+
+	if (is_pickle(in))
+		return memmem(in->head, in->head_length, "segments", 8) ? 85 : 0;
+	if (length)
+		memcpy(head, in->head, length);
+	head[length] = '\0';
+	return sscanf(head, " [ [ %lld , %d , %lld , %d ]", &time, &action, &bytes, &category) == 4
+		       ? 70
+		       : 0;
+}
+
+static int read_file(struct import_files *files, struct input *in, const char *path,
+		     struct error *e)
+{
+	return kineto_session(files, in, path, is_pickle(in) ? read_snapshot : read_timeline, e);
+}
+
+static const struct import_format format = { "PyTorch's memory", ".", sniff_head, read_file };
+
+int torch_memory_run(struct import_source *source, const struct import_options *options,
+		     const char *directory, struct import_result *result, struct error *e)
+{
+	return kineto_read_all(&format, source, options, directory, result, e);
+}
+
+int torch_memory_sniff(const struct import_source *source)
+{
+	return source->folder < 0 ? sniff_head(&source->input) : 0;
+}
