@@ -1,12 +1,14 @@
 /* layer: import */
 /*
- * Any bytes as a file for an importer: what comes out is a recording, or nothing. The first byte
- * chooses the importer; if its highest bit is set, every beginning of the bytes is tried as well.
+ * Any bytes as a file for an importer: what comes out is a recording, or nothing. The importer is
+ * the one that recognizes them, or else is chosen by the first byte. If its highest bit is set, every
+ * beginning of the bytes is tried as well.
  */
 #include "fuzz.h"
 
 #include <dirent.h>
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -26,7 +28,8 @@ static void clear(const char *path)
 	rmdir(path);
 }
 
-static void import(const struct importer *importer, const uint8_t *bytes, size_t size)
+/* Returns the score of an importer, or runs it if `run`. */
+static int import(const struct importer *importer, const uint8_t *bytes, size_t size, bool run)
 {
 	char out[] = "/tmp/fuzz-imported-XXXXXX";
 	int fd = memfd_create("input", MFD_CLOEXEC);
@@ -34,31 +37,40 @@ static void import(const struct importer *importer, const uint8_t *bytes, size_t
 	struct import_source source = { .path = "input", .folder = -1 };
 	struct import_result result = { 0 };
 	struct error e = { 0 };
-	int rc;
+	int rc, score = 0;
 
 	if (fd < 0 || write(fd, bytes, size) != (ssize_t)size || lseek(fd, 0, SEEK_SET) != 0 ||
 	    !mkdtemp(out))
 		abort();
 	if (input_open(&source.input, fd, "input", NULL, &e) == 0) {
-		importer->sniff(&source);
-		rc = importer->run(&source, &options, out, &result, &e);
+		score = importer->sniff(&source);
+		rc = run ? importer->run(&source, &options, out, &result, &e) : 0;
 		if (rc < 0 && (rc != e.code || !*e.text))
 			abort();
 	}
 	import_result_release(&result);
 	import_close(&source);
 	clear(out);
+	return score;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 {
+	const struct importer *used = NULL;
 	size_t count = 0;
+	int best = 0;
 
-	while (importers[count].name)
-		count++;
 	if (!size)
 		return 0;
+	for (; importers[count].name; count++) {
+		int score = import(&importers[count], bytes + 1, size - 1, false);
+
+		used = score > best ? &importers[count] : used;
+		best = MAX(best, score);
+	}
+	if (!used)
+		used = &importers[(bytes[0] & 127) % count];
 	for (size_t length = bytes[0] & 128 ? 0 : size - 1; length < size; length++)
-		import(&importers[(bytes[0] & 127) % count], bytes + 1, length);
+		import(used, bytes + 1, length, true);
 	return 0;
 }
