@@ -140,7 +140,7 @@ def test_one_rank(rank_recording, pitot, rows, tmp_path):
         assert [p["rank"] for p in one["processes"] if p["recorded"]] == [rank]
         assert f"; rank {rank} only" in " ".join(pitot("report", recording, "--rank", rank).stdout.split())
         kernels = rows(recording, "kernel", "--rank", rank)
-        own = {p["pid"] for p in whole["processes"] if p.get("rank") == rank}
+        own = {p["pid"] for p in whole["processes"] if p.get("rank") == rank and p["recorded"]}
         assert kernels and {row["pid"] for row in kernels} == own
         assert kernels == rows(recording, "kernel", "-w", f"pid={own.pop()}")
         pitot("export", recording, "--rank", rank, "-o", tmp_path / f"{rank}.json")
@@ -153,11 +153,12 @@ def test_one_rank(rank_recording, pitot, rows, tmp_path):
 
 def test_processes_are_listed_by_rank(rank_recording, pitot, tmp_path):
     recording = rank_recording("balanced")
-    processes = pitot("report", recording, "--json", json_output=True)["processes"]
+    # A sanitizer has a process of its own at the end.
+    processes = [p for p in pitot("report", recording, "--json", json_output=True)["processes"] if p["recorded"] or "rank" not in p]
     assert [(p.get("rank"), p.get("local_rank"), p.get("world_size"), p.get("job")) for p in processes] == [
         (None, None, None, None), (0, 0, 2, "tapes"), (1, 1, 2, "tapes")]
-    lines = [line.split() for line in pitot("info", recording).stdout.split("processes\n")[1].splitlines()[:4]]
-    assert [line[0] for line in lines] == ["rank", "-", "0", "1"]
+    lines = pitot("info", recording).stdout.split("processes\n")[1].split("\n\n")[0].splitlines()
+    assert list(dict.fromkeys(line.split()[0] for line in lines)) == ["rank", "-", "0", "1"]
     pitot("export", recording, "-o", tmp_path / "x.json")
     events = json.loads((tmp_path / "x.json").read_text())["traceEvents"]
     names = {event["pid"]: event["args"]["name"] for event in events if event["name"] == "process_name"}
@@ -172,3 +173,16 @@ def test_recordings_without_ranks_have_none(make_recording, pitot, tmp_path, com
     said = pitot(command[0], "varied.pitot", *command[1:], "--rank", 1, status=1).stderr
     assert "--rank: the processes of 'varied.pitot' have no ranks" in said
     assert pitot(command[0], "varied.pitot", *command[1:], "--rank", 2**32, status=2).stderr
+
+
+def test_a_plugin_of_the_users_own_stays(build, source, rows, pitot, player, tmp_path):
+    """`pitot record` names its own in NCCL_PROFILER_PLUGIN only if the variable is not set."""
+    for given, named in (None, str((build / "libpitot.so").resolve())), ("none", "none"), ("", ""):
+        variables = {} if given is None else {"NCCL_PROFILER_PLUGIN": given}
+        said = pitot("record", "-f", "-o", "x.pitot", "--no-cpu", "--", "sh", "-c", "echo plugin=$NCCL_PROFILER_PLUGIN", env=variables)
+        assert f"plugin={named}\n" in said.stdout
+    tape = source / "tests/data/tapes/ranks/balanced.0.tape"
+    pitot("record", "-f", "-o", "x.pitot", "--no-cpu", "--stacks", "none", "--", player, tape, env={"NCCL_PROFILER_PLUGIN": "none"})
+    assert not rows("x.pitot", "collective") and rows("x.pitot", "kernel")
+    pitot("record", "-f", "-o", "x.pitot", "--no-cpu", "--stacks", "none", "--engine", "monitor", "--", player, tape)
+    assert not rows("x.pitot", "collective")  # no session wants them: the mask stays 0

@@ -121,7 +121,8 @@ struct ring *ring_try_claim(void)
 	tries = 0;
 	r->tid = (uint32_t)syscall(SYS_gettid);
 	r->launch = r->nccl.launch = (struct ring_launch){ 0 };
-	r->nccl.group = 0;
+	r->nccl.group = r->nccl.depth = r->nccl.pending = 0;
+	r->nccl.ends_group = false;
 	prctl(PR_GET_NAME, r->name);
 	r->claims++;
 	r->outer_correlation = 0;

@@ -53,11 +53,14 @@ _Static_assert(sizeof(struct ring_event) == 32, "two to a cache line");
 /* What the callbacks of a launch know; 0 and NULL: there was none. */
 struct ring_launch {
 	uint32_t correlation;
+	uint32_t count; /* launches since it was all 0; the other members are those of the last */
 	const char *kernel; /* mangled name; valid while its module is loaded */
 	uint64_t node; /* of the graph into which it was captured */
 };
 /* Set once events are joined with the launches of their thread. */
 extern atomic_bool ring_notes_launches;
+
+#define RING_NCCL_PENDING 16u /* NCCL's calls in a group that wait for its launch */
 
 #define RING_SLOTS 32768u	/* 1 MiB a ring */
 #define RINGS_MAX 1024u
@@ -100,6 +103,8 @@ struct ring {
 	struct {
 		uint32_t group, calls;
 		struct ring_launch launch;
+		uint32_t depth, pending;	/* nccl_nvtx.c's: of groups; in pending_events */
+		bool ends_group;
 	} nccl;					/* nccl_plugin.c's: the group launched last */
 	uint64_t scopes[RING_SCOPES];		/* open scopes by level: app_scopes.c's */
 	struct ring_external {
@@ -118,6 +123,8 @@ struct ring {
 	atomic_uint_fast64_t range_ns;		/* time of the last push or pop of a range */
 	/* written by the collector */
 	_Alignas(64) atomic_uint_fast64_t tail;
+	/* nccl_nvtx.c's: written by the thread, like all above `tail` */
+	struct ring_event nccl_pending[RING_NCCL_PENDING][3];
 	uint64_t lost_reported, calls_reported, sampled_calls_reported, sampled_ns_reported;
 	uint64_t added_ns;			/* app_additions.h's */
 	uint32_t tid;

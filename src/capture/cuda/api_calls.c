@@ -81,6 +81,7 @@ static NOINLINE void note_launch(struct ring *r, unsigned api, CUpti_CallbackId 
 				 const CUpti_CallbackData *data)
 {
 	if (cbid < API_CALLBACK_IDS_MAX && functions[api][cbid].kind == api_kind_launch) {
+		r->launch.count++;
 		r->launch.correlation = data->correlationId;
 		r->launch.kernel = data->symbolName;
 	}

@@ -30,14 +30,18 @@ static struct {
 } masks[MASKS_MAX];
 static atomic_uint interface_of_nccl;
 
+/* Again if a session begins or ends meanwhile, on another thread. */
 static void set_mask(unsigned i)
 {
 	int *mask = atomic_load(&masks[i].mask);
+	bool on;
 
-	if (mask)
-		__atomic_store_n(mask,
-				 atomic_load(&is_on) ? wanted[atomic_load(&masks[i].interface)] : 0,
-				 __ATOMIC_RELAXED);
+	do {
+		on = atomic_load(&is_on);
+		if (mask)
+			__atomic_store_n(mask, on ? wanted[atomic_load(&masks[i].interface)] : 0,
+					 __ATOMIC_RELAXED);
+	} while (on != atomic_load(&is_on));
 }
 
 /* Masks are written when sessions begin and end, so their libraries must stay loaded. */
@@ -51,12 +55,11 @@ static bool keep_loaded(const int *mask)
 		dlopen(library->l_name, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE));
 }
 
-/* A mask that cannot be written later stays 0. */
+/* A mask that cannot be written later stays 0. Other threads may be reading it. */
 static void add_mask(int *mask, unsigned interface)
 {
 	bool is_kept = false;
 
-	*mask = 0;
 	for (unsigned i = 0; i < MASKS_MAX; i++) {
 		int *known = atomic_load(&masks[i].mask);
 
@@ -67,8 +70,9 @@ static void add_mask(int *mask, unsigned interface)
 			continue;
 		atomic_store(&masks[i].interface, interface);
 		set_mask(i);
-		break;
+		return;
 	}
+	__atomic_store_n(mask, 0, __ATOMIC_RELAXED);
 }
 
 void nccl_plugin_record(bool on)
@@ -76,6 +80,11 @@ void nccl_plugin_record(bool on)
 	atomic_store(&is_on, on);
 	for (unsigned i = 0; i < MASKS_MAX; i++)
 		set_mask(i);
+}
+
+bool nccl_plugin_records(void)
+{
+	return atomic_load_explicit(&is_on, memory_order_relaxed);
 }
 
 unsigned nccl_plugin_interface(void)
@@ -166,16 +175,21 @@ static void launch_end(struct ring *r, uint32_t group)
 		     known >> 32 == group ? (uint64_t)group << 32 : first);
 }
 
+/* The module of an old launch may have been unloaded. */
+bool nccl_is_launch(const struct ring_launch *launch)
+{
+	char name[16];
+
+	return launch->correlation && launch->kernel &&
+	       memory_copy(name, (uintptr_t)launch->kernel, sizeof(name)) &&
+	       memmem(name, sizeof(name), "nccl", 4);
+}
+
 /* Interface 4: a launch of something else says that another thread launched the group. */
 static void launch_before_group(struct ring *r)
 {
-	char name[16];
-	bool is_nccl = r->launch.correlation && r->launch.kernel &&
-		       memory_copy(name, (uintptr_t)r->launch.kernel, sizeof(name)) &&
-		       memmem(name, sizeof(name), "nccl", 4);
-
 	r->nccl.group = 0;
-	r->nccl.launch = is_nccl ? r->launch : (struct ring_launch){ 0 };
+	r->nccl.launch = nccl_is_launch(&r->launch) ? r->launch : (struct ring_launch){ 0 };
 	r->launch = (struct ring_launch){ 0 };
 }
 

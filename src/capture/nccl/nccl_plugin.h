@@ -26,10 +26,14 @@ enum {
 	NCCL_EVENT_NOT_CAPTURED = 8,
 	NCCL_EVENT_REPLAY = 16, /* once for each replay of the graph that it was captured into */
 	NCCL_EVENT_COPY = 32, /* by copy engines */
+	NCCL_EVENT_NVTX = 64, /* nccl_nvtx.h */
 };
 
 /* Whether collectives are recorded from now on. Sets NCCL's masks of events. */
 void nccl_plugin_record(bool on);
+bool nccl_plugin_records(void);
+/* Whether it is a launch of a kernel of NCCL. */
+bool nccl_is_launch(const struct ring_launch *launch);
 /* The interface that NCCL chose; 0: it has not loaded the plug-in. */
 unsigned nccl_plugin_interface(void);
 void nccl_plugin_after_fork(void);

@@ -42,6 +42,17 @@ const struct nccl_communicator *nccl_communicator_at(uint32_t number)
 		       : NULL;
 }
 
+uint32_t nccl_communicator_find(uint64_t hash)
+{
+	for (uint32_t number = nccl_communicator_count(); number; number--) {
+		const struct nccl_communicator *c = nccl_communicator_at(number);
+
+		if (c && c->hash == hash)
+			return number;
+	}
+	return 0;
+}
+
 /* --- texts --- */
 
 #define TEXTS_MAX 255u

@@ -23,6 +23,8 @@ struct nccl_communicator {
 
 /* Returns the number of the new communicator, from 1. Any thread. */
 uint32_t nccl_communicator_add(const struct nccl_communicator *c);
+/* Returns the number of the newest communicator with that hash. Any thread. */
+uint32_t nccl_communicator_find(uint64_t hash);
 /* NULL: there is none with that number yet. */
 const struct nccl_communicator *nccl_communicator_at(uint32_t number);
 uint32_t nccl_communicator_count(void);

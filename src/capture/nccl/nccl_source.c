@@ -1,10 +1,12 @@
 /* nccl_source.c: rows of communicators and collectives, from the events of nccl_plugin.c. */
 #include "capture/core/source.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/map.h"
 #include "capture/cuda/correlation.h"
+#include "capture/nccl/nccl_nvtx.h"
 #include "capture/nccl/nccl_plugin.h"
 #include "capture/nccl/nccl_registry.h"
 #include "format/rows.h"
@@ -14,6 +16,7 @@ static struct {
 	uint32_t first_unwritten;
 	struct map replayed; /* handles of calls whose collective has been written */
 	bool is_noted; /* that there are collectives */
+	bool has_other_plugin;
 	uint64_t refused_reported;
 } self = { .replayed = MAP_INIT };
 
@@ -52,6 +55,21 @@ static void note_interface(struct writer *w)
 	self.is_noted = true;
 	rows_capability(w, feature_collectives, capability_state_on, "profiler plug-in",
 			names[interface], NULL);
+}
+
+static void note_nvtx(struct writer *w, const struct ring_event *event)
+{
+	if (!(event->flags & NCCL_EVENT_NVTX) || self.is_noted)
+		return;
+	self.is_noted = true;
+	rows_capability(
+		w, feature_collectives, capability_state_degraded, "profiler plug-in", "NVTX",
+		self.has_other_plugin
+			? "NCCL_PROFILER_PLUGIN names another plug-in, so data type, "
+			  "algorithm and protocol are unknown"
+			: "NCCL has not loaded Pitot's plug-in, so data type, algorithm and "
+			  "protocol are unknown: it is older than 2.27, or "
+			  "NCCL_PROFILER_PLUGIN did not name libpitot.so when it started");
 }
 
 static uint64_t collect(struct writer *w, uint64_t now_ns)
@@ -102,6 +120,17 @@ static void set_texts(struct writer *w, struct row_collective *row, const struct
 			__builtin_mul_overflow(row->count, datatype->datatype_bytes, &row->bytes));
 }
 
+/* The payloads of NVTX have the bytes alone. */
+static void set_bytes(struct row_collective *row, const struct ring_event *event)
+{
+	if (!(event->flags & NCCL_EVENT_NVTX))
+		return;
+	row->source = collective_source_nvtx;
+	row->bytes = event[1].a;
+	ROW_PRESENT(row, collective, bytes);
+	ROW_MISSING(row, collective, count);
+}
+
 /* A graph's collective is one row, however often the graph is replayed. */
 static bool is_repeated(const struct ring_event *event)
 {
@@ -133,10 +162,13 @@ static void write_collective(struct writer *w, const struct ring *r, const struc
 
 	write_communicator(w, event->c);
 	set_texts(w, &row, event);
+	set_bytes(&row, event);
+	note_nvtx(w, event);
 	ROW_MISSING_IF(&row, collective, communicator, !nccl_communicator_at(event->c));
 	ROW_MISSING_IF(&row, collective, sequence, !(event->flags & NCCL_EVENT_SEQUENCE));
-	ROW_MISSING_IF(&row, collective, root, is_peer || !has_root(row.function));
-	ROW_MISSING_IF(&row, collective, peer, !is_peer);
+	ROW_MISSING_IF(&row, collective, root,
+		       is_peer || !has_root(row.function) || (int32_t)event->d < 0);
+	ROW_MISSING_IF(&row, collective, peer, !is_peer || (int32_t)event->d < 0);
 	ROW_MISSING_IF(&row, collective, channels, !row.channels);
 	ROW_MISSING_IF(&row, collective, correlation, !row.correlation);
 	ROW_MISSING_IF(&row, collective, captured,
@@ -157,6 +189,15 @@ static uint64_t on_collective(struct writer *w, const struct ring *r, uint64_t p
 }
 
 /* --- the source --- */
+
+static void start(const struct source_start *start)
+{
+	const char *plugin = secure_getenv("NCCL_PROFILER_PLUGIN");
+
+	(void)start;
+	self.has_other_plugin = plugin && *plugin && !strstr(plugin, "libpitot");
+	atomic_store(&nvtx_nccl_reader, &nccl_nvtx_reader);
+}
 
 static void begin(struct writer *w, const struct source_start *start)
 {
@@ -190,6 +231,7 @@ static void after_fork(void)
 
 const struct source nccl_source = {
 	.name = "nccl",
+	.start = start,
 	.begin = begin,
 	.window = window,
 	.collect = collect,

@@ -92,12 +92,22 @@ struct nvtx_attributes {
 	int32_t color_type;
 	uint32_t color;
 	int32_t payload_type; /* the values of enum nvtx_payload; others belong to extensions */
-	int32_t reserved;
+	int32_t blocks; /* NVTX_PAYLOAD_BLOCKS: number of blocks at `payload` */
 	uint64_t payload; /* a union: 32-bit kinds use its first four bytes */
 	int32_t message_type; /* enum nvtx_message */
 	const void *message;
 };
 _Static_assert(sizeof(struct nvtx_attributes) == 48, "NVTX's layout");
+
+/* A payload_type: `payload` is the address of an array, valid during the call. */
+#define NVTX_PAYLOAD_BLOCKS ((int32_t)0xdfbd0009)
+
+struct nvtx_payload_block {
+	uint64_t schema;
+	size_t size; /* SIZE_MAX: unknown */
+	const void *data;
+};
+_Static_assert(sizeof(struct nvtx_payload_block) == 24, "NVTX's layout");
 
 #define NVTX_RESOURCE_THREAD 0x10003 /* identifier: thread id of the operating system */
 

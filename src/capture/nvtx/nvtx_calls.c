@@ -21,6 +21,9 @@ atomic_bool nvtx_calls_off = true;
 atomic_uint_fast64_t nvtx_calls_refused;
 static atomic_uint_fast64_t last_range;
 
+_Atomic(const struct nvtx_nccl_reader *) nvtx_nccl_reader;
+static atomic_uint nccl_domain; /* 0: NCCL has not been used */
+
 __thread struct nvtx_thread nvtx_thread;
 
 /* --- the program's arguments --- */
@@ -42,6 +45,8 @@ struct nvtx_attributes nvtx_attributes_read(const void *from)
 		a.color_type = 0;
 	if (size < offsetof(struct nvtx_attributes, color_type))
 		a.category = 0;
+	if (a.payload_type != NVTX_PAYLOAD_BLOCKS)
+		a.blocks = 0;
 	if (a.payload_type < nvtx_payload_none || a.payload_type > nvtx_payload_f32)
 		a.payload_type = nvtx_payload_none;
 	if (a.payload_type >= nvtx_payload_u32)
@@ -190,6 +195,36 @@ static NOINLINE void watch_begin(const struct nvtx_watch *watch, const struct ca
 	watch->begin(c->domain, (uint32_t)c->level, text);
 }
 
+static NOINLINE void tell_push(const struct call *c)
+{
+	const struct nvtx_nccl_reader *reader = atomic_load(&nvtx_nccl_reader);
+	const struct nvtx_name *name = c->a.message_type == NVTX_MESSAGE_REGISTERED
+					       ? nvtx_names_check(c->a.message, NVTX_NAMED_STRING)
+					       : NULL;
+
+	if (!reader || !name || !nvtx_enter())
+		return;
+	reader->push(name->text, (const struct nvtx_payload_block *)(uintptr_t)c->a.payload,
+		     (unsigned)MAX(c->a.blocks, 0));
+	nvtx_leave();
+}
+
+static NOINLINE void tell_pop(int level)
+{
+	const struct nvtx_nccl_reader *reader = atomic_load(&nvtx_nccl_reader);
+
+	if (!reader || !nvtx_enter())
+		return;
+	reader->pop(level);
+	nvtx_leave();
+}
+
+static inline bool is_nccl(uint32_t domain)
+{
+	return unlikely(domain &&
+			domain == atomic_load_explicit(&nccl_domain, memory_order_relaxed));
+}
+
 int nvtx_push(uint32_t domain, struct nvtx_attributes a)
 {
 	struct call c = { .kind = nvtx_kind_push, .domain = domain, .a = a };
@@ -199,6 +234,8 @@ int nvtx_push(uint32_t domain, struct nvtx_attributes a)
 	if (unlikely(watch) && c.level >= 0)
 		watch_begin(watch, &c);
 	record(&c);
+	if (is_nccl(domain))
+		tell_push(&c);
 	if (c.level >= 0 && c.level < UINT16_MAX)
 		nvtx_thread.levels[domain]++;
 	return c.level;
@@ -211,6 +248,8 @@ int nvtx_pop(uint32_t domain)
 
 	c.level = domain < RING_LEVEL_DOMAINS ? nvtx_thread.levels[domain] - 1 : NVTX_NO_LEVEL;
 	record(&c);
+	if (is_nccl(domain))
+		tell_pop(c.level);
 	if (c.level >= 0) {
 		if (unlikely(watch))
 			watch->end(domain, (uint32_t)c.level);
@@ -247,6 +286,8 @@ static const struct nvtx_name *name_guarded(const struct naming *n)
 	if (length < 0)
 		return NULL;
 	item = nvtx_names_add(n->what, n->domain, n->id, text, (size_t)length, cut);
+	if (item && n->what == NVTX_NAMED_DOMAIN && !strcmp(item->text, "NCCL"))
+		atomic_store(&nccl_domain, item->domain);
 	if (item && n->what != NVTX_NAMED_STRING)
 		announce();
 	return item;

@@ -8,6 +8,8 @@
 #ifndef PITOT_CAPTURE_NVTX_NVTX_CALLS_H
 #define PITOT_CAPTURE_NVTX_NVTX_CALLS_H
 
+#include <stdatomic.h>
+
 #include "capture/nvtx/nvtx_abi.h"
 #include "capture/nvtx/nvtx_names.h"
 
@@ -24,6 +26,16 @@ uint32_t nvtx_domain_of(const void *handle);
 void nvtx_mark(uint32_t domain, struct nvtx_attributes a);
 uint64_t nvtx_start(uint32_t domain, struct nvtx_attributes a);
 void nvtx_end(uint32_t domain, uint64_t range);
+/*
+ * Hears of pushes and pops in domain "NCCL"; NULL: nobody does. Functions are called on the
+ * program's threads, which may not be interrupted by another call of NVTX.
+ */
+struct nvtx_nccl_reader {
+	void (*push)(const char *name, const struct nvtx_payload_block *blocks, unsigned count);
+	void (*pop)(int level);
+};
+extern _Atomic(const struct nvtx_nccl_reader *) nvtx_nccl_reader;
+
 /*
  * These return the level of the range that begins or ends, counted from 0; negative if there is no
  * range or its level is unknown.
