@@ -1,6 +1,6 @@
 /*
  * bench-ranks: a recording of a job with many ranks, each with a kernel and its launch at a time and
- * an all-reduce after every 60 of them, for which all wait. Rank N / 2 is late by a tenth.
+ * an all-reduce after every 60 of them, for which all wait. The middle rank is late by a tenth.
  *
  *	bench-ranks FOLDER RANKS KERNELS && time pitot report --ranks FOLDER
  */
@@ -39,6 +39,8 @@ static void write_rank(const char *folder, uint32_t rank, uint32_t late, uint64_
 				     i == PERIOD - 1 ? 8 : 7, at, end, correlation);
 			at += KERNEL_NS;
 		}
+		maker_call(m, MAKER_DEVICE_SYNCHRONIZE, 100 + rank, at - 3000 - KERNEL_NS,
+			   1000000 + (step + 1) * STEP_NS - 500, correlation++);
 	}
 	maker_close(m, 1000000 + (kernels / PERIOD + 2) * STEP_NS);
 }

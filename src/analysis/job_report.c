@@ -76,6 +76,7 @@ int job_report_init(struct report *out, const char *path, const struct report_op
 		rc = -ENOMEM;
 	if (rc >= 0)
 		rc = collectives_find(&source, out->collectives);
+	j.options.steady = true;
 	if (rc >= 0)
 		rc = rank_times_find(&source, out->collectives, out->rank_times);
 	for (size_t i = 0; i < j.processes.count; i++)

@@ -356,7 +356,12 @@ static int collect_work(struct finding *x, const struct collective_part *parts, 
 	for (unsigned work = 0; work < GPU_WORK_KINDS && rc >= 0; work++)
 		rc = collect_table(x, (enum gpu_work)work, &collectives);
 	map_release(&collectives);
-	vec_sort(&x->work, compare_operations);
+	for (size_t i = 1; i < x->work.count; i++) {
+		if (compare_operations(&x->work.data[i - 1], &x->work.data[i]) <= 0)
+			continue;
+		vec_sort(&x->work, compare_operations); /* several tables */
+		break;
+	}
 	for (size_t i = 0; i < x->work.count; i++)
 		if (cut(&x->work.data[i], &until_ns))
 			x->work.data[kept++] = x->work.data[i];

@@ -34,6 +34,9 @@ struct interval {
 	uint32_t match, previous; /* items of matches */
 	uint32_t rank;
 	uint64_t arrival_ns; /* of the common clock */
+	uint64_t wait_ns; /* that the GPU only waited for other ranks */
+	/* of the GPU without waits, and what its host would add, see add_own_time */
+	uint64_t own_ns;
 	/* of the GPU, excluding waits, and of the host between the launches */
 	struct shares {
 		uint64_t ns;
@@ -166,26 +169,85 @@ static int add_share(struct comparing *x, struct shares *to, struct rank_place p
 
 /* Adds the pieces from start_ns to end_ns, from *piece on, which becomes the first of them. */
 static int add_shares(struct comparing *x, struct shares *to, const struct rank_piece *pieces,
-		      size_t count, size_t *piece, uint64_t start_ns, uint64_t end_ns)
+		      size_t count, size_t *piece, uint64_t start_ns, uint64_t end_ns,
+		      uint64_t *wait_ns)
 {
 	to->first = x->shares.count;
 	while (*piece < count && pieces[*piece].end_ns <= start_ns)
 		++*piece;
 	for (size_t i = *piece; i < count && pieces[i].start_ns < end_ns; i++)
-		if (pieces[i].place.state != RANK_WAIT &&
-		    add_share(x, to, pieces[i].place,
-			      MIN(pieces[i].end_ns, end_ns) - MAX(pieces[i].start_ns, start_ns)) <
-			    0)
+		if (pieces[i].place.state == RANK_WAIT)
+			*wait_ns +=
+				MIN(pieces[i].end_ns, end_ns) - MAX(pieces[i].start_ns, start_ns);
+		else if (add_share(x, to, pieces[i].place,
+				   MIN(pieces[i].end_ns, end_ns) -
+					   MAX(pieces[i].start_ns, start_ns)) < 0)
 			return -ENOMEM;
 	return 0;
 }
 
+/* Row of the call that launched a kernel, or TRACE_NO_ROW. */
+static uint32_t launch_of(const struct comparing *x, uint32_t kernel)
+{
+	return calls_timed(&x->report->calls,
+			   calls_launch(&x->report->calls, GPU_WORK_kernel, kernel));
+}
+
 static uint64_t launch_ns(const struct comparing *x, uint32_t kernel)
 {
-	const struct calls *c = &x->report->calls;
-	uint32_t call = calls_timed(c, calls_launch(c, GPU_WORK_kernel, kernel));
+	uint32_t call = launch_of(x, kernel);
 
-	return call == TRACE_NO_ROW ? 0 : c->start_ns[call];
+	return call == TRACE_NO_ROW ? 0 : x->report->calls.start_ns[call];
+}
+
+/*
+ * How much earlier a rank would be if it never waited: the GPU by `gpu_ns`, the host, whose clock
+ * the GPU's progress sets whenever it waits for the GPU, by `host_ns`.
+ */
+struct advance {
+
+	size_t latest; /* item of comparing.parts */
+	uint64_t gpu_ns, host_ns;
+};
+
+#define BLOCKED_LAUNCH_NS 100000 /* a launch that takes longer waited for the GPU */
+#define HOST_AHEAD_NS 20000000 /* a host that is this far ahead does not limit the GPU */
+
+/* Whether the host waited for the GPU between two calls. */
+static bool has_waited(const struct comparing *x, uint32_t from, uint32_t to)
+{
+	const struct calls *c = &x->report->calls;
+
+	for (uint32_t i = from + 1; i < to; i++)
+		if (calls_kind(c, i) == api_kind_synchronize ||
+		    c->end_ns[i] - c->start_ns[i] >= BLOCKED_LAUNCH_NS)
+			return true;
+	return false;
+}
+
+/*
+ * Finds the time that a rank needs for itself. Without the wait its GPU would arrive that much
+ * earlier, but not before the launch, which comes earlier only by what the host has gained.
+ */
+static void add_own_time(struct comparing *x, struct advance *a, struct interval *v, size_t from,
+			 size_t to)
+{
+	uint32_t first = launch_of(x, x->parts.data[from].kernel);
+	uint32_t last = launch_of(x, x->parts.data[to].kernel);
+	uint64_t start_ns = x->parts.data[to].start_ns, ahead_ns, gpu_ns;
+
+	v->own_ns = v->gpu.ns;
+	a->gpu_ns += v->wait_ns;
+	if (last == TRACE_NO_ROW) {
+		a->host_ns = a->gpu_ns;
+		return;
+	}
+	ahead_ns = start_ns - MIN(x->report->calls.end_ns[last], start_ns);
+	if (ahead_ns >= HOST_AHEAD_NS || (first != TRACE_NO_ROW && has_waited(x, first, last)))
+		a->host_ns = a->gpu_ns;
+	gpu_ns = MIN(a->gpu_ns, a->host_ns + ahead_ns);
+	v->own_ns += a->gpu_ns - gpu_ns;
+	a->gpu_ns = gpu_ns;
 }
 
 static bool has_pause(const struct comparing *x, uint64_t start_ns, uint64_t end_ns)
@@ -222,23 +284,25 @@ struct position {
 };
 
 /* Adds the interval between two parts of the rank. */
-static int add_interval(struct comparing *x, uint32_t rank, size_t from, size_t to,
+static int add_interval(struct comparing *x, uint32_t rank, struct advance *advance, size_t to,
 			struct position *at)
 {
+	size_t from = advance->latest;
 	const struct rank_pieces *p = &x->pieces;
 	uint64_t start_ns = x->parts.data[from].start_ns, end_ns = x->parts.data[to].start_ns;
-	uint64_t launch = launch_ns(x, x->parts.data[from].kernel);
+	uint64_t launch = launch_ns(x, x->parts.data[from].kernel), ignored = 0;
 	struct interval v = { .match = x->matches.data[to],
 			      .previous = x->matches.data[from],
 			      .rank = rank };
 
 	if (start_ns < x->steady.start_up.end_ns || has_pause(x, start_ns, end_ns))
 		return 0;
-	if (add_shares(x, &v.gpu, p->pieces.data, p->pieces.count, &at->gpu, start_ns, end_ns) <
-		    0 ||
+	if (add_shares(x, &v.gpu, p->pieces.data, p->pieces.count, &at->gpu, start_ns, end_ns,
+		       &v.wait_ns) < 0 ||
 	    (launch && add_shares(x, &v.host, p->host.data, p->host.count, &at->host, launch,
-				  launch_ns(x, x->parts.data[to].kernel)) < 0))
+				  launch_ns(x, x->parts.data[to].kernel), &ignored) < 0))
 		return -ENOMEM;
+	add_own_time(x, advance, &v, from, to);
 	v.arrival_ns = end_ns - (x->last.data[to] - x->last_ns[v.match]);
 	return vec_push(&x->intervals, v) < 0 ? -ENOMEM : add_host_totals(x, &v);
 }
@@ -246,28 +310,31 @@ static int add_interval(struct comparing *x, uint32_t rank, size_t from, size_t 
 /* Adds the intervals between collectives of equal ranks. */
 static int add_intervals(struct comparing *x, uint32_t rank)
 {
-	struct map latest = MAP_INIT; /* chain -> its latest part */
+	GROUPS(struct advance) chains = GROUPS_INIT;
 	struct position at = { 0 };
 	int rc = 0;
 
 	for (size_t i = 0; i < x->parts.count && rc >= 0; i++) {
 		uint32_t match = x->matches.data[i];
-		uint64_t before;
+		size_t before = chains.items.count;
+		struct position first = at;
+		struct advance *a;
 
 		if (match == NO_MATCH)
 			continue;
-		if (map_get(&latest, x->chains[match], &before)) {
-			/* Intervals of several chains overlap, so that each begins anew. */
-			struct position first = at;
-
-			rc = add_interval(x, rank, (size_t)before, i, &first);
-			if (before + 1 == i)
-				at = first;
+		a = groups_at(&chains, x->chains[match], .gpu_ns = 0);
+		if (!a) {
+			rc = -ENOMEM;
+			break;
 		}
-		if (rc >= 0)
-			rc = map_put(&latest, x->chains[match], i);
+		/* Intervals of several chains overlap, so that each begins anew. */
+		if (chains.items.count == before)
+			rc = add_interval(x, rank, a, i, &first);
+		if (a->latest + 1 == i)
+			at = first;
+		a->latest = i;
 	}
-	map_release(&latest);
+	groups_release(&chains);
 	return rc;
 }
 
@@ -415,17 +482,15 @@ static int add_causes(struct comparing *x, const struct comparison *c, const uin
 /* By how much the late rank's own time exceeds that of the others. */
 static uint64_t late_by(struct comparison *c)
 {
-	uint64_t gpu_ns = 0, own_ns = 0, late_ns = MAX(c->late->gpu.ns, c->late->host.ns);
+	uint64_t gpu_ns = 0, own_ns = 0;
 
 	for (size_t i = 0; i < c->count; i++) {
-		const struct interval *v = &c->all[i];
-
-		gpu_ns += v == c->late ? 0 : v->gpu.ns;
-		own_ns += v == c->late ? 0 : MAX(v->gpu.ns, v->host.ns);
+		gpu_ns += &c->all[i] == c->late ? 0 : c->all[i].gpu.ns;
+		own_ns += &c->all[i] == c->late ? 0 : c->all[i].own_ns;
 	}
+	c->by_host = own_ns > gpu_ns;
 	own_ns /= c->count - 1;
-	c->by_host = own_ns > gpu_ns / (c->count - 1);
-	return late_ns - MIN(late_ns, own_ns);
+	return c->late->own_ns - MIN(c->late->own_ns, own_ns);
 }
 
 static void add_hiccup(uint64_t *hiccups, uint64_t ns)
@@ -566,8 +631,9 @@ static enum job_kind find_late(const struct comparing *x)
 	if (sum <= t->span_ns / 100 * JOB_LATE_PERCENT)
 		return JOB_ALIKE;
 	if (most <= sum / 3 * 2) {
+		/* Hiccups alternate between ranks, too. */
 		t->cause = t->causes;
-		return find_turns(t) ? JOB_TURNS : JOB_ALIKE;
+		return sum > t->late_ns / 3 && find_turns(t) ? JOB_TURNS : JOB_ALIKE;
 	}
 	for (size_t i = t->cause_count; i-- > 0;)
 		if (t->causes[i].rank == t->rank)

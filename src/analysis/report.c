@@ -40,7 +40,7 @@ static bool is_loaded(const struct report *r, const struct analysis *a)
 
 static bool is_run(const struct report *r, const struct analysis *a)
 {
-	return is_needed(r, a, 2);
+	return is_needed(r, a, r->options.steady ? 2 : 0);
 }
 
 static void **result_of(struct report *r, const struct entry *entry)

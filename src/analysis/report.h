@@ -38,7 +38,8 @@ struct report_options {
 	bool stalls; /* compute lines and instructions of kernel samples */
 	bool counters; /* compute hardware counters */
 	bool collectives; /* show collectives */
-	bool ranks; /* analyze only what ranks are compared by: job_report.h */
+	bool ranks; /* load only what ranks are compared by: job_report.h */
+	bool steady; /* with `ranks`: analyze what steady.h needs */
 	bool critical_path; /* compute it */
 	bool captures; /* callers of graph kernels are the lines that captured them */
 	unsigned threads; /* 0: two */

@@ -62,7 +62,11 @@ static void add_place(const struct report *r, const struct rank_place *place, co
 		[RANK_TRANSFER] = " GPU was in collectives of ",
 	};
 
-	strbuf_addf(out, "%s%s", whose, words[place->state]);
+	if (place->state == RANK_HOST && place->kind == PLACE_KERNEL) {
+		strbuf_addf(out, "%s GPU was idle before the launch of ", whose);
+	} else {
+		strbuf_addf(out, "%s%s", whose, words[place->state]);
+	}
 	add_place_text(r, place, out);
 }
 

@@ -112,6 +112,22 @@ def test_functions_of_a_mixed_program(job):
     assert sizes == {"all_gather": 8192, "reduce_scatter": 4096, "broadcast": 4096, "all_reduce": 4096}
 
 
+@pytest.mark.parametrize("name", ("sleep-3", "alternating", "missing", "pipeline"))
+def test_one_process_at_a_time_finds_the_same(job, pitot, rank_recording, name):
+    report, text = job(name)
+    ranks = json.loads(pitot("report", rank_recording(name), "--ranks", "--json").stdout)
+    assert {rank.pop("gpu") for rank in ranks["job"]["ranks"]} == {0, 1} == {rank.pop("gpu") for rank in report["job"]["ranks"]}
+    assert ranks["job"] == report["job"]
+    verdict = text.partition("\nverdict  ")[2].partition("\n\n")[0]
+    assert verdict in pitot("report", rank_recording(name), "--ranks").stdout
+
+
+def test_a_recording_without_ranks(pitot, make_recording, tmp_path):
+    make_recording(tmp_path / "one.pitot")
+    assert "fewer than two ranks with collectives" in pitot("report", "one.pitot", "--ranks").stdout
+    assert pitot("report", "one.pitot", "--ranks", "-o", "x.html", status=2).stderr
+
+
 def test_one_rank_has_no_section_of_ranks(pitot, build, source):
     pitot("record", "--no-cpu", "--stacks", "none", "--force", "-o", "job.pitot", "--", build / "standin" / "tape-play",
           source / "tests/data/tapes/ranks/sleep-3.0.tape")
