@@ -666,6 +666,21 @@ static enum job_kind decide(const struct comparing *x)
 	return kind;
 }
 
+static int compare_late(const void *a, const void *b, void *user)
+{
+	const struct rank_time *items = user;
+	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+
+	return ORDER_OF(items[y].late_ns, items[x].late_ns) ?: ORDER_OF(x, y);
+}
+
+static void order_by_late(struct rank_times *t)
+{
+	for (uint32_t i = 0; i < t->count; i++)
+		t->by_late[i] = i;
+	qsort_r(t->by_late, t->count, sizeof(*t->by_late), compare_late, t->items);
+}
+
 /* Measures the ranks of the open report. */
 static int measure_ranks(struct comparing *x, struct report *r, size_t source)
 {
@@ -693,8 +708,9 @@ int rank_times_find(const struct job_source *source, const struct collectives *c
 	if (c->rank_count < 2)
 		return 0;
 	out->items = calloc(c->rank_count, sizeof(*out->items));
+	out->by_late = calloc(c->rank_count, sizeof(*out->by_late));
 	x.hiccups = calloc(c->rank_count, sizeof(*x.hiccups));
-	rc = out->items && x.hiccups ? find_arrivals(&x) : -ENOMEM;
+	rc = out->items && out->by_late && x.hiccups ? find_arrivals(&x) : -ENOMEM;
 	if (rc >= 0)
 		rc = order_parts(&x);
 	if (rc >= 0)
@@ -709,6 +725,7 @@ int rank_times_find(const struct job_source *source, const struct collectives *c
 	if (rc >= 0)
 		rc = compare_all(&x);
 	groups_take(&x.causes, compare_causes, &out->causes, &out->cause_count);
+	order_by_late(out);
 	if (rc >= 0)
 		out->kind = decide(&x);
 	groups_release(&x.host_totals);
@@ -727,6 +744,7 @@ int rank_times_find(const struct job_source *source, const struct collectives *c
 void rank_times_free(struct rank_times *t)
 {
 	free(t->items);
+	free(t->by_late);
 	free(t->causes);
 	interner_release(&t->texts);
 }

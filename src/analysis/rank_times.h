@@ -50,6 +50,7 @@ enum job_kind {
 struct rank_times {
 	struct rank_time *items; /* parallel to collectives.ranks */
 	size_t count;
+	uint32_t *by_late; /* items by late_ns, descending */
 	struct late_cause *causes; /* by late_ns, descending */
 	size_t cause_count;
 	struct interner texts; /* of places */

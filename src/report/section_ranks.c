@@ -16,6 +16,16 @@ static const struct job_rank *job_rank_of(const struct report_view *v, const voi
 	return &v->report->collectives->ranks[index_of(v, row)];
 }
 
+/* All ranks by their numbers; if there are more than the text shows, by how late they are. */
+static const void *rank_row(const struct report_view *v, const void *result, size_t i)
+{
+	const struct rank_times *t = result;
+
+	if (i >= t->count)
+		return NULL;
+	return &t->items[t->count > v->top ? t->by_late[i] : i];
+}
+
 static const char *state_name(unsigned state)
 {
 	static const char *const names[RANK_STATES] = {
@@ -251,7 +261,7 @@ ROW_READ(read_late_rank, struct rank_times, out->n = number_of(v->report, row->r
 static const struct field fields[] = {
 	FIELD("kind", NULL, CHOICE, MEMBER(struct rank_times, kind), .names = job_name),
 	FIELD("rank", NULL, ID, .value = read_late_rank, .when = names_rank, .null = true),
-	LIST("ranks", ITEMS(struct rank_times, items, count), rank_fields, .all = true),
+	LIST("ranks", ITEMS(struct rank_times, items, count), rank_fields, .item = rank_row),
 	LIST("causes", ITEMS(struct rank_times, causes, cause_count), cause_fields,
 	     .ends = is_minor),
 	FIELD("span_ns", NULL, NS, MEMBER(struct rank_times, span_ns)),
