@@ -426,8 +426,20 @@ class Recording:
 
 
 def open(path: Union[str, PathLike[str]]) -> Recording:
-    """Opens a recording: its directory, or a single segment."""
-    return Recording(path)
+    """Opens a recording: its directory, or a single segment; or what ``pitot import`` reads, such as a trace of
+    torch.profiler or an export of Nsight Systems, as a temporary recording."""
+    try:
+        return Recording(path)
+    except FormatError as error:
+        from pitot._imported import import_recording, remove_with
+
+        try:
+            imported = import_recording(path)
+        except (Error, OSError) as reason:
+            raise error from reason
+    recording = Recording(imported)
+    remove_with(recording, imported)
+    return recording
 
 
 def load_ipython_extension(shell: Any) -> None:

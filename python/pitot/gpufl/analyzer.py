@@ -70,20 +70,10 @@ def is_log_folder(path: Path) -> bool:
 
 def _imported(path: Path, owner: object) -> str:
     """Imports a folder of logs as a recording, which is removed with its owner."""
-    import shutil
-    import subprocess
-    import tempfile
-    import weakref
+    from pitot._imported import import_recording, remove_with
 
-    from pitot.__main__ import program
-
-    folder = tempfile.mkdtemp(prefix="pitot-")
-    weakref.finalize(owner, shutil.rmtree, folder, ignore_errors=True)
-    recording = os.path.join(folder, "logs.pitot")
-    command = [program(), "import", os.fspath(path), "-o", recording]
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, encoding="utf-8", errors="replace")
-    if done.returncode != 0:
-        raise pitot.Error(done.stderr.strip().replace("pitot import: error: ", "", 1))
+    recording = import_recording(path)
+    remove_with(owner, recording)
     return recording
 
 
