@@ -52,6 +52,10 @@ static const struct command_example examples[] = {
 	{ "pitot export train.pitot -o - --format json --since 10s --until 12s",
 	  "two seconds, to standard output" },
 	{ "pitot export train.pitot -o train.gpufl", "a folder of logs for gpufl's analyzer" },
+	{ "pitot export train.pitot -o train.parquet",
+	  "a folder with a Parquet file for each table, for DuckDB, pandas or Spark" },
+	{ "pitot export train.pitot -o train.sqlite",
+	  "a SQLite database with a view for each table" },
 	{ NULL, NULL },
 };
 
@@ -331,7 +335,7 @@ static int check_format(const struct context *c, const struct exporter *exporter
 	if (split_given && (!exporter->splits || standard_output))
 		return cli_usage(c, "--split-size: %s is one file; Perfetto files can be split",
 				 standard_output ? "standard output" : exporter->file.name);
-	if (option_compact && !exporter->is_folder)
+	if (option_compact && exporter->write != gpufl_write)
 		return cli_usage(c, "--compact: %s has no detail records; only gpufl has them",
 				 exporter->file.name);
 	if (standard_output && exporter->is_folder)

@@ -18,7 +18,9 @@
 	  false, true, false, perfetto_write)                                                      \
 	F(json, ".json .json.gz", false, true, false, false, chrome_json_write)                    \
 	F(html, ".html", false, false, true, false, html_write)                                    \
-	F(gpufl, ".gpufl", false, false, false, true, gpufl_write)
+	F(gpufl, ".gpufl", false, false, false, true, gpufl_write)                                 \
+	F(parquet, ".parquet", false, false, true, true, parquet_write)                            \
+	F(sqlite, ".sqlite .db", false, false, true, false, sqlite_write)
 
 struct export_options {
 	uint64_t since_ns, until_ns; /* CLOCK_MONOTONIC; only events that start in [since, until) */

@@ -1,0 +1,504 @@
+#include "export/tables/flat_table.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "names/demangle.h"
+#include "trace/columns.h"
+#include "trace/counter_value.h"
+#include "trace/events.h"
+
+/* ---- columns ---- */
+
+static const struct {
+	const char *name;
+	enum flat_type type;
+	enum flat_source source;
+	bool maybe;
+	const char *meaning;
+} leading[] = {
+	{ "job", FLAT_TEXT, FLAT_JOB, true, "job of a scheduler, if known" },
+	{ "host", FLAT_TEXT, FLAT_HOST, false, "host name" },
+	{ "rank", FLAT_I32, FLAT_RANK, true, "rank in the job" },
+	{ "pid", FLAT_U32, FLAT_PID, false, "process id" },
+	{ "session", FLAT_U64, FLAT_SESSION, false, "id of the recorded process image" },
+};
+
+static struct flat_column *add_column(struct flat_table *f, const char *name, enum flat_type type,
+				      enum flat_source source, int column)
+{
+	struct flat_column c = { .type = type, .source = source, .column = column, .meaning = "" };
+
+	snprintf(c.name, sizeof(c.name), "%s", name);
+	if (vec_push(&f->columns, c) < 0)
+		return NULL;
+	return &f->columns.data[f->columns.count - 1];
+}
+
+static enum flat_type type_of(const struct column_schema *c)
+{
+	switch (c->type) {
+	case COLUMN_TYPE_TIME:
+		return FLAT_TIME;
+	case COLUMN_TYPE_STRING:
+	case COLUMN_TYPE_ENUM:
+		return FLAT_TEXT;
+	case COLUMN_TYPE_I32:
+		return FLAT_I32;
+	case COLUMN_TYPE_I64:
+		return FLAT_I64;
+	case COLUMN_TYPE_U64:
+		return FLAT_U64;
+	default:
+		return FLAT_U32;
+	}
+}
+
+/* Whether the bits of the column are a double, or a number that its counter explains. */
+static bool is_reading(enum table_id table, int column)
+{
+	return (table == TABLE_counter_sample && column == COLUMN_counter_sample_value) ||
+	       (table == TABLE_metric_value && column == COLUMN_metric_value_value) ||
+	       (table == TABLE_range_value && column == COLUMN_range_value_value);
+}
+
+static bool is_leading(const char *name)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(leading); i++)
+		if (!strcmp(leading[i].name, name))
+			return true;
+	return false;
+}
+
+/* The column with the name of a table's rows, or -1. */
+static int label_of(const struct table_schema *s)
+{
+	int label = s->roles[ROLE_LABEL];
+
+	return label >= 0 ? label : schema_column_by_name(s, "name");
+}
+
+static int add_stored(struct flat_table *f, int i)
+{
+	const struct table_schema *s = f->schema;
+	const struct column_schema *c = &s->columns[i];
+	bool reading = is_reading(s->id, i), is_ref = c->type == COLUMN_TYPE_REF;
+	struct flat_column *column = add_column(f, c->name, reading ? FLAT_F64 : type_of(c),
+						reading ? FLAT_READING : FLAT_STORED, i);
+	char name[64];
+
+	if (!column)
+		return -ENOMEM;
+	if (is_leading(c->name))
+		snprintf(column->name, sizeof(column->name), "%s_%s", s->name, c->name);
+	/* A reference may lead nowhere in a damaged recording. */
+	column->maybe = c->maybe || is_ref;
+	column->is_end = i == s->roles[ROLE_END] && s->roles[ROLE_START] >= 0;
+	column->meaning = c->meaning;
+	if (!is_ref || label_of(schema_table(c->ref)) < 0)
+		return 0;
+	snprintf(name, sizeof(name), "%s_name", c->name);
+	column = add_column(f, name, FLAT_TEXT, FLAT_NAME, i);
+	if (!column)
+		return -ENOMEM;
+	column->maybe = true;
+	column->meaning = "name of that";
+	return 0;
+}
+
+/* Whether rows of other tables refer to rows of this one. */
+static bool is_referred(enum table_id table)
+{
+	for (uint32_t id = 1; id <= TABLE_MAX; id++)
+		for (int i = 0; i < schema_table(id)->column_count; i++)
+			if (schema_table(id)->columns[i].ref == table)
+				return true;
+	return false;
+}
+
+static int add_columns(struct flat_table *f)
+{
+	const struct table_schema *s = f->schema;
+	struct flat_column *c;
+	int rc = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(leading); i++) {
+		c = add_column(f, leading[i].name, leading[i].type, leading[i].source, -1);
+		if (!c)
+			return -ENOMEM;
+		c->maybe = leading[i].maybe;
+		c->meaning = leading[i].meaning;
+	}
+	if (is_referred(s->id)) {
+		c = add_column(f, "row", FLAT_U32, FLAT_ROW, -1);
+		if (!c)
+			return -ENOMEM;
+		c->meaning = "number that columns of other tables refer to";
+	}
+	for (int i = 0; i < s->column_count && rc == 0; i++)
+		if (s->id != TABLE_process || !is_leading(s->columns[i].name))
+			rc = add_stored(f, i);
+	if (rc < 0 || s->roles[ROLE_START] < 0 || s->roles[ROLE_END] < 0)
+		return rc;
+	c = add_column(f, "duration_ns", FLAT_U64, FLAT_DURATION, s->roles[ROLE_START]);
+	if (!c)
+		return -ENOMEM;
+	c->maybe = true;
+	c->meaning = "end - start";
+	return 0;
+}
+
+/* Loads what labels of a referred table need, which may be another table. */
+static int load_label(struct trace *t, enum table_id table, struct error *e)
+{
+	const struct table_schema *s = schema_table(table);
+	int label = label_of(s);
+	int rc = 0;
+
+	if (label >= 0)
+		rc = trace_load(t, table, UINT64_C(1) << label, e);
+	if (rc >= 0 && label >= 0 && s->columns[label].type == COLUMN_TYPE_REF)
+		rc = load_label(t, (enum table_id)s->columns[label].ref, e);
+	return rc;
+}
+
+/* The first row of a process at or after a time; its rows are in order of time. */
+static uint64_t row_at(const struct flat_table *f, size_t process, uint64_t time_ns)
+{
+	const uint64_t *times = trace_u64(f->trace, f->schema->id, f->schema->time_column);
+	uint64_t from = trace_first_row(f->trace, f->schema->id, process);
+	uint64_t to = trace_first_row(f->trace, f->schema->id, process + 1);
+
+	while (from < to) {
+		uint64_t middle = from + (to - from) / 2;
+
+		if (times[middle] < time_ns)
+			from = middle + 1;
+		else
+			to = middle;
+	}
+	return from;
+}
+
+static uint64_t count_rows(const struct flat_table *f)
+{
+	uint64_t rows = 0;
+
+	if (!f->windowed)
+		return trace_rows(f->trace, f->schema->id);
+	for (size_t p = 0; p < trace_process_count(f->trace); p++)
+		rows += row_at(f, p, f->options->until_ns) - row_at(f, p, f->options->since_ns);
+	return rows;
+}
+
+bool flat_next(struct flat_table *f, uint64_t *first, size_t *count)
+{
+	uint64_t end = trace_rows(f->trace, f->schema->id);
+
+	for (; f->windowed && f->process < trace_process_count(f->trace); f->process++) {
+		f->next = MAX(f->next, row_at(f, f->process, f->options->since_ns));
+		end = row_at(f, f->process, f->options->until_ns);
+		if (f->next < end)
+			break;
+	}
+	if (f->next >= end || (f->windowed && f->process == trace_process_count(f->trace)))
+		return false;
+	*first = f->next;
+	*count = (size_t)MIN(end - f->next, (uint64_t)FLAT_ROWS);
+	f->next += *count;
+	return true;
+}
+
+int flat_table_init(struct flat_table *f, struct trace *t, const struct export_options *options,
+		    enum table_id table, struct error *e)
+{
+	int rc;
+
+	*f = (struct flat_table){ .trace = t, .options = options, .schema = schema_table(table) };
+	if (table == TABLE_string || !trace_rows(t, table))
+		return 0;
+	rc = trace_load(t, table, 0, e);
+	if (rc >= 0)
+		rc = trace_load(t, TABLE_process, COLUMN_BITS(process, rank, job), e);
+	for (int i = 0; i < f->schema->column_count && rc >= 0; i++)
+		if (f->schema->columns[i].ref)
+			rc = load_label(t, (enum table_id)f->schema->columns[i].ref, e);
+	if (rc >= 0 && table == TABLE_counter_sample)
+		rc = trace_load(t, TABLE_counter, COUNTER_VALUE_COLUMNS, e);
+	if (rc < 0)
+		return rc;
+	f->windowed = f->schema->time_column >= 0 &&
+		      (options->since_ns || options->until_ns != UINT64_MAX);
+	f->rows = count_rows(f);
+	f->offset_ns = trace_unix_ns(t, 0);
+	if (add_columns(f) < 0)
+		return error_set(e, -ENOMEM, "out of memory");
+	return f->rows > 0;
+}
+
+void flat_table_release(struct flat_table *f)
+{
+	vec_release(&f->columns);
+}
+
+int flat_check_options(const struct export_options *o, const char *format, struct error *e)
+{
+	if (o->kernel || o->scope)
+		return error_set(e, E_USAGE,
+				 "%s has whole tables: leave out --kernel and --scope, and select "
+				 "there",
+				 format);
+	return 0;
+}
+
+/* ---- values ---- */
+
+/* Widens `count` values of a column. */
+static void widen(const struct column_schema *c, const void *from, size_t count, uint64_t *out)
+{
+	const uint8_t *u8 = from;
+	const uint16_t *u16 = from;
+	const uint32_t *u32 = from;
+	bool is_signed = column_is_signed(c);
+
+	switch (c->width) {
+	case 1:
+		for (size_t i = 0; i < count; i++)
+			out[i] = u8[i];
+		break;
+	case 2:
+		for (size_t i = 0; i < count; i++)
+			out[i] = u16[i];
+		break;
+	case 4:
+		for (size_t i = 0; i < count; i++)
+			out[i] = is_signed ? (uint64_t)(int64_t)(int32_t)u32[i] : u32[i];
+		break;
+	default:
+		memcpy(out, from, count * sizeof(*out));
+	}
+}
+
+/* Values of a column of the table, as they are stored. */
+static void read_stored(const struct flat_table *f, int column, uint64_t first, size_t count,
+			uint64_t *values, uint8_t *valid)
+{
+	const struct column_schema *c = &f->schema->columns[column];
+	const uint8_t *all = trace_column(f->trace, f->schema->id, column);
+	const uint8_t *v = trace_valid(f->trace, f->schema->id, column);
+
+	widen(c, all + first * c->width, count, values);
+	if (v)
+		memcpy(valid, v + first, count);
+	else
+		memset(valid, 1, count);
+	if (c->type == COLUMN_TYPE_REF)
+		for (size_t i = 0; i < count; i++)
+			valid[i] &= (uint32_t)values[i] != TRACE_NO_ROW;
+}
+
+static void read_durations(const struct flat_table *f, uint64_t first, size_t count,
+			   uint64_t *values, uint8_t *valid)
+{
+	int end = f->schema->roles[ROLE_END];
+	const uint64_t *ends = trace_u64(f->trace, f->schema->id, end);
+	const uint8_t *v = trace_valid(f->trace, f->schema->id, end);
+
+	read_stored(f, f->schema->roles[ROLE_START], first, count, values, valid);
+	for (size_t i = 0; i < count; i++) {
+		valid[i] &= (!v || v[first + i]) && ends[first + i] >= values[i];
+		values[i] = ends[first + i] - values[i];
+	}
+}
+
+static void read_readings(const struct flat_table *f, const struct flat_column *c, uint64_t first,
+			  size_t count, uint64_t *values, uint8_t *valid)
+{
+	read_stored(f, c->column, first, count, values, valid);
+	if (f->schema->id != TABLE_counter_sample)
+		return;
+	for (size_t i = 0; i < count; i++) {
+		struct counter_value v = counter_value(f->trace, first + i);
+		double real = counter_value_double(&v);
+
+		memcpy(&values[i], &real, sizeof(real));
+	}
+}
+
+/* What all rows of a process have. Its last row in table process has the job. */
+static uint64_t of_process(const struct flat_table *f, enum flat_source source, size_t process,
+			   bool *has)
+{
+	const struct trace_process *p = trace_process(f->trace, process);
+	uint64_t row = trace_first_row(f->trace, TABLE_process, process + 1), value;
+	bool missing = row == trace_first_row(f->trace, TABLE_process, process);
+
+	*has = true;
+	switch (source) {
+	case FLAT_HOST:
+		return process;
+	case FLAT_PID:
+		return p->pid;
+	case FLAT_SESSION:
+		return p->session;
+	default:
+		value = missing ? 0
+				: trace_value(f->trace, TABLE_process,
+					      source == FLAT_RANK ? COLUMN_process_rank
+								  : COLUMN_process_job,
+					      row - 1, &missing);
+		*has = !missing;
+		return value;
+	}
+}
+
+static void read_process(const struct flat_table *f, enum flat_source source, uint64_t first,
+			 size_t count, uint64_t *values, uint8_t *valid)
+{
+	size_t process = trace_row_process(f->trace, f->schema->id, first);
+
+	for (size_t i = 0; i < count; process++) {
+		uint64_t end = trace_first_row(f->trace, f->schema->id, process + 1);
+		bool has;
+		uint64_t value = of_process(f, source, process, &has);
+
+		for (; i < count && first + i < end; i++) {
+			values[i] = has ? value : 0;
+			valid[i] = has;
+		}
+	}
+}
+
+size_t flat_read(const struct flat_table *f, const struct flat_column *c, uint64_t first,
+		 size_t count, uint64_t *values, uint8_t *valid)
+{
+	size_t present = 0;
+
+	switch (c->source) {
+	case FLAT_ROW:
+		for (size_t i = 0; i < count; i++)
+			values[i] = first + i;
+		memset(valid, 1, count);
+		break;
+	case FLAT_STORED:
+	case FLAT_NAME:
+		read_stored(f, c->column, first, count, values, valid);
+		break;
+	case FLAT_DURATION:
+		read_durations(f, first, count, values, valid);
+		break;
+	case FLAT_READING:
+		read_readings(f, c, first, count, values, valid);
+		break;
+	default:
+		read_process(f, c->source, first, count, values, valid);
+	}
+	if (c->type == FLAT_TIME)
+		for (size_t i = 0; i < count; i++)
+			values[i] += (uint64_t)f->offset_ns;
+	for (size_t i = 0; i < count; i++) {
+		values[i] = valid[i] ? values[i] : 0;
+		present += valid[i];
+	}
+	return present;
+}
+
+const char *flat_text(const struct flat_table *f, const struct flat_column *c, uint64_t value,
+		      struct strbuf *room, size_t *length)
+{
+	const struct column_schema *schema = c->column >= 0 ? &f->schema->columns[c->column] : NULL;
+	const char *text;
+
+	if (c->source == FLAT_HOST) {
+		text = trace_process(f->trace, value)->host;
+	} else if (c->source == FLAT_NAME) {
+		const struct table_schema *s = schema_table(schema->ref);
+
+		text = s->roles[ROLE_LABEL] >= 0
+			       ? event_label(f->trace, s->id, value)
+			       : trace_string(f->trace,
+					      trace_u32(f->trace, s->id, label_of(s))[value]);
+		if (schema->ref == TABLE_kernel_config) {
+			strbuf_clear(room);
+			kernel_name_text(text, true, room);
+			*length = room->length;
+			return strbuf_text(room);
+		}
+	} else if (schema && schema->type == COLUMN_TYPE_ENUM) {
+		text = schema_value_name(schema, value);
+		if (!text) {
+			strbuf_clear(room);
+			strbuf_addu(room, value);
+			text = strbuf_text(room);
+		}
+	} else {
+		*length = trace_string_length(f->trace, (uint32_t)value);
+		return trace_string(f->trace, (uint32_t)value);
+	}
+	*length = strlen(text);
+	return text;
+}
+
+/* ---- folders ---- */
+
+static int write_files(struct trace *t, const struct export_options *options, const char *path,
+		       const char *suffix, flat_write_table *write, struct export_result *result,
+		       struct error *e)
+{
+	_cleanup_strbuf_ struct strbuf file = STRBUF_INIT;
+	int rc = 0;
+
+	for (uint32_t id = 1; id <= TABLE_MAX && rc >= 0; id++) {
+		struct flat_table f;
+
+		rc = flat_table_init(&f, t, options, (enum table_id)id, e);
+		strbuf_clear(&file);
+		strbuf_addf(&file, "%s/%s%s", path, schema_table(id)->name, suffix);
+		if (rc > 0)
+			rc = write(&f, strbuf_text(&file), result, e);
+		flat_table_release(&f);
+	}
+	return rc;
+}
+
+static void remove_files(const char *path, const char *suffix, const struct export_result *result)
+{
+	_cleanup_strbuf_ struct strbuf file = STRBUF_INIT;
+
+	for (uint32_t id = 1; id <= TABLE_MAX; id++) {
+		strbuf_clear(&file);
+		strbuf_addf(&file, "%s/%s%s", path, schema_table(id)->name, suffix);
+		if (result->written[id])
+			unlink(strbuf_text(&file));
+	}
+	rmdir(path);
+}
+
+int flat_write_folder(struct trace *t, const struct export_options *options, const char *path,
+		      const char *suffix, flat_write_table *write, struct export_result *result,
+		      struct error *e)
+{
+	bool exists;
+	int rc = flat_check_options(options, suffix + 1, e);
+
+	*result = (struct export_result){ 0 };
+	if (rc < 0)
+		return rc;
+	exists = mkdir(path, 0700) < 0;
+	if (exists && (errno != EEXIST || !options->overwrite))
+		return error_errno(e, errno, "cannot create folder '%s'%s", path,
+				   errno == EEXIST ? ": choose another one with -o, or replace its "
+						     "files with --force"
+						   : "");
+	rc = write_files(t, options, path, suffix, write, result, e);
+	if (rc < 0)
+		remove_files(path, suffix, result);
+	else if (!export_result_events(result))
+		rc = -ENODATA;
+	if (rc == -ENODATA)
+		rmdir(path);
+	return rc;
+}

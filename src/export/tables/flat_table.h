@@ -1,0 +1,92 @@
+/*
+ * flat_table.h: tables of a recording for formats of tables, which know nothing of processes, ids
+ * and clocks. Columns are: what identifies the process; the row's number in tables that others
+ * refer to; the table's own columns, with texts in place of ids and names in place of the numbers
+ * of enums; after a reference, the name of what it refers to; and durations. Times are those of
+ * CLOCK_REALTIME. Only columns at the end may ever be added.
+ */
+#ifndef PITOT_EXPORT_FLAT_TABLE_H
+#define PITOT_EXPORT_FLAT_TABLE_H
+
+#include "base/vec.h"
+#include "export/exporter.h"
+
+#define FLAT_ROWS ((size_t)128 << 10) /* of a chunk */
+
+enum flat_type {
+	FLAT_TIME, /* nanoseconds since the epoch */
+	FLAT_I64,
+	FLAT_U64,
+	FLAT_I32,
+	FLAT_U32, /* also narrower ones */
+	FLAT_F64,
+	FLAT_TEXT, /* values are numbers, for flat_text() */
+};
+
+enum flat_source {
+	FLAT_JOB,
+	FLAT_HOST,
+	FLAT_RANK,
+	FLAT_PID,
+	FLAT_SESSION,
+	FLAT_ROW,
+	FLAT_STORED,
+	FLAT_NAME, /* of the row that the column refers to */
+	FLAT_DURATION,
+	FLAT_READING, /* the value of a counter or a metric, as a double */
+};
+
+struct flat_column {
+	char name[64];
+	enum flat_type type;
+	enum flat_source source;
+	int column; /* in the table; -1: none */
+	bool maybe; /* values can be missing */
+	bool is_end; /* an end that start and duration give */
+	const char *meaning;
+};
+
+struct flat_table {
+	struct trace *trace;
+	const struct export_options *options;
+	const struct table_schema *schema;
+	VEC(struct flat_column) columns;
+	uint64_t rows; /* in the window of the options */
+	uint64_t next; /* private: row of flat_next() */
+	size_t process;
+	bool windowed;
+	int64_t offset_ns; /* CLOCK_REALTIME - CLOCK_MONOTONIC */
+};
+
+/*
+ * Loads a table. Returns 1, or 0 if it has no rows or is not for exports, or a negative code;
+ * release in any case.
+ */
+int flat_table_init(struct flat_table *f, struct trace *t, const struct export_options *options,
+		    enum table_id table, struct error *e) MUST_USE;
+void flat_table_release(struct flat_table *f);
+
+/* Sets the next rows to write, at most FLAT_ROWS; false: there are no more. */
+bool flat_next(struct flat_table *f, uint64_t *first, size_t *count);
+/*
+ * Reads the values of rows first … first+count-1: 64 bits each, 32-bit ones sign-extended if they
+ * are signed; valid[i] is 0 where there is none, and its value is 0. Returns how many there are.
+ */
+size_t flat_read(const struct flat_table *f, const struct flat_column *c, uint64_t first,
+		 size_t count, uint64_t *values, uint8_t *valid);
+/* The text of a value; any bytes. Valid until the next call with the same `room`. */
+const char *flat_text(const struct flat_table *f, const struct flat_column *c, uint64_t value,
+		      struct strbuf *room, size_t *length);
+/*
+ * Writes a file for each table into a folder, which is created; what was written is removed after
+ * an error. The path of a file is FOLDER/TABLE and the suffix.
+ */
+typedef int flat_write_table(struct flat_table *f, const char *path, struct export_result *result,
+			     struct error *e);
+int flat_write_folder(struct trace *t, const struct export_options *options, const char *path,
+		      const char *suffix, flat_write_table *write, struct export_result *result,
+		      struct error *e) MUST_USE;
+/* Fails if options restrict the export in a way that formats of tables do not know. */
+int flat_check_options(const struct export_options *options, const char *format, struct error *e);
+
+#endif
