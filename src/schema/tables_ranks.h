@@ -35,7 +35,7 @@
  *
  * source nvtx: the program or the version of NCCL did not allow Pitot's profiler plug-in. Then
  * NCCL's NVTX ranges were counted from the start of the recording, and what they do not contain is
- * missing.
+ * missing. source profiler: an imported trace of torch.profiler, whose process groups name them.
  */
 #define SCHEMA_collective(C, T)                                                                                        \
 	C(T, time_ns, TIME, ALWAYS, NONE, "ns", "time when it was enqueued")                                           \
@@ -63,7 +63,7 @@
 #define ENUM_nccl_datatype(V, E)                                                                                       \
 	V(E, int8, 0) V(E, uint8, 1) V(E, int32, 2) V(E, uint32, 3) V(E, int64, 4) V(E, uint64, 5) V(E, float16, 6)    \
 	V(E, float32, 7) V(E, float64, 8) V(E, bfloat16, 9) V(E, float8e4m3, 10) V(E, float8e5m2, 11)
-#define ENUM_collective_source(V, E) V(E, plugin, 0) V(E, nvtx, 1)
+#define ENUM_collective_source(V, E) V(E, plugin, 0) V(E, nvtx, 1) V(E, profiler, 2)
 /* clang-format on */
 
 #endif

@@ -119,7 +119,7 @@ def test_bare_array_and_header_in_any_order(bring, tmp_path):
     assert imported(tmp_path, rows) == totals(tmp_path / "t.json") and not rows("loss")
     _, rows = bring(text_of({"traceEvents": training(), "INFO": ["x"], "distributedInfo": {"rank": 3, "world_size": 8}, "host_name": "node7",
                              "deviceProperties": [{"id": 0, "name": "A"}], "baseTimeNanoseconds": BASE}))
-    assert [(row["command"], row["host"]) for row in rows("process")] == [("python3 (rank 3)", "node7")]
+    assert [(row["command"], row["rank"], row["world_size"], row["host"]) for row in rows("process")] == [("python3", 3, 8, "node7")]
     assert [(row["name"], row["multiprocessors"]) for row in rows("device")] == [("A", None)]
 
 
@@ -175,6 +175,26 @@ def test_memory_synchronization_counters(bring):
     assert [(row["metric"], row["value"], row["correlation"]) for row in rows("metric_value")] == [("sm__throughput.avg.pct", 12.5, 4)]
 
 
+def test_collectives(bring, pitot, tmp_path):
+    """Those that process groups name are matched between ranks by their numbers."""
+    folder = tmp_path / "ranks"
+    folder.mkdir()
+    for rank in range(2):
+        events = []
+        for number in range(3):
+            at = 100 * number + 10 * rank
+            args = {"Collective name": "_allgather_base", "In msg nelems": 1000, "Out msg nelems": 2000, "Group size": 2, "dtype": "BFloat16", "Process Group Name": "0",
+                    "Process Group Description": "default_pg", "Process Group Ranks": "[0, 1]", "Seq": 7 + number}
+            events += [launch(number + 1, f"{at}.000"), kernel(number + 1, f"{at + 20}.000", f"{50 - 10 * rank}.000", name="ncclDevKernel_AllGather_RING_LL(ncclDevKernelArgsStorage<4096ul>)", **args)]
+        (folder / f"{rank}.json").write_text(trace(events, distributedInfo={"rank": rank, "world_size": 2}))
+    _, rows = bring(folder)
+    assert Counter((row["function"], row["sequence"], row["count"], row["datatype"], row["bytes"], row["source"]) for row in rows("collective")) == {
+        ("all_gather", number, 1000, "bfloat16", 2000, "profiler"): 2 for number in (7, 8, 9)}
+    assert {(row["name"], row["ranks"]) for row in rows("communicator")} == {("0", 2)} and len({row["hash"] for row in rows("communicator")}) == 1
+    report = pitot("report", "r.pitot").stdout
+    assert "collectives, ranks are late by" in report and "inferred" not in report, report
+
+
 def test_amd(bring):
     """Sizes are in the call; there is no context, and a stream in a call is a pointer."""
     call = {"stream": "0x0", "cid": 153, "src": "0x55", "dst": "0x7f", "size": "2560", "kind": "1"}
@@ -209,7 +229,7 @@ def test_jax_and_unitrace(bring):
     said, rows = bring(text_of({"traceEvents": intel}))
     assert "2 items of GPU work, 2 joined with their calls" in said["notes"][0]
     assert [(row["bytes"], row["kind"]) for row in rows("memcpy")] == [(4096, "HtoD")]
-    assert [(row["host"], row["command"]) for row in rows("process")] == [("node1", "RANK 2 HOST<node1> (rank 2)")]
+    assert [(row["host"], row["command"], row["rank"]) for row in rows("process")] == [("node1", "RANK 2 HOST<node1>", 2)]
 
 
 def test_exact_duplicates(bring):
@@ -260,7 +280,7 @@ def test_folder_of_ranks(bring, pitot, tmp_path):
     said, rows = bring(folder)
     assert (said["sessions"], said["files"], said["rows"]["kernel"]) == (2, 2, 4)
     assert "left out: 2 files or folders that are no trace, such as 'notes.txt'" in said["notes"] and "2 of 4 ranks" in said["notes"]
-    assert sorted(row["command"] for row in rows("process")) == ["python3 (rank 0)", "python3 (rank 1)"]
+    assert sorted((row["command"], row["rank"], row["world_size"]) for row in rows("process")) == [("python3", 0, 4), ("python3", 1, 4)]
     (folder / "again.json").write_text(trace(training(), distributedInfo={"rank": 1, "world_size": 4}))
     (folder / "rank-2.json").write_text(trace(training(), base=BASE + 10**12))
     said, _ = bring(folder)

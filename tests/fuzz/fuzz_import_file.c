@@ -1,8 +1,8 @@
 /* layer: import */
 /*
  * Any bytes as a file for an importer: what comes out is a recording, or nothing. The importer is
- * the one that recognizes them, or else is chosen by the first byte. If its highest bit is set, every
- * beginning of the bytes is tried as well.
+ * the one that recognizes them, or else is chosen by the first byte. If its highest bit is set,
+ * every beginning of the bytes is tried as well.
  */
 #include "fuzz.h"
 

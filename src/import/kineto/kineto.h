@@ -64,7 +64,15 @@
 	F(ARG_NAME, "name")                                                                        \
 	F(ARG_ID, "id")                                                                            \
 	F(CORRELATION_ID, "correlation_id")                                                        \
-	F(KERNEL_DETAILS, "kernel_details")
+	F(KERNEL_DETAILS, "kernel_details")                                                        \
+	F(COLLECTIVE, "Collective name")                                                           \
+	F(IN_ELEMENTS, "In msg nelems")                                                            \
+	F(OUT_ELEMENTS, "Out msg nelems")                                                          \
+	F(DATATYPE, "dtype")                                                                       \
+	F(GROUP_NAME, "Process Group Name")                                                        \
+	F(GROUP_RANKS, "Process Group Ranks")                                                      \
+	F(GROUP_SIZE, "Group size")                                                                \
+	F(SEQUENCE, "Seq")
 #define KINETO_FIELD(id, name) KINETO_##id,
 enum kineto_field {
 	KINETO_MEMBERS(KINETO_FIELD) KINETO_MEMBERS_END,
@@ -180,6 +188,10 @@ struct kineto {
 	VEC(struct kineto_launch) all_launches;
 	struct map work; /* correlation id -> index + 1; removed when its call is found */
 	VEC(struct kineto_work) all_work;
+	struct map collectives; /* correlation id -> index of one that waits for its call */
+	VEC(struct row_collective) all_collectives;
+	struct map groups; /* hash of a process group -> id in communicator */
+	struct map sequences; /* hashes of group, function and number of collectives */
 	struct map seen; /* hashes of GPU work */
 	uint64_t used_gpus; /* bits */
 	struct map contexts, counters, metrics, event_records;
@@ -246,6 +258,11 @@ uint64_t kineto_correlation(struct kineto *k);
 void kineto_add_work(struct kineto *k, enum table_id table);
 /* The table of work whose category does not tell. */
 enum table_id kineto_work_table(const char *name);
+/* Keeps the collective that a kernel carries, until its call tells when it was enqueued. */
+void kineto_keep_collective(struct kineto *k, uint64_t correlation);
+/* Writes the collective of a call, if there is one. */
+void kineto_write_collective(struct kineto *k, uint64_t correlation, uint64_t time_ns,
+			     uint32_t thread);
 void kineto_add_synchronization(struct kineto *k);
 void kineto_add_cuda_event(struct kineto *k);
 

@@ -37,11 +37,12 @@ static void append_process(struct kineto *k, bool is_whole)
 	row.end_ns = end_ns;
 	row.missing &= ~((uint64_t)is_whole << COLUMN_process_end_ns);
 	row.executable = row.command = rows_text(k->writer, name);
-	if (k->rank >= 0) {
-		strbuf_clear(&k->scratch);
-		strbuf_addf(&k->scratch, "%s (rank %lld)", name, (long long)k->rank);
-		row.command = rows_text(k->writer, strbuf_text(&k->scratch));
-	}
+	row.rank = (uint32_t)k->rank;
+	row.world_size = (uint32_t)k->ranks;
+	PRESENT(&row, process, rank, k->rank >= 0);
+	PRESENT(&row, process, world_size, k->ranks >= 0);
+	/* The clocks of hosts differ. */
+	row.boot_id = rows_text(k->writer, k->host);
 	row.host = rows_text(k->writer, k->host);
 	clock.monotonic_ns = clock.realtime_ns = clock.boottime_ns = start_ns;
 	kineto_append(k, TABLE_clock, &clock);
@@ -171,10 +172,10 @@ static int finish(struct kineto *k)
 
 static void release(struct kineto *k)
 {
-	struct map *maps[] = { &k->threads,  &k->functions, &k->function_ids,  &k->call_stacks,
-			       &k->launches, &k->work,      &k->seen,          &k->contexts,
-			       &k->counters, &k->metrics,   &k->event_records, &k->gpu_pids,
-			       &k->gpu_rows };
+	struct map *maps[] = { &k->threads,  &k->functions,   &k->function_ids,  &k->call_stacks,
+			       &k->launches, &k->work,        &k->seen,          &k->contexts,
+			       &k->counters, &k->metrics,     &k->event_records, &k->gpu_pids,
+			       &k->gpu_rows, &k->collectives, &k->groups,        &k->sequences };
 
 	writer_abandon(&k->writer);
 	json_pull_release(&k->json);
@@ -188,6 +189,7 @@ static void release(struct kineto *k)
 		vec_release(&k->all_threads.data[i].spans);
 	vec_release(&k->all_threads);
 	vec_release(&k->all_launches);
+	vec_release(&k->all_collectives);
 	vec_release(&k->all_work);
 }
 

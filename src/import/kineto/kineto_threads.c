@@ -230,6 +230,7 @@ static int sweep_span(struct sweep *s, const struct kineto_span *span)
 		s->k->counts[KINETO_IN_OPERATORS_COUNT] +=
 			s->ranges.count && span->kind == KINETO_CALL;
 		append_call(s->k, span, s->thread, stack_of_call(s));
+		kineto_write_collective(s->k, span->id, span->start_ns, s->thread);
 	}
 	return 0;
 }

@@ -195,6 +195,8 @@ static void add_kernel(struct kineto *k, struct place p, uint64_t correlation)
 	row.config = config_of(k, correlation);
 	kineto_append(k, TABLE_kernel, &row);
 	add_metrics(k, correlation);
+	if (k->event.has >> KINETO_COLLECTIVE & 1 && correlation)
+		kineto_keep_collective(k, correlation);
 }
 
 uint8_t kineto_copy_kind(const char *text)
