@@ -14,6 +14,7 @@
 
 #define ANALYSES(X)                                                                                \
 	X(hotspots)                                                                                \
+	X(stream_states)                                                                           \
 	X(critical_path)                                                                           \
 	X(idle)                                                                                    \
 	X(busy)                                                                                    \

@@ -184,21 +184,16 @@ static int find_path(struct blame *b)
 static int run(struct report *r, void *result)
 {
 	struct critical_path *out = result;
-	struct causes causes;
-	struct blame b = { .report = r, .causes = &causes, .out = out };
+	struct blame b = { .report = r, .causes = &r->causes, .out = out };
 	int code;
 
 	if (!r->options.critical_path)
 		return 0;
-	code = causes_build(&causes, r->trace);
-	if (code < 0)
-		return code;
-	find_window(r, &causes, out);
+	find_window(r, b.causes, out);
 	code = out->window_ns ? find_path(&b) : 0;
 	groups_take(&b.owners, longest_first, &out->owners, &out->owner_count);
 	if (code >= 0)
-		code = add_edges(&causes, out);
-	causes_release(&causes);
+		code = add_edges(b.causes, out);
 	return code;
 }
 

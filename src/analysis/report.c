@@ -8,7 +8,6 @@
 
 #include "analysis/capabilities.h"
 #include "analysis/gpu_walk.h"
-#include "causes/causes.h"
 #include "trace/events.h"
 
 struct entry {
@@ -101,6 +100,11 @@ static int load_needs(struct report *r, struct error *e)
 	return code;
 }
 
+static bool needs_causes(const struct report *r)
+{
+	return r->options.critical_path || r->options.states;
+}
+
 /* Loads everything before the analyses get pointers to columns. */
 static int load(struct report *r, struct error *e)
 {
@@ -119,7 +123,7 @@ static int load(struct report *r, struct error *e)
 		code = callers_captures(&r->callers, r->trace, e);
 	if (code >= 0)
 		code = calls_load(r->trace, &r->calls, e);
-	if (code >= 0 && r->options.critical_path)
+	if (code >= 0 && needs_causes(r))
 		code = causes_load(r->trace, e);
 	if (code >= 0)
 		code = measuring_init(&r->measuring, r->trace, &r->calls, e);
@@ -254,6 +258,8 @@ int report_init(struct report *r, struct trace *t, const struct report_options *
 	if (code >= 0) {
 		find_window(r);
 		code = make_results(r);
+		if (code >= 0 && needs_causes(r))
+			code = causes_build(&r->causes, t);
 		if (code >= 0)
 			code = thread_names_init(&r->thread_names, t);
 		if (code >= 0)
@@ -280,6 +286,7 @@ void report_release(struct report *r)
 	nvtx_ranges_release(&r->ranges);
 	callers_release(&r->callers);
 	measuring_release(&r->measuring);
+	causes_release(&r->causes);
 }
 
 size_t report_process_count(const struct report *r)

@@ -14,6 +14,7 @@
 #include "analysis/measuring.h"
 #include "analysis/nvtx_ranges.h"
 #include "analysis/thread_names.h"
+#include "causes/causes.h"
 
 /* How hotspots.h groups kernels. */
 enum hotspot_by {
@@ -28,7 +29,6 @@ enum hotspot_by {
 	HOTSPOT_KINDS,
 };
 
-
 struct report_options {
 	struct filter filter;
 	enum hotspot_by by;
@@ -40,7 +40,7 @@ struct report_options {
 	bool collectives; /* show collectives */
 	bool ranks; /* load only what ranks are compared by: job_report.h */
 	bool steady; /* with `ranks`: analyze what steady.h needs */
-	bool critical_path; /* compute it */
+	bool critical_path, states; /* compute these */
 	bool captures; /* callers of graph kernels are the lines that captured them */
 	unsigned threads; /* 0: two */
 };
@@ -59,6 +59,7 @@ struct report {
 	struct callers callers;
 	struct measuring measuring;
 	struct thread_names thread_names;
+	struct causes causes; /* only if the options need it */
 #define RESULT(name) struct name *name;
 	ANALYSES(RESULT) /* not NULL after report_init */
 #undef RESULT

@@ -16,7 +16,7 @@ static uint64_t option_top = 10, option_callers = 2, option_process, option_devi
 static struct window_options option_window;
 static bool top_given, process_given, device_given, stream_given, option_full_names, scopes_given,
 	option_system, option_stalls, option_counters, option_collectives, option_ranks,
-	option_critical_path, option_force, option_flame = true;
+	option_critical_path, option_states, option_force, option_flame = true;
 
 static int option_by = HOTSPOT_KERNEL, option_graphs, option_scopes;
 static const char *option_kernel, *option_scope, *option_source, *option_output;
@@ -59,6 +59,9 @@ static const struct option options[] = {
 	FLAG("critical-path", 0, option_critical_path,
 	     "show what bounded the length of the window: the chain of causes that led to its last "
 	     "event, by kernel, copy, latency, call and line"),
+	FLAG("states", 0, option_states,
+	     "show what GPUs and streams did: running, queued, waiting for other streams, starved "
+	     "by the host, idle"),
 	FLAG("stalls", 0, option_stalls,
 	     "show stall reasons of kernels by line and instruction, and what helps (needs a "
 	     "recording made with --engine pc-sampling)"),
@@ -241,6 +244,7 @@ static int run(struct context *c, int argc, char **argv)
 		.stalls = option_stalls,
 		.counters = option_counters || is_picture(),
 		.critical_path = option_critical_path,
+		.states = option_states,
 		.captures = option_graphs,
 		.collectives = option_collectives,
 	};

@@ -27,6 +27,7 @@
 	X(header)                                                                                  \
 	X(verdict)                                                                                 \
 	X(critical_path)                                                                           \
+	X(states)                                                                                  \
 	X(activity)                                                                                \
 	X(commands)                                                                                \
 	X(failures)                                                                                \

@@ -9,8 +9,15 @@ NAMES = sorted(str(p.relative_to(TAPES).with_suffix("")) for p in [*TAPES.glob("
 
 
 @pytest.mark.parametrize("tape", NAMES)
-def test_paths_of_tapes(record, pitot, tape):
-    path = json.loads(pitot("report", "--critical-path", "--json", record(tape, "stacks=none")).stdout)["critical_path"]
+def test_paths_and_states_of_tapes(record, pitot, tape):
+    report = json.loads(pitot("report", "--critical-path", "--states", "--json", record(tape, "stacks=none")).stdout)
+    path = report["critical_path"]
+    rows = report["states"]["rows"]
+    for row in rows:
+        states = ("running", "queued", "waiting", "starved", "idle", "unknown")
+        assert sum(row[state + "_ns"] for state in states) == report["states"]["window_ns"]
+    assert [row["running_ns"] for row in rows if row["stream"] is None] == [
+        gpu["busy"]["union_ns"] for gpu in report["gpus"] if "busy" in gpu]
     assert sum(owner["total_ns"] for owner in path["owners"]) == path["window_ns"] > 0
     assert path["path_work_ns"] == sum(o["total_ns"] for o in path["owners"] if o["class"] in ("kernel", "copy", "memset", "graph"))
     assert path["path_work_ns"] + path["tight_work_ns"] <= path["work_ns"]
