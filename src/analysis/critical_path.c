@@ -5,6 +5,7 @@
 #include "analysis/groups.h"
 #include "analysis/report.h"
 #include "causes/cause_path.h"
+#include "causes/simulate.h"
 #include "trace/columns.h"
 
 const char *const path_class_names[] = {
@@ -21,47 +22,70 @@ struct blame {
 	GROUPS(struct path_owner) owners;
 };
 
-static int add(struct blame *b, enum path_class class, uint32_t key, uint32_t config, uint64_t ns)
+struct place {
+	enum path_class class;
+	uint32_t key, config;
+};
+
+static const struct place unknown = { PATH_UNKNOWN, 0, 0 };
+
+static int add(struct blame *b, struct place p, uint64_t ns)
 {
 	struct path_owner *o;
 
 	if (!ns)
 		return 0;
-	o = groups_at(&b->owners, (uint64_t) class << 32 | key, .class = (uint8_t) class,
-		      .key = key, .config = config);
+	o = groups_at(&b->owners, (uint64_t)p.class << 32 | p.key, .class = (uint8_t)p.class,
+		      .key = p.key, .config = p.config, .potential_ns = CRITICAL_UNKNOWN);
 	if (!o)
 		return -ENOMEM;
 	o->ns += ns;
 	o->count++;
-	b->out->class_ns[class] += ns;
+	b->out->class_ns[p.class] += ns;
 	return 0;
 }
 
-static int add_work(struct blame *b, const struct task *task, uint64_t ns)
+static struct place place_of_work(const struct report *r, const struct task *task)
 {
-	const struct kernel_config_columns *configs = kernel_config_columns(b->report->trace);
 	uint32_t config;
 
 	switch (task->kind) {
 	case GPU_WORK_kernel:
-		config = kernel_columns(b->report->trace)->config[task->row];
-		return add(b, PATH_KERNEL, config == TRACE_NO_ROW ? 0 : configs->name[config],
-			   config, ns);
+		config = kernel_columns(r->trace)->config[task->row];
+		return (struct place){ PATH_KERNEL,
+				       config == TRACE_NO_ROW
+					       ? 0
+					       : kernel_config_columns(r->trace)->name[config],
+				       config };
 	case GPU_WORK_memcpy:
-		return add(b, PATH_COPY, memcpy_columns(b->report->trace)->kind[task->row], 0, ns);
+		return (struct place){ PATH_COPY, memcpy_columns(r->trace)->kind[task->row], 0 };
 	case GPU_WORK_memset:
-		return add(b, PATH_MEMSET, 0, 0, ns);
+		return (struct place){ PATH_MEMSET, 0, 0 };
 	default:
-		return add(b, PATH_GRAPH, task->kind, 0, ns);
+		return (struct place){ PATH_GRAPH, task->kind, 0 };
 	}
 }
 
-/* Host time belongs to the line of the call that ended it. */
-static int add_host(struct blame *b, const struct task *call, uint64_t ns)
+static struct place place_of_call(const struct report *r, const struct task *call)
 {
-	uint32_t process = b->causes->lanes.data[call->lane].process;
+	return (struct place){ PATH_CALL, r->calls.functions[call->row], 0 };
+}
 
-	return add(b, PATH_HOST, callers_of_call(&b->report->callers, process, call->row), 0, ns);
+/* Host time belongs to the line of the call that ended it. */
+static struct place place_of_host(const struct report *r, const struct causes *c,
+				  const struct task *call)
+{
+	uint32_t process = c->lanes.data[call->lane].process;
+
+	return (struct place){ PATH_HOST, callers_of_call(&r->callers, process, call->row), 0 };
+}
+
+static struct place place_of_latency(const struct task *task, enum edge_kind edge)
+{
+	return (struct place){ task->kind == TASK_CALL ? PATH_RETURN
+			       : edge == EDGE_launch   ? PATH_LAUNCH
+						       : PATH_GAP,
+			       edge, 0 };
 }
 
 /* The usual latency belongs to the edge. The rest is late, or, without a known call, unknown. */
@@ -69,14 +93,11 @@ static int add_latency(struct blame *b, const struct path_piece *piece, const st
 		       uint64_t ns)
 {
 	uint64_t usual = MIN(ns, b->causes->typical_ns[piece->edge]);
-	enum path_class class = task->kind == TASK_CALL      ? PATH_RETURN
-				: piece->edge == EDGE_launch ? PATH_LAUNCH
-							     : PATH_GAP;
 	bool is_known = task->kind != GPU_WORK_kernel || task->launch != TASK_NONE;
-	int code = add(b, class, piece->edge, 0, usual);
+	int code = add(b, place_of_latency(task, piece->edge), usual);
 
 	return code < 0 ? code
-			: add(b, is_known ? PATH_LATE : PATH_UNKNOWN, is_known ? piece->edge : 0, 0,
+			: add(b, is_known ? (struct place){ PATH_LATE, piece->edge, 0 } : unknown,
 			      ns - usual);
 }
 
@@ -89,15 +110,15 @@ static int add_piece(struct blame *b, const struct path_piece *piece)
 	switch (task ? (enum piece_kind)piece->kind : PIECE_UNKNOWN) {
 	case PIECE_WORK:
 		b->out->path_work_ns += ns;
-		return add_work(b, task, ns);
+		return add(b, place_of_work(b->report, task), ns);
 	case PIECE_CALL:
-		return add(b, PATH_CALL, b->report->calls.functions[task->row], 0, ns);
+		return add(b, place_of_call(b->report, task), ns);
 	case PIECE_HOST:
-		return add_host(b, task, ns);
+		return add(b, place_of_host(b->report, b->causes, task), ns);
 	case PIECE_LATENCY:
 		return add_latency(b, piece, task, ns);
 	default:
-		return add(b, PATH_UNKNOWN, 0, 0, ns);
+		return add(b, unknown, ns);
 	}
 }
 
@@ -160,7 +181,6 @@ static int add_edges(const struct causes *c, struct critical_path *out)
 	}
 	out->contradiction_ns = c->contradiction_ns;
 	out->unknown = c->unknown;
-	out->tasks = causes_task_count(c);
 	return 0;
 }
 
@@ -181,6 +201,100 @@ static int find_path(struct blame *b)
 	return code;
 }
 
+/* --- potentials --- */
+
+struct removal {
+	const struct blame *blame;
+	const struct path_owner *owner; /* NULL: nothing is removed */
+};
+
+static bool owns(const struct path_owner *o, struct place p)
+{
+	return o->class == p.class && o->key == p.key;
+}
+
+static uint64_t cost_without(void *user, enum cost_of what, uint32_t index, enum edge_kind edge,
+			     uint64_t recorded_ns)
+{
+	const struct removal *x = user;
+	const struct causes *c = x->blame->causes;
+	const struct task *task = &c->tasks.data[index];
+	uint64_t usual = MIN(recorded_ns, c->typical_ns[edge]);
+
+	if (!x->owner || task->start_ns < x->blame->out->start_ns)
+		return recorded_ns;
+	switch (what) {
+	case COST_WORK:
+		return task_is_work(task) && owns(x->owner, place_of_work(x->blame->report, task))
+			       ? 0
+			       : recorded_ns;
+	case COST_CALL:
+		return owns(x->owner, place_of_call(x->blame->report, task)) ? 0 : recorded_ns;
+	case COST_HOST:
+		return owns(x->owner, place_of_host(x->blame->report, c, task)) ? 0 : recorded_ns;
+	case COST_LATENCY:
+		if (owns(x->owner, (struct place){ PATH_LATE, edge, 0 }))
+			return usual;
+		return owns(x->owner, place_of_latency(task, edge)) ? recorded_ns - usual
+								    : recorded_ns;
+	}
+	return recorded_ns;
+}
+
+#define POTENTIALS_MAX 8u
+
+/* Number of threads that make calls in the window. */
+static int count_threads(const struct blame *b)
+{
+	const struct causes *c = b->causes;
+	_cleanup_free_ uint8_t *seen = calloc(c->lanes.count + 1, 1);
+	uint64_t end_ns = b->out->start_ns + b->out->window_ns;
+
+	if (!seen)
+		return -ENOMEM;
+	for (size_t i = 0; i < causes_task_count(c); i++) {
+		const struct task *task = &c->tasks.data[i];
+
+		if (task->kind == TASK_CALL && !seen[task->lane] && task->start_ns < end_ns &&
+		    task->end_ns > b->out->start_ns)
+			b->out->threads += seen[task->lane] = 1;
+	}
+	return 0;
+}
+
+/*
+ * Of the first owners with a share of at least 1 %. What threads wait for each other for is
+ * unknown: with several of them, a simulation would begin their calls when they began.
+ */
+static int find_potentials(const struct blame *b)
+{
+	struct critical_path *out = b->out;
+	struct removal x = { .blame = b };
+	struct simulation s = { .causes = b->causes, .cost = cost_without, .user = &x };
+	uint64_t end_ns = out->start_ns + out->window_ns,
+		 same_ns = simulate(&s, out->start_ns, end_ns), last_ns = out->start_ns;
+
+	for (size_t i = 0; i < causes_task_count(b->causes); i++)
+		if (b->causes->tasks.data[i].start_ns >= out->start_ns &&
+		    b->causes->tasks.data[i].end_ns <= end_ns)
+			last_ns = MAX(last_ns, b->causes->tasks.data[i].end_ns);
+	if (same_ns == UINT64_MAX || count_threads(b) < 0)
+		return -ENOMEM;
+	out->identity_ns = MAX(same_ns, last_ns) - MIN(same_ns, last_ns);
+	for (size_t i = 0; i < MIN(out->owner_count, POTENTIALS_MAX) && out->threads < 2; i++) {
+		uint64_t without_ns;
+
+		x.owner = &out->owners[i];
+		if (x.owner->class == PATH_UNKNOWN || x.owner->ns < out->window_ns / 100)
+			continue;
+		without_ns = simulate(&s, out->start_ns, end_ns);
+		if (without_ns == UINT64_MAX)
+			return -ENOMEM;
+		out->owners[i].potential_ns = same_ns - MIN(without_ns, same_ns);
+	}
+	return 0;
+}
+
 static int run(struct report *r, void *result)
 {
 	struct critical_path *out = result;
@@ -194,6 +308,8 @@ static int run(struct report *r, void *result)
 	groups_take(&b.owners, longest_first, &out->owners, &out->owner_count);
 	if (code >= 0)
 		code = add_edges(b.causes, out);
+	if (code >= 0)
+		code = find_potentials(&b);
 	return code;
 }
 

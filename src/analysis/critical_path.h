@@ -29,7 +29,14 @@ struct path_owner {
 	uint32_t key;
 	uint32_t config; /* PATH_KERNEL: a row of kernel_config */
 	uint8_t class; /* enum path_class */
+	/*
+	 * How much shorter the window would be if all that this owner costs in it, on the path or
+	 * not, took no time; CRITICAL_UNKNOWN: not computed, as for small owners.
+	 */
+	uint64_t potential_ns;
 };
+
+#define CRITICAL_UNKNOWN UINT64_MAX
 
 struct path_edges {
 	uint64_t count, contradictions, typical_ns;
@@ -44,7 +51,10 @@ struct critical_path {
 	uint64_t work_ns; /* of all work that began in the window, one after the other */
 	uint64_t path_work_ns; /* of this, on the path */
 	uint64_t tight_ns; /* of the rest, with less than CRITICAL_TIGHT_NS of slack */
-	uint64_t tasks, contradictions, contradiction_ns;
+	uint64_t threads; /* that make calls in the window; with several there are no potentials */
+	uint64_t contradictions, contradiction_ns;
+	uint64_t
+		identity_ns; /* by how much a simulation without a change misses the window's end */
 	struct path_edges *edges; /* by kind; those that exist */
 	size_t edge_count;
 	struct causes_unknown unknown;

@@ -54,10 +54,14 @@ static void add_name(const struct report_view *v, const struct path_owner *o, st
 
 ROW_READ(read_name, struct path_owner, add_name(v, row, &out->text))
 
+ROW_IF(has_potential, struct path_owner, row->potential_ns != CRITICAL_UNKNOWN)
+
 static const struct field owner_fields[] = {
 	FIELD(NULL, "share", SHARE, OWNER(ns), WHOLE(struct critical_path, window_ns)),
 	FIELD("total_ns", "time", NS, OWNER(ns)),
 	FIELD("count", "pieces", COUNT, OWNER(count)),
+	FIELD("potential_ns", "potential", NS, OWNER(potential_ns), .when = has_potential,
+	      .null = true),
 	FIELD("class", NULL, CHOICE, OWNER(class), .names = class_name),
 	FIELD("name", "bounded by", CODE, .value = read_name, FLEXIBLE_COLUMN),
 };
@@ -86,6 +90,8 @@ static const struct field fields[] = {
 	FIELD("work_ns", NULL, NS, PATH(work_ns)),
 	FIELD("path_work_ns", NULL, NS, PATH(path_work_ns)),
 	FIELD("tight_work_ns", NULL, NS, PATH(tight_ns)),
+	FIELD("threads", NULL, COUNT, PATH(threads)),
+	FIELD("identity_ns", NULL, NS, PATH(identity_ns)),
 	FIELD("contradictions", NULL, COUNT, PATH(contradictions)),
 	FIELD("contradiction_ns", NULL, NS, PATH(contradiction_ns)),
 	LIST("owners", ITEMS(struct critical_path, owners, owner_count), owner_fields),
@@ -131,6 +137,12 @@ static void add_notes(const struct report_view *v, struct strbuf *out)
 	add_count(&missing, u->unordered_graphs, "graph launch",
 		  " without dependencies, taken in order");
 	add_count(&missing, p->contradictions, "contradiction", " between times");
+	if (p->threads > 1)
+		sentence_add(out, WORDS("no potentials: what "), COUNTED_AS(p->threads, "thread"),
+			     WORDS(" wait for each other for is unknown\n"));
+	if (p->identity_ns)
+		sentence_add(out, WORDS("a simulation without a change ends "),
+			     DURATION(p->identity_ns), WORDS(" off\n"));
 	if (missing.length)
 		sentence_add(out, WORDS("not known: "), WORDS(missing.data), WORDS("\n"));
 	strbuf_release(&missing);

@@ -21,6 +21,8 @@ def test_paths_and_states_of_tapes(record, pitot, tape):
     assert sum(owner["total_ns"] for owner in path["owners"]) == path["window_ns"] > 0
     assert path["path_work_ns"] == sum(o["total_ns"] for o in path["owners"] if o["class"] in ("kernel", "copy", "memset", "graph"))
     assert path["path_work_ns"] + path["tight_work_ns"] <= path["work_ns"]
+    assert path["identity_ns"] <= path["window_ns"] / 100
+    assert all(owner["potential_ns"] is None or owner["potential_ns"] <= path["window_ns"] for owner in path["owners"])
     edges = sum(edge["count"] for edge in path["edges"])
     assert path["contradictions"] <= edges / 200, path["edges"]
     assert path["unknown"]["work_without_call"] == 0 and path["unknown"]["untimed_work"] <= 1

@@ -3,6 +3,7 @@
  * of the graph for each of its steps; tiling; slack.
  */
 #include "causes/cause_path.h"
+#include "causes/simulate.h"
 
 #include "support/cmocka_tests.h"
 #include "unit/causes/causes_fixture.h"
@@ -285,6 +286,41 @@ static void paths_of_random_graphs(void **state)
 	}
 }
 
+/* Multiplies the costs of tasks whose bit is set by a half. */
+static uint64_t half_of(void *user, enum cost_of what, uint32_t task, enum edge_kind edge,
+			uint64_t recorded_ns)
+{
+	uint64_t bits = *(const uint64_t *)user;
+
+	(void)edge;
+	return bits >> (task + (unsigned)what) % 64 & 1 ? recorded_ns / 2 : recorded_ns;
+}
+
+/* Without a change the recorded times come back; cheaper costs never end later. */
+static void simulations_of_random_graphs(void **state)
+{
+	(void)state;
+	for (uint64_t n = 0; n < GRAPHS; n++) {
+		uint64_t bits = 0, last_ns = 0, halved_ns, all_ns;
+		struct simulation s = { .cost = half_of, .user = &bits };
+		struct graph g;
+
+		random_state = n;
+		make_graph(&g);
+		s.causes = &g.c;
+		for (uint32_t i = 0; i + 1 < g.c.tasks.count; i++)
+			last_ns = MAX(last_ns, g.c.tasks.data[i].end_ns);
+		assert_int_equal(simulate(&s, 0, UINT64_MAX), last_ns);
+		bits = (uint64_t)pick(UINT32_MAX) << 32 | pick(UINT32_MAX);
+		halved_ns = simulate(&s, 0, UINT64_MAX);
+		assert_true(halved_ns <= last_ns);
+		bits = UINT64_MAX;
+		all_ns = simulate(&s, 0, UINT64_MAX);
+		assert_true(all_ns <= halved_ns);
+		graph_release(&g);
+	}
+}
+
 /* By trying: of a task, whatever follows it directly. Exact for the last tasks, a bound for all. */
 static void slack_is_within_what_follows(void **state)
 {
@@ -370,6 +406,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(paths_of_random_graphs),
+		cmocka_unit_test(simulations_of_random_graphs),
 		cmocka_unit_test(slack_is_within_what_follows),
 		folder_test(a_recording),
 	};

@@ -1,0 +1,89 @@
+/* test_critical_path.c: owners of the critical path, and their potentials. */
+#include "analysis/critical_path.h"
+
+#include "unit/analysis/report_fixture.h"
+
+#define US UINT64_C(1000)
+
+static const struct path_owner *owner(const struct critical_path *p, enum path_class class)
+{
+	for (size_t i = 0; i < p->owner_count; i++)
+		if (p->owners[i].class == class)
+			return &p->owners[i];
+	fail_msg("no owner of class %u", class);
+	return NULL;
+}
+
+/*
+ * Kernel a of 400 us, and beside it b of 310 us; the host waits for both, and begins 50 us later
+ * again with a copy. With `threads` 2 another thread makes a call.
+ */
+static void record(const char *folder, unsigned threads)
+{
+	struct maker *m = begin(folder, 100);
+	uint32_t a = maker_config(m, "a", 1, 32), b = maker_config(m, "b", 1, 32);
+
+	maker_call(m, MAKER_LAUNCH, 1, 10 * US, 12 * US, 1);
+	maker_kernel(m, a, 20, 15 * US, 415 * US, 1);
+	maker_call(m, MAKER_LAUNCH, 1, 13 * US, 15 * US, 2);
+	maker_kernel(m, b, 21, 18 * US, 328 * US, 2);
+	if (threads > 1)
+		maker_call(m, MAKER_MALLOC, 2, 100 * US, 110 * US, 3);
+	maker_call(m, MAKER_DEVICE_SYNCHRONIZE, 1, 20 * US, 420 * US, 4);
+	maker_call(m, MAKER_MEMCPY, 1, 470 * US, 475 * US, 5);
+	maker_memcpy(m, copy_kind_HtoD, 4096, 20, 480 * US, 490 * US, 5);
+	maker_close(m, 500 * US);
+}
+
+static void potentials_are_smaller_than_shares(void **state)
+{
+	struct report_options options = { .filter = FILTER_ALL, .critical_path = true };
+	const struct critical_path *p;
+	struct analyzed a;
+	uint64_t sum = 0;
+
+	record(*state, 1);
+	analyze(&a, *state, options);
+	p = a.report.critical_path;
+	assert_int_equal(p->start_ns, 10 * US);
+	assert_int_equal(p->window_ns, 480 * US);
+	for (size_t i = 0; i < p->owner_count; i++)
+		sum += p->owners[i].ns;
+	assert_int_equal(sum, p->window_ns);
+	assert_int_equal(owner(p, PATH_KERNEL)->ns, 400 * US);
+	assert_int_equal(owner(p, PATH_KERNEL)->potential_ns, 87 * US); /* then b bounds it */
+	assert_int_equal(owner(p, PATH_HOST)->ns, 50 * US);
+	assert_int_equal(owner(p, PATH_HOST)->potential_ns, 50 * US);
+	assert_int_equal(owner(p, PATH_COPY)->potential_ns, 10 * US);
+	assert_int_equal(owner(p, PATH_RETURN)->ns, 5 * US);
+	assert_int_equal(p->identity_ns, 0);
+	assert_int_equal(p->work_ns, 720 * US);
+	assert_int_equal(p->path_work_ns, 410 * US);
+	assert_int_equal(p->tight_ns, 310 * US);
+	analyzed_release(&a);
+}
+
+static void no_potentials_with_several_threads(void **state)
+{
+	struct report_options options = { .filter = FILTER_ALL, .critical_path = true };
+	const struct critical_path *p;
+	struct analyzed a;
+
+	record(*state, 2);
+	analyze(&a, *state, options);
+	p = a.report.critical_path;
+	assert_int_equal(p->threads, 2);
+	for (size_t i = 0; i < p->owner_count; i++)
+		assert_int_equal(p->owners[i].potential_ns, CRITICAL_UNKNOWN);
+	analyzed_release(&a);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		folder_test(potentials_are_smaller_than_shares),
+		folder_test(no_potentials_with_several_threads),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
