@@ -200,6 +200,13 @@ static void write_batch(struct block_queue *q, const struct block_batch *batch)
 	pthread_mutex_unlock(&q->lock);
 	if (error)
 		write_reserve(q);
+	if (q->journal && batch->is_complete) {
+		struct journal_commit commit = batch->covered;
+
+		commit.end = q->file.end;
+		commit.segment = q->identity.number - 1;
+		journal_commit(q->journal, &commit);
+	}
 }
 
 /* ---- the thread ---- */
@@ -212,7 +219,7 @@ static void recycle(struct block_queue *q, struct block_batch *batch)
 	}
 	strbuf_clear(&batch->bytes);
 	batch->count = 0;
-	batch->begins_segment = batch->begins_again = false;
+	batch->begins_segment = batch->begins_again = batch->is_complete = false;
 	loss_clear(&batch->losses);
 	q->spare = batch;
 }
@@ -440,7 +447,8 @@ static int set_identity(struct block_queue *q, const struct writer_options *o)
 	q->identity.prefix = q->prefix;
 	q->identity.folder = o->folder;
 	q->identity.launcher = q->launcher;
-	q->identity.pid = (uint32_t)getpid();
+	q->identity.pid = o->pid ? o->pid : (uint32_t)getpid();
+	q->identity.number = o->number;
 	q->identity.session = o->session;
 	if (!o->session && getrandom(&q->identity.session, sizeof(q->identity.session), 0) !=
 				   sizeof(q->identity.session))

@@ -19,6 +19,7 @@
 #include <pthread.h>
 
 #include "format/block_build.h"
+#include "format/journal.h"
 #include "format/loss_tally.h"
 #include "format/segment_write.h"
 #include "format/writer.h"
@@ -38,10 +39,13 @@ struct block_batch {
 	struct loss_tally losses; /* losses in its rows of table loss */
 	bool begins_segment;
 	bool begins_again; /* the first batch after an error; other batches are dropped */
+	bool is_complete; /* no row before `covered` is left to be put into blocks */
+	struct journal_commit covered; /* its end and segment are not known yet */
 };
 
 struct block_queue {
 	struct segment_file file;
+	struct journal *journal; /* in which complete batches are committed; NULL: none */
 	struct segment_identity identity; /* of the next segment */
 	char *directory, *prefix, *launcher;
 	uint32_t file_number; /* next number to try */

@@ -175,6 +175,12 @@ static void seal_all(struct recording_sink *s)
 	seal_interned(s);
 	for (unsigned id = 1; id <= TABLE_MAX; id++)
 		seal_table(s, &s->tables[id]);
+	if (s->batch && s->queue.journal) {
+		s->batch->is_complete = true;
+		s->batch->covered =
+			(struct journal_commit){ .position = journal_head(s->queue.journal),
+						 .skipped = s->queue.journal->skipped };
+	}
 	put_batch(s);
 }
 
@@ -219,6 +225,8 @@ static void append(struct sink *sink, enum table_id table, const void *row)
 	} else if (!push_row(t, row)) {
 		block_queue_lose_row(&s->queue, t->schema, loss_reason_no_memory, row);
 		sink->wants_epoch |= t->schema->repeated;
+	} else if (s->queue.journal) {
+		journal_append(s->queue.journal, t->schema, row);
 	}
 }
 
@@ -289,10 +297,13 @@ static void free_sink(struct recording_sink *s)
 static int close_sink(struct sink *sink)
 {
 	struct recording_sink *s = of(sink);
+	struct journal *journal = s->queue.journal;
 	int rc;
 
 	block_batch_free(s->batch);
 	rc = block_queue_close(&s->queue);
+	if (journal)
+		journal_end(journal);
 	free_sink(s);
 	return rc;
 }
@@ -342,6 +353,9 @@ int recording_sink_new(const struct writer_options *o, struct sink **out, struct
 		free_sink(s);
 		return rc;
 	}
+	if (o->journal)
+		journal_begin(o->journal, o->journal_bytes, s->queue.identity.session);
+	s->queue.journal = o->journal;
 	*out = &s->sink;
 	return 0;
 }

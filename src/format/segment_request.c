@@ -168,6 +168,39 @@ int segment_request_cubin(const char *launcher, uint64_t crc)
 	return request_file(launcher, &request, &answer);
 }
 
+int segment_send_memory(const char *launcher, int memory)
+{
+	struct segment_request request = { .magic = SEGMENT_REQUEST_MAGIC,
+					   .pid = (uint32_t)getpid(),
+					   .number = SEGMENT_MEMORY,
+					   .error = -EOWNERDEAD };
+	union {
+		char bytes[CMSG_SPACE(sizeof(int))];
+		struct cmsghdr header;
+	} control = { .bytes = { 0 } };
+	struct iovec part = { &request, sizeof(request) };
+	struct msghdr m = { .msg_iov = &part,
+			    .msg_iovlen = 1,
+			    .msg_control = control.bytes,
+			    .msg_controllen = sizeof(control.bytes) };
+	struct launcher l;
+	int socket, rc;
+
+	if (!parse(launcher, &l))
+		return -EINVAL;
+	socket = connect_to(&l);
+	if (socket < 0)
+		return socket;
+	memcpy(request.token, l.token, sizeof(request.token));
+	control.header.cmsg_level = SOL_SOCKET;
+	control.header.cmsg_type = SCM_RIGHTS;
+	control.header.cmsg_len = CMSG_LEN(sizeof(int));
+	memcpy(CMSG_DATA(&control.header), &memory, sizeof(memory));
+	rc = sendmsg(socket, &m, MSG_NOSIGNAL) < 0 ? -errno : 0;
+	close(socket);
+	return rc;
+}
+
 void segment_report_lost(const char *launcher, uint32_t pid, int error)
 {
 	struct segment_request request = { .pid = pid, .number = SEGMENT_LOST, .error = error };

@@ -18,6 +18,8 @@
  *     could not be written.
  *   - A request with the number SEGMENT_CUBIN is for the file of the module with that checksum; the
  *     answer is -EEXIST if the recording has it.
+ *   - A request with the number SEGMENT_MEMORY passes a descriptor of memory, which the launcher
+ *     holds until the process has ended (capture/core/shared_area.h). It has no answer.
  *
  * Both are of the same version and on one machine, so words have its byte order.
  */
@@ -36,6 +38,7 @@
 #define SEGMENT_REQUEST_MAGIC 0x31515350u
 #define SEGMENT_LOST UINT32_MAX
 #define SEGMENT_CUBIN (UINT32_MAX - 1)
+#define SEGMENT_MEMORY (UINT32_MAX - 2)
 
 struct segment_request {
 	uint32_t magic;
@@ -64,6 +67,8 @@ bool launcher_folder(const char *launcher, struct folder_id *id);
 int segment_request(const char *launcher, uint32_t pid, int error, uint32_t *number) MUST_USE;
 /* Requests the file of a module's device code, in the same way. */
 int segment_request_cubin(const char *launcher, uint64_t crc) MUST_USE;
+/* Passes the descriptor of memory. Returns 0 or a negative code. */
+int segment_send_memory(const char *launcher, int memory) MUST_USE;
 /* Reports a segment that was lost after its creation. Never waits for long. */
 void segment_report_lost(const char *launcher, uint32_t pid, int error);
 

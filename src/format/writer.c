@@ -586,7 +586,8 @@ struct writer *writer_new(const struct writer_options *options)
 	w->epoch = 1;
 	w->owner = getpid();
 	w->now_ns = options->now_ns;
-	w->first_string = STRING_FIRST;
+	w->first_string = MAX(STRING_FIRST, options->first_string);
+	w->first_config = options->first_config;
 	w->string_bytes_max =
 		options->string_bytes_max ? options->string_bytes_max : STRING_BYTES_MAX;
 	w->string_length_max = length ? MIN(length, STRING_LENGTH_LIMIT) : STRING_LENGTH_MAX;

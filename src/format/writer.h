@@ -15,6 +15,7 @@
 #include "format/sink.h"
 #include "schema/schema.h"
 
+struct journal;
 struct writer;
 
 struct writer_options {
@@ -31,6 +32,14 @@ struct writer_options {
 	const char *launcher; /* who creates segments that this process cannot; NULL or "": none */
 	const char *prefix; /* of segment names; NULL: the process id */
 	uint64_t session; /* id of the session; 0: random */
+	/* To continue a session that another process began: */
+	uint32_t pid; /* of its segments; 0: this process */
+	uint32_t number; /* of the first segment in the session */
+	uint32_t first_string, first_config; /* ids not used in the session; 0: none is */
+
+	/* zeroed memory for the rows that are not stored yet; NULL: none (journal.h) */
+	struct journal *journal;
+	uint64_t journal_bytes; /* its size without the struct, a multiple of 8 */
 	uint64_t segment_bytes; /* size at which a new segment begins; 0: 64 MiB */
 	/* Limit of all segments; the sink then stops (loss size_limit). 0: no limit. */
 	uint64_t max_bytes;

@@ -6,6 +6,7 @@
 
 #include "base/plural.h"
 #include "record/symbolize.h"
+#include "recover/recover.h"
 #include "format/loss_tally.h"
 #include "base/folder.h"
 #include "format/rows.h"
@@ -24,6 +25,33 @@ static void write_loss(struct recording *r, int err)
 	writer_append(r->writer, TABLE_loss, &row);
 }
 
+static void emit_recovered(const struct recording *r, const struct recovered *found)
+{
+	uint64_t rows = found->rows + found->calls + found->ranges + found->records;
+
+	record_emit(r, RECORD_DETAIL,
+		    "process %u ended without closing its recording; its memory had %llu more %s",
+		    found->pid, (unsigned long long)rows, plural_of(rows, "row", "rows"));
+}
+
+void record_recover(struct recording *r, bool last)
+{
+	int memory;
+
+	while ((memory = segment_server_take_memory(&r->segments, last)) >= 0) {
+		struct error e = { 0 };
+		struct recovered found;
+		int rc = recover_area(memory, r->directory, &r->identity.folder, &found, &e);
+
+		close(memory);
+		if (rc < 0)
+			record_emit(r, RECORD_WARNING,
+				    "the last moments of a process are missing: %s", e.text);
+		else if (rc)
+			emit_recovered(r, &found);
+	}
+}
+
 /* Says which processes have no segment, and writes it into `pitot record`'s own. */
 static void finish_segments(struct recording *r)
 {
@@ -31,6 +59,7 @@ static void finish_segments(struct recording *r)
 	size_t stored;
 
 	segment_server_answer(s);
+	record_recover(r, true);
 	stored = MIN(s->refused_count, ARRAY_SIZE(s->refused));
 	for (size_t i = 0; i < stored; i++) {
 		const struct segment_refusal *p = &s->refused[i];

@@ -108,6 +108,11 @@ int record_prepare(struct recording *r, int argc, char **argv, struct error *e) 
 void record_make_options(struct recording *r);
 /* Emits the method of CPU sampling, as a detail. */
 void record_emit_cpu_method(const struct recording *r);
+/*
+ * Adds what processes have left in their memory: those that have ended, and with `last` also those
+ * that have executed another program.
+ */
+void record_recover(struct recording *r, bool last);
 /* Undoes record_prepare if nothing was recorded: stops sampling, removes the folder. */
 void record_undo(struct recording *r);
 

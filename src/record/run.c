@@ -96,6 +96,7 @@ void record_run(struct recording *r)
 
 	while (spawn_wait(&r->spawn, SCAN_MS, on_end, r)) {
 		segment_server_answer(&r->segments);
+		record_recover(r, false);
 		if (is_window_over(r))
 			break;
 		write_window(r, &opened, &closed);

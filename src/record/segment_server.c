@@ -2,21 +2,25 @@
 
 #include <errno.h>
 #include <stddef.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 
 #include "base/io.h"
 #include "format/recording_dir.h"
 #include "format/segment.h"
+#include "recover/recover.h"
 
 /* Created in all, and for one process: a process of the command may be hostile. */
 #define FILES_MAX 4096u
 #define FILES_OF_ONE (FILES_MAX / 8)
 #define NUMBERS_MAX 1000000u
 #define REQUESTS_AT_ONCE 64
+#define MAPS_BYTES ((size_t)16 << 20)
 
 static void add_hexadecimal(char *to, const uint8_t *bytes, size_t count)
 {
@@ -181,12 +185,88 @@ static bool is_valid(const struct segment_server *s, const struct segment_reques
 	       r->pid && memcmp(r->token, s->token, sizeof(r->token)) == 0;
 }
 
+/* Returns whether the sender is known; *passed is a descriptor that came along, or -1. */
+static bool read_control(struct msghdr *m, struct ucred *sender, int *passed)
+{
+	bool known = false;
+
+	*passed = -1;
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(m); c; c = CMSG_NXTHDR(m, c)) {
+		if (c->cmsg_level != SOL_SOCKET)
+			continue;
+		if (c->cmsg_type == SCM_CREDENTIALS) {
+			memcpy(sender, CMSG_DATA(c), sizeof(*sender));
+			known = true;
+		} else if (c->cmsg_type == SCM_RIGHTS && c->cmsg_len == CMSG_LEN(sizeof(*passed))) {
+			memcpy(passed, CMSG_DATA(c), sizeof(*passed));
+		}
+	}
+	return known;
+}
+
+/* Takes *fd, which is the memory of the process. */
+static void hold(struct segment_server *s, pid_t pid, int *fd)
+{
+	struct held_memory memory = { .pid = pid, .process = -1, .fd = *fd };
+
+	if (*fd < 0 || pid <= 0 || s->memories.count == MEMORIES_MAX || !recover_is_area(*fd))
+		return;
+	memory.process = (int)syscall(SYS_pidfd_open, pid, 0);
+	if (vec_push(&s->memories, memory) == 0)
+		*fd = -1;
+	else if (memory.process >= 0)
+		close(memory.process);
+}
+
+static bool has_ended(const struct held_memory *memory)
+{
+	struct pollfd polled = { .fd = memory->process, .events = POLLIN };
+
+	return memory->process < 0 || poll(&polled, 1, 0) > 0;
+}
+
+/* Whether the process still has the memory: exec takes it away. Unknown counts as true. */
+static bool is_mapped(const struct held_memory *memory)
+{
+	_cleanup_strbuf_ struct strbuf maps = STRBUF_INIT;
+	char inode[40];
+	struct stat st;
+
+	if (fstat(memory->fd, &st) < 0 ||
+	    io_process_text(memory->pid, "maps", MAPS_BYTES, &maps) < 0)
+		return true;
+	snprintf(inode, sizeof(inode), " %llu /memfd:pitot", (unsigned long long)st.st_ino);
+	return maps.failed || maps.length == MAPS_BYTES ||
+	       strstr(strbuf_text(&maps), inode) != NULL;
+}
+
+static int take(struct segment_server *s, size_t i)
+{
+	struct held_memory memory = s->memories.data[i];
+
+	s->memories.data[i] = s->memories.data[--s->memories.count];
+	if (memory.process >= 0)
+		close(memory.process);
+	return memory.fd;
+}
+
+int segment_server_take_memory(struct segment_server *s, bool last)
+{
+	for (size_t i = 0; i < s->memories.count; i++) {
+		const struct held_memory *memory = &s->memories.data[i];
+
+		if (has_ended(memory) || (last && !is_mapped(memory)))
+			return take(s, i);
+	}
+	return -1;
+}
+
 void segment_server_answer(struct segment_server *s)
 {
 	for (unsigned i = 0; s->fd >= 0 && i < REQUESTS_AT_ONCE; i++) {
-		/* Descriptors that somebody sends do not fit, and are closed by the kernel. */
+		/* Further descriptors do not fit, and are closed by the kernel. */
 		union {
-			char bytes[CMSG_SPACE(sizeof(struct ucred))];
+			char bytes[CMSG_SPACE(sizeof(struct ucred)) + CMSG_SPACE(sizeof(int))];
 			struct cmsghdr header;
 		} control;
 		struct segment_request request;
@@ -199,16 +279,20 @@ void segment_server_answer(struct segment_server *s)
 				    .msg_control = control.bytes,
 				    .msg_controllen = sizeof(control.bytes) };
 		ssize_t n = recvmsg(s->fd, &m, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
-		struct cmsghdr *c = n < 0 ? NULL : CMSG_FIRSTHDR(&m);
 		struct ucred sender;
+		int passed;
 
 		if (n < 0)
 			return;
-		if (!c || m.msg_flags & MSG_TRUNC || c->cmsg_level != SOL_SOCKET ||
-		    c->cmsg_type != SCM_CREDENTIALS || !is_valid(s, &request, n))
-			continue;
-		memcpy(&sender, CMSG_DATA(c), sizeof(sender));
-		handle(s, &request, &sender, &from, m.msg_namelen);
+		if (read_control(&m, &sender, &passed) && !(m.msg_flags & MSG_TRUNC) &&
+		    is_valid(s, &request, n)) {
+			if (request.number == SEGMENT_MEMORY)
+				hold(s, sender.pid, &passed);
+			else
+				handle(s, &request, &sender, &from, m.msg_namelen);
+		}
+		if (passed >= 0)
+			close(passed);
 	}
 }
 
@@ -219,5 +303,8 @@ void segment_server_close(struct segment_server *s)
 	if (s->folder >= 0)
 		close(s->folder);
 	s->fd = s->folder = -1;
+	while (s->memories.count)
+		close(take(s, 0));
+	vec_release(&s->memories);
 	map_release(&s->created_by);
 }

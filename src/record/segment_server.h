@@ -11,6 +11,7 @@
 #include "base/folder.h"
 #include "base/map.h"
 #include "base/strbuf.h"
+#include "base/vec.h"
 #include "format/segment_request.h"
 
 #define SEGMENTS_REFUSED_MAX 16
@@ -22,6 +23,15 @@ struct segment_refusal {
 	int error; /* negative */
 };
 
+#define MEMORIES_MAX 1024
+
+/* Memory that a process shares with us (recover/recover.h). */
+struct held_memory {
+	pid_t pid;
+	int process; /* a pidfd; -1: it had ended already */
+	int fd;
+};
+
 struct segment_server {
 	int fd; /* a socket to poll for input; -1: closed */
 	int folder;
@@ -30,6 +40,7 @@ struct segment_server {
 	char address[LAUNCHER_NAME_MAX + 1], token[LAUNCHER_TOKEN + 1];
 	struct segment_refusal refused[SEGMENTS_REFUSED_MAX];
 	size_t refused_count; /* of all, also of those beyond the array */
+	VEC(struct held_memory) memories;
 };
 
 #define SEGMENT_SERVER_INIT                                                                        \
@@ -44,6 +55,11 @@ int segment_server_open(struct segment_server *s, const char *directory,
 void segment_server_text(const struct segment_server *s, struct strbuf *out);
 /* Answers the requests that have arrived. Does not wait. */
 void segment_server_answer(struct segment_server *s);
+/*
+ * Takes the memory of a process that has ended, or, with `last`, has executed another program or
+ * whose end cannot be seen. Returns its descriptor, which the caller closes, or -1: there is none.
+ */
+int segment_server_take_memory(struct segment_server *s, bool last);
 void segment_server_close(struct segment_server *s);
 
 #endif

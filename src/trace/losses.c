@@ -131,6 +131,18 @@ static int add_damage(struct trace *t, const struct trace_segment *segment,
 		   strbuf_text(detail));
 }
 
+/*
+ * Whether rows may be missing after the segment's end. Where the session goes on, another process
+ * has read them from the memory of the one that died (recover/).
+ */
+static bool is_cut_off(const struct trace *t, const struct trace_segment *segment)
+{
+	const struct trace_segment *end = t->segments.data + t->segments.count, *next = segment + 1;
+
+	return !segment->repeated && !segment->file.closed &&
+	       (next == end || next->file.header.session != segment->file.header.session);
+}
+
 static int add_segment(struct trace *t, const struct trace_segment *segment,
 		       const struct file_damage *damage)
 {
@@ -143,7 +155,7 @@ static int add_segment(struct trace *t, const struct trace_segment *segment,
 		strbuf_addf(&detail, ": ignored, because another file has the same number %u",
 			    segment->file.header.number);
 	result = add_damage(t, segment, damage, &detail);
-	if (result == 0 && !segment->repeated && !segment->file.closed) {
+	if (result == 0 && is_cut_off(t, segment)) {
 		strbuf_clear(&detail);
 		strbuf_addf(&detail, "%s: not closed properly", segment->name);
 		if (segment->file.missing_bytes)

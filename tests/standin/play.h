@@ -15,6 +15,7 @@ enum ending {
 	END_ABORT,
 	END_SEGV,
 	END_EXEC,
+	END_EXECL, /* of which the recorder is not told */
 	END_FORK
 };
 

@@ -29,7 +29,8 @@ static const char usage[] =
 	"  --repeat N         the tape N times over, with other ids and later times\n"
 	"  --rate N           at most N callbacks a second, 0: no limit (default 100000)\n"
 	"  --faults FILE      what goes wrong (docs/tapes.md)\n"
-	"  --exit HOW         return, exit, quick-exit, _exit, kill, term, int, abort, segv, exec "
+	"  --exit HOW         return, exit, quick-exit, _exit, kill, term, int, abort, segv, exec, "
+	"execl "
 	"or fork-then-exit\n"
 	"  --exit-at N        leave at the N-th record of the tape, with the other threads in full "
 	"flight\n"
@@ -48,10 +49,10 @@ static const struct {
 	const char *name;
 	enum ending ending;
 } endings[] = {
-	{ "return", END_RETURN }, { "exit", END_EXIT },           { "quick-exit", END_QUICK_EXIT },
-	{ "_exit", END__EXIT },   { "kill", END_KILL },           { "term", END_TERM },
-	{ "int", END_INT },       { "abort", END_ABORT },         { "segv", END_SEGV },
-	{ "exec", END_EXEC },     { "fork-then-exit", END_FORK },
+	{ "return", END_RETURN }, { "exit", END_EXIT },   { "quick-exit", END_QUICK_EXIT },
+	{ "_exit", END__EXIT },   { "kill", END_KILL },   { "term", END_TERM },
+	{ "int", END_INT },       { "abort", END_ABORT }, { "segv", END_SEGV },
+	{ "exec", END_EXEC },     { "execl", END_EXECL }, { "fork-then-exit", END_FORK },
 };
 
 static bool parse_ending(const char *text, enum ending *ending)
@@ -265,6 +266,9 @@ void play_end(enum ending ending)
 		break;
 	case END_EXEC:
 		execv("/bin/true", (char *[]){ (char *)"true", NULL });
+		break;
+	case END_EXECL:
+		execl("/bin/true", "true", (char *)NULL);
 		break;
 	case END_FORK:
 		child = fork();

@@ -505,6 +505,10 @@ void call_recorder(unsigned domain, unsigned cbid, const void *data)
 	atomic_load (&cupti_state.callback)(atomic_load(&cupti_state.userdata),
 					    (CUpti_CallbackDomain)domain, cbid, data);
 	standin_in_callback = standin_api_site = 0;
+	if (domain == CUPTI_CB_DOMAIN_DRIVER_API &&
+	    cbid == CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel &&
+	    ((const CUpti_CallbackData *)data)->callbackSite == CUPTI_API_EXIT)
+		atomic_fetch_add(&standin_witness()->launches, 1);
 }
 
 /*

@@ -124,6 +124,15 @@ void hold_buffers(void);
 /* Returns the held buffers, empty. */
 void return_held_buffers(void);
 void delivery_counts(struct standin_counts *counts);
+
+/* witness.c: counts that outlive the process. */
+struct witness {
+	atomic_uint_fast64_t
+		launches; /* calls of cuLaunchKernel after whose end the recorder was called */
+	atomic_uint_fast64_t kernels; /* written into the recorder's buffers */
+};
+struct witness *standin_witness(void);
+
 unsigned delivery_unread(void);
 CUptiResult delivery_next(uint8_t *buffer, size_t valid, CUpti_Activity **record);
 

@@ -20,6 +20,7 @@
 #include "capture/core/park.h"
 #include "capture/core/session_sinks.h"
 #include "capture/core/session_windows.h"
+#include "capture/core/shared_area.h"
 #include "capture/core/vendor_thread.h"
 #include "format/loss_tally.h"
 #include "format/rows.h"
@@ -167,8 +168,12 @@ static uint64_t drain_ring(struct ring *r, uint64_t now)
 {
 	bool dead = atomic_load_explicit(&r->state, memory_order_acquire) == RING_DEAD;
 	uint64_t available = ring_available(r), done = 0;
+	struct journal *journal = available ? shared_area_marks() : NULL;
+	uint64_t source = AREA_SOURCE_RING + (uint64_t)(r - ring_at(0));
 
 	collector_count_progress();
+	if (journal)
+		journal_mark(journal, source, atomic_load(&r->tail));
 	for (uint64_t counted = 0; done < available;) {
 		uint64_t position = atomic_load_explicit(&r->tail, memory_order_relaxed);
 		unsigned kind = ring_slot(r, position)->kind;
@@ -179,6 +184,8 @@ static uint64_t drain_ring(struct ring *r, uint64_t now)
 		if (kind != RING_COUNTER && kind != RING_SAMPLE)
 			name_thread(r, dead);
 		slots = handle ? handle(self.w, r, position) : 1;
+		if (journal)
+			journal_mark(journal, source, position + slots);
 		ring_consume(r, slots);
 		done += slots;
 		if (done - counted >= PROGRESS_SLOTS) {
@@ -188,6 +195,8 @@ static uint64_t drain_ring(struct ring *r, uint64_t now)
 				break;
 		}
 	}
+	if (journal)
+		journal_mark(journal, JOURNAL_NO_SOURCE, 0);
 	if (atomic_load_explicit(&r->added_words, memory_order_acquire))
 		name_thread(r, dead);
 	if (dead && ring_available(r) == 0 && !atomic_load(&r->added_words)) {

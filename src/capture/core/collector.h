@@ -13,8 +13,8 @@
 #include "capture/core/source.h"
 
 /*
- * Events reach the disk within this time: SIGKILL loses no more than that, plus the kernels in the
- * buffer that CUPTI has open (buffers.h).
+ * Events reach the disk within this time. Where nobody holds the shared area, SIGKILL loses no more
+ * than that, plus the kernels in the buffer that CUPTI has open (buffers.h).
  */
 #define COLLECTOR_SEAL_NS (200 * NS_PER_MS)
 /*

@@ -17,6 +17,7 @@
 #include "base/helper_thread.h"
 #include "capture/core/own_work.h"
 #include "capture/core/park.h"
+#include "capture/core/shared_area.h"
 #include "capture/core/source.h"
 #include "capture/core/vendor_thread.h"
 #include "elf/loaded_libraries.h"
@@ -203,6 +204,7 @@ static void before_fork(void)
 
 static void after_fork_in_child(void)
 {
+	shared_area_after_fork();
 	session_after_fork();
 	FOR_EACH_SOURCE (s)
 		if ((*s)->after_fork)

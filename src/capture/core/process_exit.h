@@ -10,7 +10,8 @@
  * if the program does not handle them itself. The handler seals the recording (in bounded time),
  * restores the default and raises the signal again, so that the wait status does not change. The
  * first process of a container is not killed by default dispositions, so nothing is installed
- * there. SIGSEGV and similar signals get no handler: what was sealed is on disk.
+ * there. SIGSEGV and similar signals get no handler: what was sealed is on disk, and the rest is in
+ * the shared area.
  */
 #ifndef PITOT_CAPTURE_PROCESS_EXIT_H
 #define PITOT_CAPTURE_PROCESS_EXIT_H

@@ -7,6 +7,7 @@
 #include <sys/syscall.h>
 
 #include "base/reserve.h"
+#include "capture/core/shared_area.h"
 
 #define PUSH_SLOTS_MAX 1024u /* more than an event has */
 
@@ -15,7 +16,8 @@ __thread struct ring *ring_of_thread
 
 atomic_bool ring_notes_launches;
 
-static struct ring rings[RINGS_MAX];
+static struct ring own_rings[RINGS_MAX];
+static struct ring *rings = own_rings; /* or the area's; does not change once one is claimed */
 static atomic_uint rings_used;
 static atomic_uint_fast64_t refused, refused_threads; /* events and threads, not yet reported */
 static atomic_uint recordings; /* rings_discard() was called so often */
@@ -40,6 +42,13 @@ static void make_key(void)
 /* A ring keeps its address space forever; it is passed from thread to thread. */
 static bool ensure_memory(struct ring *r)
 {
+	_Static_assert(RING_SLOTS * sizeof(*r->events) + RING_COUNTERS * sizeof(*r->additions) <=
+			       AREA_RING_BYTES,
+		       "the area has room for a ring");
+	uint8_t *area = rings == own_rings ? NULL : shared_area_part(AREA_RING_MEMORY);
+
+	if (!r->events && area)
+		r->events = (void *)(area + (size_t)(r - rings) * AREA_RING_BYTES);
 	if (!r->events)
 		r->events = reserve_memory(RING_SLOTS * sizeof(*r->events) +
 					   RING_COUNTERS * sizeof(*r->additions));
@@ -51,7 +60,14 @@ static bool ensure_memory(struct ring *r)
 static struct ring *claim_free(void)
 {
 	unsigned used = atomic_load(&rings_used);
+	struct ring *shared = used ? NULL : shared_area_part(AREA_RINGS);
 
+	_Static_assert(sizeof(own_rings) <= AREA_RINGS_MAX * 4096 && RINGS_MAX == AREA_RINGS_MAX,
+		       "the area has room for all");
+	if (shared) {
+		rings = shared;
+		shared_area_head->ring_bytes = sizeof(*rings);
+	}
 	for (unsigned i = 0; i < used; i++) {
 		unsigned expected = RING_FREE;
 
@@ -181,7 +197,7 @@ static void give_back(struct ring *r, uint64_t first, uint64_t count)
 			  end = (uintptr_t)&r->events[at + slots] & ~(page - 1);
 
 		if (begin < end)
-			madvise((void *)begin, end - begin, MADV_DONTNEED);
+			shared_area_release((void *)begin, end - begin);
 		first += slots;
 		count -= slots;
 	}
@@ -247,6 +263,11 @@ void rings_after_fork(void)
 	ring_of_thread = NULL;
 	if (key_made)
 		pthread_setspecific(thread_end_key, NULL);
+	if (rings != own_rings) { /* they are the parent's */
+		rings = own_rings;
+		atomic_store(&rings_used, 0);
+		used = 0;
+	}
 	for (unsigned i = 0; i < used; i++) {
 		atomic_store(&rings[i].head, 0);
 		atomic_store(&rings[i].tail, 0);

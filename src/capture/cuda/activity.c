@@ -2,12 +2,13 @@
 
 #include <string.h>
 
+#include "capture/core/shared_area.h"
+#include "capture/cuda/activity_rows.h"
 #include "capture/cuda/correlation.h"
 #include "capture/cuda/cupti_clock.h"
 #include "capture/cuda/devices.h"
 #include "capture/cuda/hub/hub.h"
 #include "capture/cuda/kernel_configs.h"
-#include "capture/cuda/records.h"
 #include "format/rows.h"
 
 #define ID_NONE UINT32_MAX /* CUPTI's value for "no such id" */
@@ -34,12 +35,6 @@ const struct activity_counts *activity_counts(void)
 {
 	return &counts;
 }
-
-/* Start and end of a row, with the mask for what is missing: bit 0 start, bit 1 end. */
-struct span {
-	uint64_t start, end;
-	unsigned missing;
-};
 
 static inline struct span span_of(uint64_t start, uint64_t end)
 {
@@ -99,40 +94,6 @@ static inline struct span work_span(uint64_t start, uint64_t end)
 	return span_of(start, end);
 }
 
-/* Sets a column if its value is known; otherwise it is missing. */
-#define SET(row, table, column, is_known, value)                                                   \
-	do {                                                                                       \
-		if (is_known)                                                                      \
-			(row)->column = value;                                                     \
-		else                                                                               \
-			ROW_MISSING(row, table, column);                                           \
-	} while (0)
-
-#define SET_SPAN(row, table, span)                                                                 \
-	do {                                                                                       \
-		(row)->start_ns = (span).start;                                                    \
-		(row)->end_ns = (span).end;                                                        \
-		ROW_MISSING_IF(row, table, start_ns, (span).missing & 1);                          \
-		ROW_MISSING_IF(row, table, end_ns, (span).missing & 2);                            \
-	} while (0)
-
-/* Fields that kernels, copies and sets share; for some of them 0 means none. */
-#define SET_PLACE(row, table, r)                                                                   \
-	do {                                                                                       \
-		(row)->correlation = call_of((r)->correlation, &span);                             \
-		(row)->device = (r)->device;                                                       \
-		(row)->context = (r)->context;                                                     \
-		(row)->stream = (r)->stream;                                                       \
-		(row)->channel = (r)->channel;                                                     \
-		(row)->channel_type = (uint8_t)(r)->channel_type;                                  \
-		(row)->graph = (r)->graph;                                                         \
-		(row)->graph_node = (r)->graph_node;                                               \
-		ROW_MISSING_IF(row, table, channel, (r)->channel_type == 0);                       \
-		ROW_MISSING_IF(row, table, channel_type, (r)->channel_type == 0);                  \
-		ROW_MISSING_IF(row, table, graph_node, (r)->graph_node == 0);                      \
-		ROW_MISSING_IF(row, table, graph, (r)->graph == 0);                                \
-	} while (0)
-
 static struct span kernel_span(struct writer *w, const struct record_kernel *r)
 {
 	struct span s = { 0 };
@@ -154,86 +115,33 @@ static void on_kernel(struct writer *w, const void *record)
 
 	if (is_after_window(r->correlation, &span) || is_before_window(r->correlation, &span))
 		return;
-	row = (struct row_kernel){ .config = kernel_config_of(w, r) };
+	row = kernel_row(r, version, &span, call_of(r->correlation, &span));
+	row.config = kernel_config_of(w, r);
 	counts.kernels++;
 	counts.launched += r->graph_node == 0;
-	SET_SPAN(&row, kernel, span);
-	SET_PLACE(&row, kernel, r);
 	SET(&row, kernel, queued_ns, r->queued, cupti_clock_convert(r->queued));
 	SET(&row, kernel, submitted_ns, r->submitted, cupti_clock_convert(r->submitted));
-	SET(&row, kernel, device_launched, version >= CUPTI_13_0, r->device_launched);
 	writer_append(w, TABLE_kernel, &row);
 }
 
-static void on_memcpy(struct writer *w, const void *record)
-{
-	const struct record_memcpy *r = record;
-	bool is_new = version >= CUPTI_12_8;
-	struct span span = work_span(r->start, r->end);
-	struct row_memcpy row = {
-		.bytes = r->bytes,
-		.kind = r->copy_kind,
-		.source_kind = r->source_kind,
-		.destination_kind = r->destination_kind,
-		.async = r->flags & 1,
-	};
-
-	if (is_after_window(r->correlation, &span))
-		return;
-	SET_SPAN(&row, memcpy, span);
-	SET_PLACE(&row, memcpy, r);
-	ROW_MISSING(&row, memcpy, source_device);
-	ROW_MISSING(&row, memcpy, source_context);
-	ROW_MISSING(&row, memcpy, destination_device);
-	ROW_MISSING(&row, memcpy, destination_context);
-	SET(&row, memcpy, device_launched, is_new, r->device_launched);
-	SET(&row, memcpy, copies, is_new && r->copies, r->copies);
-	writer_append(w, TABLE_memcpy, &row);
-}
-
-static void on_memcpy_peer(struct writer *w, const void *record)
-{
-	const struct record_memcpy_peer *r = record;
-	struct span span = work_span(r->start, r->end);
-	struct row_memcpy row = {
-		.bytes = r->bytes,
-		.kind = r->copy_kind,
-		.source_kind = r->source_kind,
-		.destination_kind = r->destination_kind,
-		.async = r->flags & 1,
-		.source_device = r->source_device,
-		.source_context = r->source_context,
-		.destination_device = r->destination_device,
-		.destination_context = r->destination_context,
-	};
-
-	if (is_after_window(r->correlation, &span))
-		return;
-	SET_SPAN(&row, memcpy, span);
-	SET_PLACE(&row, memcpy, r);
-	ROW_MISSING(&row, memcpy, copies);
-	ROW_MISSING(&row, memcpy, device_launched);
-	writer_append(w, TABLE_memcpy, &row);
-}
-
-static void on_memset(struct writer *w, const void *record)
-{
-	const struct record_memset *r = record;
-	struct span span = work_span(r->start, r->end);
-	struct row_memset row = {
-		.bytes = r->bytes,
-		.value = r->value,
-		.memory_kind = (uint8_t)r->memory_kind,
-		.async = r->flags & 1,
-	};
-
-	if (is_after_window(r->correlation, &span))
-		return;
-	SET_SPAN(&row, memset, span);
-	SET_PLACE(&row, memset, r);
-	SET(&row, memset, device_launched, version >= CUPTI_13_0, r->device_launched);
-	writer_append(w, TABLE_memset, &row);
-}
+/* Defines the function for records of a kind of work whose rows need nothing but the record. */
+#define ON_WORK(name, table)                                                                       \
+	static void on_##name(struct writer *w, const void *record)                                \
+	{                                                                                          \
+		const struct record_##name *r = record;                                            \
+		struct span span = work_span(r->start, r->end);                                    \
+		struct row_##table row;                                                            \
+                                                                                                   \
+		if (is_after_window(r->correlation, &span))                                        \
+			return;                                                                    \
+		row = name##_row(r, version, &span, call_of(r->correlation, &span));               \
+		counts.graph_launches += TABLE_##table == TABLE_graph_launch;                      \
+		writer_append(w, TABLE_##table, &row);                                             \
+	}
+ON_WORK(memcpy, memcpy)
+ON_WORK(memcpy_peer, memcpy)
+ON_WORK(memset, memset)
+ON_WORK(graph_launch, graph_launch)
 
 static bool is_id(uint64_t id)
 {
@@ -276,27 +184,6 @@ static void on_cuda_event(struct writer *w, const void *record)
 	SET(&row, cuda_event, event_record, is_new, r->event_record);
 	SET(&row, cuda_event, time_ns, time_ns, time_ns);
 	writer_append(w, TABLE_cuda_event, &row);
-}
-
-static void on_graph_launch(struct writer *w, const void *record)
-{
-	const struct record_graph_launch *r = record;
-	struct span span = work_span(r->start, r->end);
-	struct row_graph_launch row = {
-		.graph = r->graph,
-		.correlation = call_of(r->correlation, &span),
-		.device = r->device,
-		.context = r->context,
-		.stream = r->stream,
-	};
-
-	if (is_after_window(r->correlation, &span))
-		return;
-	counts.graph_launches++;
-	SET_SPAN(&row, graph_launch, span);
-	SET(&row, graph_launch, end_device, version >= CUPTI_12_3, r->end_device);
-	SET(&row, graph_launch, end_context, version >= CUPTI_12_3, r->end_context);
-	writer_append(w, TABLE_graph_launch, &row);
 }
 
 /* CUPTI's memory kinds of allocations (CUpti_ActivityMemoryKind) equal those of copies. */
@@ -434,14 +321,59 @@ static decode_function *const decoders[] = {
 	[RECORD_GRAPH_LAUNCH] = on_graph_launch,
 };
 
-struct activity_decoded activity_decode(const struct cupti *cupti, struct writer *w, uint8_t *bytes,
-					size_t valid)
+/* Notes the size of a record, which the next one follows, for recover/. */
+static void share_size(uint32_t kind, size_t bytes)
 {
+	if (kind && kind < AREA_RECORD_KINDS && bytes < UINT16_MAX)
+		atomic_store_explicit(&shared_area_head->record_bytes[kind], (uint16_t)bytes,
+				      memory_order_relaxed);
+}
+
+void activity_share(uint32_t cupti_version)
+{
+	const struct {
+		uint32_t kind, since;
+		size_t bytes;
+	} sizes[] = {
+		{ RECORD_MEMCPY, 0, 88 },
+		{ RECORD_MEMCPY, CUPTI_12_8, 96 },
+		{ RECORD_MEMSET, 0, 88 },
+		{ RECORD_MEMCPY_PEER, 0, 96 },
+		{ RECORD_CONCURRENT_KERNEL, 0, 208 },
+		{ RECORD_CONCURRENT_KERNEL, CUPTI_13_0, 216 },
+		{ RECORD_KERNEL, 0, 208 },
+		{ RECORD_KERNEL, CUPTI_13_0, 216 },
+		{ RECORD_GRAPH_LAUNCH, 0, 48 },
+		{ RECORD_GRAPH_LAUNCH, CUPTI_12_3, 56 },
+		{ RECORD_CONTEXT, 0, 16 },
+		{ RECORD_STREAM, 0, 24 },
+		{ RECORD_EXTERNAL_CORRELATION, 0, 24 },
+		{ RECORD_OVERHEAD, CUPTI_12_4, 56 },
+		{ RECORD_SYNCHRONIZATION, 0, 40 },
+		{ RECORD_SYNCHRONIZATION, CUPTI_12_8, 56 },
+		{ RECORD_CUDA_EVENT, 0, 24 },
+		{ RECORD_CUDA_EVENT, CUPTI_12_8, 56 },
+		{ RECORD_ALLOCATION, CUPTI_12_8, 128 },
+		{ RECORD_MEMORY_POOL, CUPTI_12_8, 72 },
+	};
+
+	atomic_store(&shared_area_head->cupti_version, cupti_version);
+	for (size_t i = 0; i < ARRAY_SIZE(sizes) && cupti_version < CUPTI_13_1; i++)
+		if (cupti_version >= sizes[i].since)
+			share_size(sizes[i].kind, sizes[i].bytes);
+}
+
+struct activity_decoded activity_decode(const struct cupti *cupti, struct writer *w, uint8_t *bytes,
+					size_t valid, unsigned slot)
+{
+	struct journal *journal = shared_area_marks();
+	uint32_t kind_before = 0;
 	const uint8_t *from = bytes;
 	CUpti_Activity *record = NULL;
 	CUptiResult result;
 	uint64_t before = counts.records, left_out = hub_left_out();
 
+	atomic_store(&shared_area_head->left_out, left_out);
 	version = cupti->version;
 	first_start = last_end = 0;
 	while ((result = cupti->ActivityGetNextRecord(bytes, valid, &record)) == CUPTI_SUCCESS) {
@@ -450,8 +382,12 @@ struct activity_decoded activity_decode(const struct cupti *cupti, struct writer
 		/* If CUPTI returned success without advancing, this loop would never end. */
 		if ((uint8_t *)record < from || (uint8_t *)record >= bytes + valid)
 			break;
+		if (journal) {
+			journal_mark(journal, AREA_SOURCE_BUFFER + slot, counts.records - before);
+			share_size(kind_before, (size_t)((uint8_t *)record - from + 1));
+		}
 		from = (uint8_t *)record + 1;
-		kind = (uint32_t)record->kind;
+		kind = kind_before = (uint32_t)record->kind;
 		counts.records++;
 		if (kind < 64 && left_out >> kind & 1)
 			continue;
@@ -460,6 +396,8 @@ struct activity_decoded activity_decode(const struct cupti *cupti, struct writer
 		else
 			counts.unknown++;
 	}
+	if (journal)
+		journal_mark(journal, AREA_SOURCE_BUFFER + slot, counts.records - before);
 	if (valid && result != CUPTI_ERROR_MAX_LIMIT_REACHED)
 		counts.unreadable++;
 	return (struct activity_decoded){

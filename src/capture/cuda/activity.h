@@ -26,9 +26,12 @@ struct activity_decoded {
 	uint64_t work_ns; /* from the first start of GPU work in the buffer to the last end */
 };
 
-/* Decodes the valid bytes of a buffer. */
+/* Decodes the valid bytes of a buffer, which is in that slot (buffers.h). */
 struct activity_decoded activity_decode(const struct cupti *cupti, struct writer *w, uint8_t *bytes,
-					size_t valid);
+					size_t valid, unsigned slot);
+
+/* Says which CUPTI writes the records, to whoever reads them in its place (shared_area.h). */
+void activity_share(uint32_t cupti_version);
 
 /*
  * The bounds of a recording's window: times, and the correlation ids of the first and last recorded

@@ -1,6 +1,7 @@
 #include "capture/cuda/api_calls.h"
 
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -12,7 +13,7 @@
 #include "capture/cuda/graph_nodes.h"
 #include "capture/cuda/hub/hub.h"
 #include "capture/stack/stack_capture.h"
-#include "capture/core/ring.h"
+#include "capture/core/shared_area.h"
 #include "format/rows.h"
 #include "schema/event_words.h"
 
@@ -249,6 +250,20 @@ const struct hub_client trace_client = {
 	.exit = on_call_of_all,
 };
 
+/* For recover/, which reads calls that the collector has not seen. */
+static void share_function(const struct hub_function *f, unsigned api)
+{
+	struct area_function *shared = shared_area_part(AREA_FUNCTIONS);
+
+	_Static_assert(API_CALLBACK_IDS_MAX == AREA_CALLBACKS, "one of the area for each");
+	if (!shared || !f->name)
+		return;
+	shared += api * AREA_CALLBACKS + f->id;
+	shared->kind = (uint8_t)f->kind;
+	shared->waits_for = (uint8_t)handles[api][f->id].waits_for;
+	snprintf(shared->name, sizeof(shared->name), "%s", f->name);
+}
+
 static void find_functions(const struct cupti *cupti)
 {
 	for (unsigned api = API_DRIVER; api <= API_RUNTIME; api++) {
@@ -265,6 +280,7 @@ static void find_functions(const struct cupti *cupti)
 				f->kind = api_kind_of_function(f->name);
 			handles[api][id] = call_handles_of(f->name ? bare_name(f->name) : "");
 			has_handles[api][id] = handles[api][id].has_any;
+			share_function(f, api);
 		}
 	}
 }
@@ -392,7 +408,11 @@ static bool known[API_FUNCTIONS_MAX]; /* functions whose rows were written */
 
 void api_functions_begin(void)
 {
+	struct area_function *shared = shared_area_part(AREA_FUNCTIONS);
+
 	memset(known, 0, sizeof(known));
+	for (unsigned i = 0; shared && i < AREA_FUNCTIONS_MAX; i++)
+		shared[i].is_written = 0;
 }
 
 static NOINLINE void write_function(struct writer *w, uint32_t function, const char *name,
@@ -402,11 +422,14 @@ static NOINLINE void write_function(struct writer *w, uint32_t function, const c
 					.name = rows_text(w, name ? name : "?"),
 					.kind = (uint8_t)kind };
 	unsigned index = api_function_index(function);
+	struct area_function *shared = shared_area_part(AREA_FUNCTIONS);
 
 	row.waits_for = (uint8_t)handles[index / API_CALLBACK_IDS_MAX][index % API_CALLBACK_IDS_MAX]
 				.waits_for;
 	ROW_MISSING_IF(&row, api_function, waits_for, !row.waits_for);
 	known[index] = true;
+	if (shared)
+		shared[index].is_written = 1;
 	writer_api_function(w, function, &row);
 }
 

@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 
 #include "capture/core/collector.h"
+#include "capture/core/shared_area.h"
 
 #define PERIOD_NS (10 * NS_PER_S) /* of the high-water marks */
 #define DISCARD_BYTES (64u << 10)
@@ -13,13 +14,8 @@
 #define WAKE_AT (BUFFERS_READY / 2) /* waiting buffers at which the collector is woken */
 #define AHEAD_DOUBLES 16u /* number of buffers beyond BUFFERS_AHEAD after which size doubles */
 
-static struct {
-	atomic_uint next;
-	atomic_bool is_out; /* lent to CUPTI */
-	bool is_unread; /* lent while too many were waiting: its records are not decoded */
-	unsigned records_max; /* as told to CUPTI; 0: as many as fit */
-	size_t size, valid;
-} slots[BUFFERS_MAX + 1]; /* [0] is none */
+static struct buffer_slot own_slots[BUFFERS_MAX + 1]; /* [0] is none */
+static struct buffer_slot *slots = own_slots; /* or the area's, as region */
 
 /*
  * The first slot of a list (0: none) in the low half, the number of the list's changes in the high
@@ -105,16 +101,25 @@ static unsigned claim_fresh(void)
 	return slot + 1;
 }
 
+static bool reserve_region(void)
+{
+	void *p = shared_area_part(AREA_BUFFERS);
+
+	_Static_assert(sizeof(own_slots) <= 1 << 20 && REGION_BYTES <= 768 << 20,
+		       "the area has room for all");
+	shared_area_head->slot_bytes = sizeof(*slots);
+	slots = p ? shared_area_part(AREA_SLOTS) : own_slots;
+	if (!p)
+		p = mmap(NULL, REGION_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+			 -1, 0);
+	region = p == MAP_FAILED ? NULL : p;
+	return region;
+}
+
 bool buffers_start(void)
 {
-	void *p = region ? region
-			 : mmap(NULL, REGION_BYTES, PROT_NONE,
-				MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-
-	if (p == MAP_FAILED)
+	if (!region && !reserve_region())
 		return false;
-	if (!region)
-		region = p;
 	atomic_store(&next_records, BUFFER_RECORDS_MIN);
 	while (atomic_load(&fresh) < BUFFERS_READY) {
 		unsigned slot = claim_fresh();
@@ -186,11 +191,16 @@ void buffers_on_complete(void *context, uint32_t stream, uint8_t *buffer, size_t
 	if (!buffers_has(buffer))
 		return;
 	slot = (unsigned)((size_t)(buffer - region) / BUFFER_BYTES) + 1;
-	if (buffer != bytes_of(slot) || !atomic_exchange(&slots[slot].is_out, false))
+	if (buffer != bytes_of(slot) || !atomic_load(&slots[slot].is_out))
+		return;
+	/* First: at any moment one of the two says that the buffer has records. */
+	atomic_store(&slots[slot].is_full, true);
+	if (!atomic_exchange(&slots[slot].is_out, false))
 		return;
 	slots[slot].valid = MIN(valid, slots[slot].size);
 	atomic_fetch_sub(&with_cupti, 1);
 	if (slots[slot].is_unread) {
+		atomic_store(&slots[slot].is_full, false);
 		memset(bytes_of(slot), 0, slots[slot].size);
 		push_warm(slot);
 		return;
@@ -284,7 +294,7 @@ static unsigned warm_target(unsigned in_use)
 
 static void release_pages(unsigned slot)
 {
-	if (madvise(bytes_of(slot), BUFFER_BYTES, MADV_DONTNEED) == 0)
+	if (shared_area_release(bytes_of(slot), BUFFER_BYTES) == 0)
 		push(&cold, slot);
 	else
 		push_warm(slot);
@@ -296,6 +306,8 @@ void buffers_give_back(const struct full_buffer *taken, uint64_t records, uint64
 		 most = warm_target(in_use), extra;
 
 	adapt_size(taken->slot, records, work_ns);
+	atomic_store(&slots[taken->slot].is_full, false);
+	slots[taken->slot].valid = 0;
 	/* Clears all that CUPTI may have written: unfinished records may follow the valid bytes. */
 	memset(taken->bytes, 0, slots[taken->slot].size);
 	push_warm(taken->slot);
@@ -319,8 +331,12 @@ void buffers_counts(struct buffer_counts *counts)
  */
 void buffers_after_fork(void)
 {
+	if (region && slots != own_slots) /* see shared_area_after_fork() */
+		mprotect(region, (size_t)atomic_load(&fresh) * BUFFER_BYTES,
+			 PROT_READ | PROT_WRITE);
 	region = NULL;
-	memset(slots, 0, sizeof(slots));
+	slots = own_slots;
+	memset(own_slots, 0, sizeof(own_slots));
 	warm = cold = full = 0;
 	warm_count = fresh = 0;
 	with_cupti = waiting = 0;

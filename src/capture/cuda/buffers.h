@@ -29,7 +29,9 @@
 #ifndef PITOT_CAPTURE_CUDA_BUFFERS_H
 #define PITOT_CAPTURE_CUDA_BUFFERS_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "base/clock.h"
 #include "base/compiler.h"
@@ -44,6 +46,17 @@
 #define BUFFERS_FULL_MAX 1536u	/* waiting to be decoded: 192 MiB */
 /* limits the address space: since 13.0 each thread that launches has a buffer */
 #define BUFFERS_MAX (4096u + BUFFERS_FULL_MAX)
+
+/* Whether a buffer has records that are no rows yet; in memory that outlives the process. */
+struct buffer_slot {
+	atomic_uint next;
+	/* bytes rather than bool, which must not have other values than 0 and 1 */
+	atomic_uchar is_out; /* lent to CUPTI */
+	atomic_uchar is_full; /* completed by CUPTI, and not decoded yet */
+	uint8_t is_unread; /* lent while too many were waiting: its records are not decoded */
+	unsigned records_max; /* as told to CUPTI; 0: as many as fit */
+	size_t size, valid;
+};
 
 /* Reserves the address space and touches the first buffers. Returns false without memory. */
 bool buffers_start(void);

@@ -5,8 +5,6 @@
 #include "base/bytes.h"
 #include "base/starts_with.h"
 
-enum { HAS_STREAM = 1, HAS_EVENT = 2, HAS_CONTEXT = 4 }; /* ring_event.flags of the slot */
-
 struct call_handles call_handles_of(const char *name)
 {
 	static const struct {
@@ -58,10 +56,10 @@ static void find_stream(const struct call_handles *h, const struct cupti *cupti,
 		return;
 	if (cupti->GetStreamIdEx(data->context, stream, h->is_per_thread, &slot->c) ==
 	    CUPTI_SUCCESS)
-		slot->flags |= HAS_STREAM | HAS_CONTEXT;
+		slot->flags |= HANDLE_STREAM | HANDLE_CONTEXT;
 	else if (!is_default && /* of another context than the current one */
 		 cupti->GetStreamIdEx(NULL, stream, h->is_per_thread, &slot->c) == CUPTI_SUCCESS)
-		slot->flags |= HAS_STREAM;
+		slot->flags |= HANDLE_STREAM;
 }
 
 void call_handles_read(const struct call_handles *h, const struct cupti *cupti,
@@ -72,25 +70,13 @@ void call_handles_read(const struct call_handles *h, const struct cupti *cupti,
 
 	*slot = (struct ring_event){ .d = data->contextUid };
 	if (!h->has_stream)
-		slot->flags |= HAS_CONTEXT;
+		slot->flags |= HANDLE_CONTEXT;
 	if (!parameters)
 		return;
 	if (h->has_event) {
 		slot->a = load_u64(parameters + event_at);
-		slot->flags |= HAS_EVENT;
+		slot->flags |= HANDLE_EVENT;
 	}
 	if (h->has_stream)
 		find_stream(h, cupti, data, load_u64(parameters + stream_at), slot);
-}
-
-void call_handles_write(const struct ring_event *slot, struct row_api_call *row)
-{
-	if (slot) {
-		row->event = slot->a;
-		row->stream = slot->c;
-		row->context = slot->d;
-	}
-	ROW_MISSING_IF(row, api_call, event, !slot || !(slot->flags & HAS_EVENT));
-	ROW_MISSING_IF(row, api_call, stream, !slot || !(slot->flags & HAS_STREAM));
-	ROW_MISSING_IF(row, api_call, context, !slot || !(slot->flags & HAS_CONTEXT));
 }

@@ -9,12 +9,9 @@
 #ifndef PITOT_CAPTURE_CUDA_CALL_HANDLES_H
 #define PITOT_CAPTURE_CUDA_CALL_HANDLES_H
 
-#include "capture/core/ring.h"
+#include "capture/cuda/activity_rows.h"
 #include "capture/cuda/vendor.h"
 #include "format/writer.h"
-
-/* Flags of a RING_API_CALL: what its second slot is. A call that failed has no handles. */
-enum { CALL_HAS_RESULT = 1, CALL_HAS_HANDLES = 2 };
 
 /* How to read the parameters of a function of this name (CUPTI's, without "cu" or "cuda"). */
 struct call_handles {
@@ -28,8 +25,5 @@ struct call_handles call_handles_of(const char *name);
 /* Fills a slot from the exit of a successful call. Any thread. */
 void call_handles_read(const struct call_handles *h, const struct cupti *cupti,
 		       const CUpti_CallbackData *data, struct ring_event *slot);
-
-/* Sets or misses the columns of a row; slot NULL: the call has no handles. Collector's thread. */
-void call_handles_write(const struct ring_event *slot, struct row_api_call *row);
 
 #endif

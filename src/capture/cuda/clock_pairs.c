@@ -3,6 +3,7 @@
 #include <stdatomic.h>
 
 #include "base/clock.h"
+#include "capture/core/shared_area.h"
 #include "capture/cuda/cupti_clock.h"
 
 #define PAIRS 64u /* that can wait for the collector, more than it leaves waiting */
@@ -70,6 +71,9 @@ uint64_t clock_pairs_drain(struct writer *w)
 		const struct row_clock *pair = &pairs[at % PAIRS];
 
 		add_pair(pair);
+		atomic_store(&shared_area_head->clock_offset_ns,
+			     (int64_t)(pair->monotonic_ns - pair->gpu_ns));
+		atomic_store(&shared_area_head->has_clock, 1);
 		last_pair_ns = pair->monotonic_ns;
 		if (pair->monotonic_ns - last_row_ns >= ROW_NS) {
 			writer_append(w, TABLE_clock, pair);

@@ -1,6 +1,7 @@
 #include "capture/cuda/correlation.h"
 
 #include "base/clock.h"
+#include "capture/core/shared_area.h"
 
 #define HALVES 64u /* that are remembered: 17 days of eager training */
 #define LATE_IDS (1u << 24)
@@ -20,6 +21,7 @@ void correlation_cross(uint32_t id, uint64_t now_ns)
 		return;
 	atomic_store(&entered_ns[next % HALVES], now_ns);
 	atomic_compare_exchange_strong(&correlation_half, &half, next);
+	atomic_store(&shared_area_head->correlation_half, atomic_load(&correlation_half));
 }
 
 static uint64_t entered(unsigned h)

@@ -18,11 +18,12 @@
 #include "capture/core/refusals.h"
 #include "capture/core/collector.h"
 #include "capture/cuda/activity.h"
+#include "capture/cuda/activity_rows.h"
+#include "capture/core/shared_area.h"
 #include "capture/cuda/activity_kinds.h"
 #include "capture/cuda/api_calls.h"
 #include "capture/cuda/attributes.h"
 #include "capture/cuda/buffers.h"
-#include "capture/cuda/call_handles.h"
 #include "capture/cuda/clock_pairs.h"
 #include "capture/cuda/correlation.h"
 #include "capture/cuda/cupti_clock.h"
@@ -177,6 +178,7 @@ static bool subscribe(void)
 			self.cupti.Unsubscribe(self.subscriber);
 		return false;
 	}
+	activity_share(self.cupti.version);
 	self.subscribed = true;
 	self.dormant = self.held_by_other = false;
 	self.watches_nodes = false;
@@ -618,8 +620,10 @@ static uint64_t collect(struct writer *w, uint64_t now)
 		if (api_calls_take_module_unloaded())
 			kernel_configs_forget();
 		share_copy(full.bytes, full.valid);
-		decoded = activity_decode(&self.cupti, w, full.bytes, full.valid);
+		decoded = activity_decode(&self.cupti, w, full.bytes, full.valid, full.slot);
 		buffers_give_back(&full, decoded.records, decoded.work_ns);
+		if (shared_area_marks())
+			journal_mark(shared_area_marks(), JOURNAL_NO_SOURCE, 0);
 	}
 	records = activity_counts()->records - before;
 	find_work_under_way();
@@ -690,26 +694,15 @@ static void count_launch(enum api_kind kind, int32_t result)
 static uint64_t on_api_call(struct writer *w, const struct ring *r, uint64_t position)
 {
 	const struct ring_event *event = ring_slot(r, position);
-	bool has_result = event->flags & CALL_HAS_RESULT;
-	struct row_api_call row = {
-		.start_ns = event->a,
-		.end_ns = event->b,
-		.function = event->d,
-		.thread = r->tid,
-		.correlation = correlation_widen(event->c, event->a),
-		.result = has_result ? (int32_t)ring_slot(r, position + 1)->a : 0,
-		.stack = event->e,
-	};
+	struct row_api_call row =
+		api_call_row(event, event->flags ? ring_slot(r, position + 1) : NULL, r->tid,
+			     correlation_widen(event->c, event->a));
 
 	count_launch(api_function_write(w, event->d), row.result);
 	self.active_ns = MAX(self.active_ns, event->b);
 	self.last_call = MAX(self.last_call, row.correlation);
 	if (!self.first_call || row.correlation < self.first_call)
 		self.first_call = row.correlation;
-	ROW_MISSING_IF(&row, api_call, result, !has_result);
-	ROW_MISSING_IF(&row, api_call, stack, !event->e);
-	call_handles_write(event->flags & CALL_HAS_HANDLES ? ring_slot(r, position + 1) : NULL,
-			   &row);
 	writer_append(w, TABLE_api_call, &row);
 	if (unlikely(r->externals_open.kinds))
 		app_external_write(w, r, row.correlation);

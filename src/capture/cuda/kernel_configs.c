@@ -9,6 +9,8 @@
 
 #include "base/bytes.h"
 #include "base/map.h"
+#include "capture/core/shared_area.h"
+#include "capture/cuda/activity_rows.h"
 #include "format/rows.h"
 
 #define SET_BITS 8 /* sets of two, the more recent one first */
@@ -57,9 +59,27 @@ static struct {
 	uint32_t epoch; /* the writer's epoch in which the ids are valid */
 } self = { .names = MAP_INIT };
 
-void kernel_configs_forget(void)
+static void forget_names(void)
 {
 	map_clear(&self.names);
+	atomic_store(&shared_area_head->kernel_names, 0);
+}
+
+/* For recover/, to which the address means nothing. */
+static void share_name(const char *name, uint32_t id)
+{
+	struct area_kernel_name *shared = shared_area_part(AREA_KERNEL_NAMES);
+	unsigned count = atomic_load(&shared_area_head->kernel_names);
+
+	if (!shared || count == AREA_KERNEL_NAMES_MAX)
+		return;
+	shared[count] = (struct area_kernel_name){ .address = (uintptr_t)name, .string = id };
+	atomic_store_explicit(&shared_area_head->kernel_names, count + 1, memory_order_release);
+}
+
+void kernel_configs_forget(void)
+{
+	forget_names();
 	memset(self.recent, 0, sizeof(self.recent));
 }
 
@@ -78,57 +98,18 @@ static uint32_t name_id(struct writer *w, const char *name)
 	if (map_get(&self.names, (uintptr_t)name, &id))
 		return (uint32_t)id;
 	if (self.names.count >= KNOWN_NAMES_MAX)
-		map_clear(&self.names);
+		forget_names();
 	id = rows_text(w, name);
 	if (map_put(&self.names, (uintptr_t)name, id) < 0)
-		map_clear(&self.names);
+		forget_names();
+	share_name(name, (uint32_t)id);
 	return (uint32_t)id;
-}
-
-/* CUPTI numbers cache preferences from 0 = none; here 0 is unknown. */
-static uint8_t cache_config_of(unsigned cupti_value)
-{
-	return cupti_value <= 3 ? (uint8_t)(cupti_value + 1) : cache_config_unknown;
 }
 
 static uint32_t make_config(struct writer *w, const struct record_kernel *r)
 {
-	struct row_kernel_config row = {
-		.name = name_id(w, r->name),
-		.grid_x = (uint32_t)r->grid_x,
-		.grid_y = (uint32_t)r->grid_y,
-		.grid_z = (uint32_t)r->grid_z,
-		.block_x = (uint32_t)r->block_x,
-		.block_y = (uint32_t)r->block_y,
-		.block_z = (uint32_t)r->block_z,
-		.cluster_x = r->cluster_x,
-		.cluster_y = r->cluster_y,
-		.cluster_z = r->cluster_z,
-		.cluster_scheduling = (uint8_t)r->cluster_scheduling,
-		.registers = r->registers,
-		.static_shared_bytes = (uint32_t)r->static_shared,
-		.dynamic_shared_bytes = (uint32_t)r->dynamic_shared,
-		.executed_shared_bytes = r->executed_shared,
-		.local_bytes_per_thread = r->local_per_thread,
-		.local_bytes_total = r->local_total,
-		.cache_config_requested = cache_config_of(r->cache_config & 15),
-		.cache_config_executed = cache_config_of(r->cache_config >> 4),
-		.carveout_percent = r->carveout,
-		.launch_type = r->launch_type,
-		.max_cluster_blocks = r->max_cluster,
-		.max_active_clusters = r->max_active_clusters,
-	};
+	struct row_kernel_config row = kernel_config_row(r, name_id(w, r->name));
 
-	if (r->cluster_x == 0) {
-		ROW_MISSING(&row, kernel_config, cluster_x);
-		ROW_MISSING(&row, kernel_config, cluster_y);
-		ROW_MISSING(&row, kernel_config, cluster_z);
-		ROW_MISSING(&row, kernel_config, cluster_scheduling);
-		ROW_MISSING(&row, kernel_config, max_cluster_blocks);
-		ROW_MISSING(&row, kernel_config, max_active_clusters);
-	}
-	ROW_MISSING_IF(&row, kernel_config, carveout_percent, !r->carveout_is_requested);
-	ROW_MISSING(&row, kernel_config, priority);
 	return writer_kernel_config(w, &row);
 }
 

@@ -17,6 +17,7 @@
 #define PITOT_CAPTURE_NVTX_NVTX_EVENT_H
 
 #include "capture/core/ring.h"
+#include "schema/schema.h"
 
 #define NVTX_EVENT_DOMAIN 0x000fffffu
 #define NVTX_EVENT_PAYLOAD(c) ((c) >> 20 & 7) /* enum nvtx_payload */
@@ -40,6 +41,44 @@ static inline uint32_t nvtx_event_text_slots(uint16_t length)
 {
 	return (length + (uint32_t)sizeof(struct ring_event) - 1) /
 	       (uint32_t)sizeof(struct ring_event);
+}
+
+/* Returns the number of slots of an event. */
+static inline uint32_t nvtx_event_slots(const struct ring_event *first)
+{
+	return 1 + (first->c & NVTX_EVENT_MORE ? 1 : 0) + nvtx_event_text_slots(first->length);
+}
+
+/* `more` is slot 1 with NVTX_EVENT_MORE, or NULL. The message is left to the caller. */
+static inline struct row_nvtx nvtx_event_row(const struct ring_event *first,
+					     const struct ring_event *more, uint32_t thread)
+{
+	uint8_t kind = NVTX_EVENT_KIND(first->flags), level = NVTX_EVENT_LEVEL(first->flags);
+	bool has_range = kind == nvtx_kind_start || kind == nvtx_kind_end ||
+			 kind == nvtx_kind_token || first->c & NVTX_EVENT_CARRIES,
+	     has_level = kind == nvtx_kind_push || kind == nvtx_kind_pop;
+	struct row_nvtx row = {
+		.time_ns = first->a,
+		.kind = kind,
+		.thread = thread,
+		.domain = first->c & NVTX_EVENT_DOMAIN,
+		.range = first->b,
+		.category = first->d,
+		.color = first->e,
+		.payload_kind = NVTX_EVENT_PAYLOAD(first->c),
+		.payload = has_range && more ? more->a : first->b,
+		.level = level,
+	};
+
+	ROW_MISSING_IF(&row, nvtx, range, !has_range);
+	ROW_MISSING_IF(&row, nvtx, category, !first->d || first->c & NVTX_EVENT_NAMED);
+	ROW_MISSING_IF(&row, nvtx, color, !(first->c & NVTX_EVENT_COLOR));
+	if (!row.payload_kind) {
+		ROW_MISSING(&row, nvtx, payload_kind);
+		ROW_MISSING(&row, nvtx, payload);
+	}
+	ROW_MISSING_IF(&row, nvtx, level, !has_level || level == NVTX_EVENT_NO_LEVEL);
+	return row;
 }
 
 /* Set while nobody needs events (nvtx_calls.c). */

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/map.h"
 #include "base/reserve.h"
+#include "capture/core/shared_area.h"
 
 #define INDEX_SLOTS (2 * NVTX_NAMES_MAX)
 
@@ -78,6 +79,25 @@ static bool is_known(const struct nvtx_name *key)
 	return is_same(nvtx_names_of_thread(key->id), key);
 }
 
+/* Copies new names for recover/. The lock is held. */
+static void share(const struct memory *m)
+{
+	_Static_assert(NVTX_NAMES_MAX == AREA_NVTX_NAMES_MAX &&
+			       NVTX_NAME_BYTES_MAX == AREA_NVTX_BYTES,
+		       "the area has room for all");
+	struct area_nvtx *shared = shared_area_part(AREA_NVTX);
+	uint32_t n = atomic_load(&shared_area_head->nvtx_names), end = atomic_load(&count);
+
+	for (; shared && n < end; n++) {
+		const struct nvtx_name *item = &m->items[n];
+		uint32_t offset = (uint32_t)(item->text - m->text);
+
+		memcpy(shared->text + offset, item->text, item->length);
+		shared->names[n] = (struct area_nvtx_name){ offset, item->length, item->what };
+		atomic_store_explicit(&shared_area_head->nvtx_names, n + 1, memory_order_release);
+	}
+}
+
 /* The order of the stores matters, because a fork may happen between any two. */
 static const struct nvtx_name *append(struct memory *m, const struct nvtx_name *key,
 				      atomic_uint *slot)
@@ -124,6 +144,7 @@ const struct nvtx_name *nvtx_names_add(enum nvtx_named what, uint32_t domain, ui
 			item = find(m, &key, &slot);
 			if (!item || !is_known(&key))
 				item = append(m, &key, slot);
+			share(m);
 		}
 		pthread_mutex_unlock(&lock);
 	}
@@ -190,6 +211,16 @@ const struct nvtx_name *nvtx_names_of_thread(uint32_t tid)
 uint64_t nvtx_names_refused(void)
 {
 	return atomic_load_explicit(&refused, memory_order_relaxed);
+}
+
+void nvtx_names_share(void)
+{
+	struct memory *m = atomic_load(&memory);
+
+	pthread_mutex_lock(&lock);
+	if (m)
+		share(m);
+	pthread_mutex_unlock(&lock);
 }
 
 void nvtx_names_after_fork(void)

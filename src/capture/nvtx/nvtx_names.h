@@ -56,6 +56,9 @@ const struct nvtx_name *nvtx_names_of_thread(uint32_t tid);
 /* Number of names for which there was no room. */
 uint64_t nvtx_names_refused(void);
 
+/* A recording has begun: copies the names to its area (shared_area.h). */
+void nvtx_names_share(void);
+
 /* Called in the child of a fork, where the lock's owner may not exist. */
 void nvtx_names_after_fork(void);
 

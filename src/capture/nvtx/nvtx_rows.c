@@ -150,34 +150,13 @@ static uint32_t message_id(struct writer *w, const struct ring *r, uint64_t posi
 static void write_event(struct writer *w, const struct ring *r, uint64_t position,
 			const struct ring_event *first)
 {
-	uint8_t kind = NVTX_EVENT_KIND(first->flags), level = NVTX_EVENT_LEVEL(first->flags);
-	bool has_range = kind == nvtx_kind_start || kind == nvtx_kind_end ||
-			 kind == nvtx_kind_token || first->c & NVTX_EVENT_CARRIES,
-	     has_level = kind == nvtx_kind_push || kind == nvtx_kind_pop, no_message;
-	struct row_nvtx row = {
-		.time_ns = first->a,
-		.kind = kind,
-		.thread = r->tid,
-		.domain = first->c & NVTX_EVENT_DOMAIN,
-		.range = first->b,
-		.category = first->d,
-		.color = first->e,
-		.payload_kind = NVTX_EVENT_PAYLOAD(first->c),
-		.payload = has_range && first->c & NVTX_EVENT_MORE ? ring_slot(r, position + 1)->a
-								   : first->b,
-		.level = level,
-	};
+	const struct ring_event *more =
+		first->c & NVTX_EVENT_MORE ? ring_slot(r, position + 1) : NULL;
+	struct row_nvtx row = nvtx_event_row(first, more, r->tid);
+	bool no_message;
 
 	row.message = message_id(w, r, position, first, &no_message);
-	ROW_MISSING_IF(&row, nvtx, range, !has_range);
 	ROW_MISSING_IF(&row, nvtx, message, no_message);
-	ROW_MISSING_IF(&row, nvtx, category, !first->d || first->c & NVTX_EVENT_NAMED);
-	ROW_MISSING_IF(&row, nvtx, color, !(first->c & NVTX_EVENT_COLOR));
-	if (!row.payload_kind) {
-		ROW_MISSING(&row, nvtx, payload_kind);
-		ROW_MISSING(&row, nvtx, payload);
-	}
-	ROW_MISSING_IF(&row, nvtx, level, !has_level || level == NVTX_EVENT_NO_LEVEL);
 	if (row.domain == NVTX_DOMAIN_SCOPES && !self.scopes_named) {
 		struct row_nvtx_domain domain = { .id = row.domain, .name = rows_text(w, "pitot") };
 
@@ -196,8 +175,7 @@ static uint64_t on_event(struct writer *w, const struct ring *r, uint64_t positi
 
 	write_names(w);
 	if (first->kind == RING_NVTX) {
-		slots +=
-			(first->c & NVTX_EVENT_MORE ? 1 : 0) + nvtx_event_text_slots(first->length);
+		slots = nvtx_event_slots(first);
 		if (self.window || first->a < self.closed_ns)
 			write_event(w, r, position, first);
 		else
@@ -218,6 +196,7 @@ static void begin(struct writer *w, const struct source_start *how)
 {
 	(void)w;
 	(void)how;
+	nvtx_names_share();
 	self.names_written = 0;
 	self.scopes_named = false;
 }

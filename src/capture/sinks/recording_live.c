@@ -1,4 +1,5 @@
 /* recording_live.c: writes a recording while a program runs. */
+#include "capture/core/shared_area.h"
 #include "capture/core/sinks.h"
 #include "format/writer.h"
 
@@ -12,7 +13,15 @@ static struct sink *open(const struct settings *settings, const char *where, str
 					  .segment_bytes = settings->segment_bytes,
 					  .background = true };
 
-	return recording_sink_new(&options, &sink, e) == 0 ? sink : NULL;
+	if (*settings->launcher) {
+		shared_area_open();
+		options.journal = shared_area_journal(&options.journal_bytes);
+	}
+	if (recording_sink_new(&options, &sink, e) < 0)
+		return NULL;
+	if (options.journal)
+		shared_area_send(settings->launcher);
+	return sink;
 }
 
 const struct sink_kind recording_sink_kind = { .name = "recording", .open = open };

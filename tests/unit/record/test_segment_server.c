@@ -8,11 +8,13 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 
 #include "base/io.h"
+#include "capture/core/shared_area.h"
 #include "format/segment_write.h"
 #include "support/cmocka_tests.h"
 
@@ -72,6 +74,22 @@ static int cubins(void)
 	if (fd < 0 || write(fd, "code", 4) != 4)
 		return 1;
 	return segment_request_cubin(launcher.data, 0xab) != -EEXIST;
+}
+
+/* Memory of the recorder's form, and something else. */
+static int memories(void)
+{
+	int area = memfd_create("pitot", MFD_CLOEXEC | MFD_ALLOW_SEALING),
+	    other = memfd_create("other", MFD_CLOEXEC);
+
+	if (ftruncate(area, (off_t)area_offset(AREA_PART_COUNT)) < 0 ||
+	    segment_send_memory(launcher.data, area) < 0) /* it can shrink */
+		return 1;
+	if (fcntl(area, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) < 0 ||
+	    segment_send_memory(launcher.data, other) < 0 ||
+	    segment_send_memory(launcher.data, area) < 0)
+		return 2;
+	return 0;
 }
 
 static int without_token(void)
@@ -221,6 +239,20 @@ static void cubins_are_created(void **state)
 	assert_int_equal(serve(cubins), 0);
 	check_file(*state, "cubins/00000000000000ab.cubin", "code");
 	assert_int_equal(server.refused_count, 0);
+	end();
+}
+
+static void memory_is_held_until_the_end(void **state)
+{
+	int memory;
+
+	begin(*state);
+	assert_int_equal(serve(memories), 0);
+	assert_int_equal(server.memories.count, 1);
+	memory = segment_server_take_memory(&server, false);
+	assert_true(memory >= 0);
+	close(memory);
+	assert_int_equal(segment_server_take_memory(&server, true), -1);
 	end();
 }
 
@@ -402,6 +434,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		folder_test(segments_are_created),
 		folder_test(cubins_are_created),
+		folder_test(memory_is_held_until_the_end),
 		folder_test(cubins_behind_a_link_are_refused),
 		folder_test(only_the_command_may_ask),
 		folder_test(only_the_launcher_may_answer),

@@ -1,0 +1,39 @@
+/*
+ * recover.h: adds what a process has left in its memory (capture/core/shared_area.h) to its
+ * recording, after the process has died or executed another program.
+ *
+ * The result is another segment of the process's session, with ordinary rows: those of the journal
+ * that are in no segment, calls and ranges that were still in the threads' rings, and GPU work that
+ * CUPTI had recorded. A row of `capability` says how much that is, and rows of `loss` what could
+ * not be read.
+ *
+ * The memory is another process's, perhaps another user's, and may contain anything. It is read,
+ * never mapped; nothing in it is trusted.
+ */
+#ifndef PITOT_RECOVER_RECOVER_H
+#define PITOT_RECOVER_RECOVER_H
+
+#include "base/error.h"
+#include "base/folder.h"
+
+struct recovered {
+	uint32_t pid; /* as the process saw it */
+	uint64_t rows; /* of the journal */
+	uint64_t calls, ranges; /* of the rings */
+	uint64_t records; /* of GPU work */
+	uint64_t incomplete; /* records of work that had not ended */
+	uint64_t others; /* events and records of kinds that are not read here */
+	uint64_t lost; /* rows and events for which there was no room */
+};
+
+/* Whether the descriptor is memory of this version's recorder, which cannot shrink. */
+bool recover_is_area(int memory);
+
+/*
+ * Adds the segment to the recording in `directory`. Returns 1; 0: nothing was left, because the
+ * process ended in order or had not begun a recording; or a negative code.
+ */
+int recover_area(int memory, const char *directory, const struct folder_id *folder,
+		 struct recovered *out, struct error *e) MUST_USE;
+
+#endif

@@ -1,0 +1,165 @@
+/*
+ * recover_records.c: GPU work from the buffers that CUPTI wrote.
+ *
+ * A buffer that CUPTI still has contains records of work that has not ended: their end is 0. They
+ * are skipped and counted, since CUPTI reserves records in the order of launches, but work of other
+ * streams ends earlier. A buffer ends at its first record of unknown size; its memory was zero.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "capture/cuda/activity_rows.h"
+#include "recover/recover_state.h"
+
+struct record_reader {
+	struct recovery *r;
+	struct map names; /* address of a kernel's name -> string */
+	uint32_t unknown_name; /* 0: not yet written */
+	bool is_delivered; /* CUPTI has completed the buffer */
+	uint8_t bytes[BUFFER_BYTES];
+};
+
+static struct span span_of(const struct recovery *r, uint64_t start, uint64_t end)
+{
+	uint64_t offset = (uint64_t)r->head.clock_offset_ns;
+	struct span s = { start + offset, end + offset, 0 };
+
+	if (!r->head.has_clock)
+		s.missing = 3;
+	s.missing |= (start == 0) | (unsigned)(end == 0 || end < start) << 1;
+	return s;
+}
+
+static uint32_t name_of(struct record_reader *reader, const char *address)
+{
+	uint64_t id;
+
+	if (map_get(&reader->names, (uintptr_t)address, &id))
+		return (uint32_t)id;
+	if (!reader->unknown_name)
+		reader->unknown_name = writer_string(reader->r->w, "?", 1);
+	return reader->unknown_name;
+}
+
+/* Appends the row of a record that was copied into `record`; false: the work has not ended. */
+#define READ(kind, type, table, statement)                                                         \
+	case kind: {                                                                               \
+		struct record_##type record = { 0 };                                               \
+		struct row_##table row;                                                            \
+                                                                                                   \
+		memcpy(&record, bytes, MIN(size, sizeof(record)));                                 \
+		if ((!record.start || !record.end) && !reader->is_delivered)                       \
+			return false;                                                              \
+		span = span_of(r, record.start, record.end);                                       \
+		row = type##_row(&record, version, &span, recovery_call(r, record.correlation));   \
+		statement;                                                                         \
+		writer_append(r->w, TABLE_##table, &row);                                          \
+		r->out->records++;                                                                 \
+		return true;                                                                       \
+	}
+#define ADD_CONFIG                                                                                 \
+	do {                                                                                       \
+		struct row_kernel_config config =                                                  \
+			kernel_config_row(&record, name_of(reader, record.name));                  \
+		row.config = writer_kernel_config(r->w, &config);                                  \
+		ROW_MISSING(&row, kernel, queued_ns);                                              \
+		ROW_MISSING(&row, kernel, submitted_ns);                                           \
+	} while (0)
+
+/* Returns false for work that has not ended. */
+static bool read_record(struct record_reader *reader, uint32_t kind, const uint8_t *bytes,
+			size_t size)
+{
+	struct recovery *r = reader->r;
+	uint32_t version = r->head.cupti_version;
+	struct span span;
+
+	switch (kind) {
+		READ(RECORD_KERNEL, kernel, kernel, ADD_CONFIG)
+		READ(RECORD_CONCURRENT_KERNEL, kernel, kernel, ADD_CONFIG)
+		READ(RECORD_MEMCPY, memcpy, memcpy, )
+		READ(RECORD_MEMCPY_PEER, memcpy_peer, memcpy, )
+		READ(RECORD_MEMSET, memset, memset, )
+		READ(RECORD_GRAPH_LAUNCH, graph_launch, graph_launch, )
+	default:
+		r->out->others++;
+		return true;
+	}
+}
+
+static void read_buffer(struct record_reader *reader, size_t valid, uint64_t done)
+{
+	struct recovery *r = reader->r;
+	uint64_t number = 0;
+	uint32_t kind;
+	size_t size;
+
+	for (size_t at = 0; valid - at >= sizeof(kind); at += size) {
+		memcpy(&kind, reader->bytes + at, sizeof(kind));
+		if (!kind)
+			return;
+		size = kind < AREA_RECORD_KINDS ? r->head.record_bytes[kind] : 0;
+		if (size < sizeof(kind) || size > valid - at) {
+			r->out->others++;
+			return;
+		}
+		if (number++ < done || r->head.left_out >> kind & 1)
+			continue;
+		r->out->incomplete += !read_record(reader, kind, reader->bytes + at, size);
+	}
+}
+
+static int read_names(struct record_reader *reader)
+{
+	const struct recovery *r = reader->r;
+	uint32_t count = MIN(r->head.kernel_names, AREA_KERNEL_NAMES_MAX);
+	struct area_kernel_name name;
+	int rc = 0;
+
+	for (uint32_t i = 0; i < count && rc == 0; i++)
+		if (recovery_read(r, AREA_KERNEL_NAMES, i * sizeof(name), &name, sizeof(name)))
+			rc = map_put(&reader->names, name.address, name.string);
+	return rc;
+}
+
+static void read_buffers(struct record_reader *reader)
+{
+	struct recovery *r = reader->r;
+	struct buffer_slot slot;
+
+	for (unsigned i = 1; i <= BUFFERS_MAX; i++) {
+		size_t valid;
+		uint64_t done;
+
+		if (!recovery_read(r, AREA_SLOTS, i * sizeof(slot), &slot, sizeof(slot)) ||
+		    !(slot.is_out || slot.is_full) || slot.is_unread)
+			continue;
+		reader->is_delivered = !slot.is_out;
+		valid = reader->is_delivered && slot.valid ? slot.valid : slot.size;
+		valid = MIN(valid, BUFFER_BYTES);
+		done = r->mark.source == AREA_SOURCE_BUFFER + i ? r->mark.progress : 0;
+		if (recovery_read(r, AREA_BUFFERS, (uint64_t)(i - 1) * BUFFER_BYTES, reader->bytes,
+				  valid))
+			read_buffer(reader, valid, done);
+	}
+}
+
+int recover_records(struct recovery *r)
+{
+	struct record_reader *reader;
+	int rc;
+
+	if (!r->head.cupti_version || !r->head.slot_bytes)
+		return 0;
+	reader = calloc(1, sizeof(*reader));
+	if (!reader)
+		return -ENOMEM;
+	reader->r = r;
+	rc = read_names(reader);
+	if (rc == 0)
+		read_buffers(reader);
+	map_release(&reader->names);
+	free(reader);
+	return rc;
+}

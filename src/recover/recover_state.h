@@ -1,0 +1,32 @@
+/* recover_state.h: what the files of recover/ share. */
+#ifndef PITOT_RECOVER_STATE_H
+#define PITOT_RECOVER_STATE_H
+
+#include "base/map.h"
+#include "capture/core/ring.h"
+#include "capture/core/shared_area.h"
+#include "capture/cuda/buffers.h"
+#include "format/writer.h"
+#include "recover/recover.h"
+
+struct recovery {
+	int memory;
+	struct area_head head;
+	struct journal journal;
+	struct journal_mark mark;
+	struct writer *w;
+	struct recovered *out;
+	uint64_t now_ns;
+};
+
+/* Reads bytes of a part. Returns false when they are not in it. */
+bool recovery_read(const struct recovery *r, enum area_part part, uint64_t offset, void *to,
+		   size_t bytes);
+/* Returns the 64-bit id of a call of the last moments. */
+uint64_t recovery_call(const struct recovery *r, uint32_t correlation);
+
+/* Both return 0 or -ENOMEM. */
+int recover_rings(struct recovery *r) MUST_USE;
+int recover_records(struct recovery *r) MUST_USE;
+
+#endif

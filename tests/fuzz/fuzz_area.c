@@ -1,0 +1,141 @@
+/* layer: recover */
+/*
+ * The memory that a process has left, written by somebody else. The input patches an area that has
+ * something of everything: pieces of a byte for the part, three for the offset in it, one for the
+ * length, and the bytes.
+ */
+#include "fuzz.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/bytes.h"
+#include "capture/core/ring.h"
+#include "capture/core/shared_area.h"
+#include "capture/cuda/buffers.h"
+#include "capture/cuda/records.h"
+#include "recover/recover.h"
+
+#define ROWS 3
+
+static void put(int memory, enum area_part part, uint64_t offset, const void *bytes, size_t length)
+{
+	if (offset <= area_part_bytes(part) && length <= area_part_bytes(part) - offset &&
+	    pwrite(memory, bytes, length, (off_t)(area_offset(part) + offset)) != (ssize_t)length)
+		abort();
+}
+
+static void put_journal(int memory)
+{
+	_Alignas(8) uint8_t bytes[sizeof(struct journal) + 4096];
+	struct journal *j = (void *)bytes;
+	struct row_string text = { .id = 2, .text = { "kernel", 6 } };
+	struct row_kernel kernel = { .start_ns = 5, .end_ns = 7 };
+
+	memset(bytes, 0, sizeof(bytes));
+	journal_begin(j, 4096, 77);
+	journal_append(j, schema_table(TABLE_string), &text);
+	for (unsigned i = 0; i < ROWS; i++)
+		journal_append(j, schema_table(TABLE_kernel), &kernel);
+	put(memory, AREA_JOURNAL, 0, bytes, sizeof(bytes));
+}
+
+static void put_ring(int memory)
+{
+	static struct ring ring; /* is all zeros otherwise */
+	struct ring_event events[] = {
+		{ .kind = RING_STACK, .c = 1, .d = 2 },
+		{ .a = 0x1000, .b = 0x2000 },
+		{ .kind = RING_API_CALL, .a = 10, .b = 20, .c = 3, .d = 1u << 16 | 307, .e = 1 },
+		{ .kind = RING_NVTX, .a = 30, .c = 1u << 24, .length = 4 },
+		{ .a = 0x74786574 },
+	};
+
+	ring.head = ARRAY_SIZE(events);
+	ring.tid = 9;
+	put(memory, AREA_RINGS, 0, &ring, sizeof(ring));
+	put(memory, AREA_RING_MEMORY, 0, events, sizeof(events));
+}
+
+static void put_buffer(int memory)
+{
+	struct buffer_slot slot = { .is_out = 1, .size = 4096 };
+	struct record_kernel kernel = {
+		.kind = RECORD_CONCURRENT_KERNEL, .start = 1, .end = 2, .correlation = 3
+	};
+	struct area_kernel_name name = { .address = 0, .string = 2 };
+
+	put(memory, AREA_SLOTS, sizeof(slot), &slot, sizeof(slot));
+	put(memory, AREA_BUFFERS, 0, &kernel, sizeof(kernel));
+	put(memory, AREA_KERNEL_NAMES, 0, &name, sizeof(name));
+}
+
+static int make_area(void)
+{
+	struct area_head head = { .layout = AREA_LAYOUT,
+				  .pid = 7,
+				  .ring_bytes = sizeof(struct ring),
+				  .slot_bytes = sizeof(struct buffer_slot),
+				  .cupti_version = CUPTI_13_0,
+				  .has_clock = 1,
+				  .kernel_names = 1,
+				  .correlation_half = 0 };
+	int memory = memfd_create("fuzz", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+	if (memory < 0 || ftruncate(memory, (off_t)area_offset(AREA_PART_COUNT)) < 0 ||
+	    fcntl(memory, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) < 0)
+		abort();
+	memcpy(head.magic, AREA_MAGIC, sizeof(head.magic));
+	head.record_bytes[RECORD_CONCURRENT_KERNEL] = sizeof(struct record_kernel);
+	put(memory, AREA_HEAD, 0, &head, sizeof(head));
+	put_journal(memory);
+	put_ring(memory);
+	put_buffer(memory);
+	return memory;
+}
+
+static void remove_folder(const char *path)
+{
+	DIR *list = opendir(path);
+	struct dirent *entry;
+
+	while (list && (entry = readdir(list)))
+		if (*entry->d_name != '.')
+			unlinkat(dirfd(list), entry->d_name, 0);
+	closedir(list);
+	rmdir(path);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
+{
+	struct cursor in = cursor_of(bytes, size);
+	char path[] = "/tmp/fuzz-area-XXXXXX";
+	struct folder_id id = { 0 };
+	struct recovered found;
+	int memory = make_area(), rc;
+
+	if (!mkdtemp(path))
+		abort();
+	while (cursor_left(&in) > 5) {
+		unsigned part = cursor_u8(&in);
+		uint64_t offset = cursor_u32(&in);
+		unsigned length = (unsigned)(offset >> 24);
+		const uint8_t *patch = cursor_bytes(&in, length);
+
+		if (!patch)
+			break;
+		if (part < AREA_PART_COUNT)
+			put(memory, (enum area_part)part, offset & 0xffffff, patch, length);
+	}
+	rc = recover_area(memory, path, &id, &found, NULL);
+	if (size == 0 && (rc != 1 || found.rows != ROWS || found.calls != 1 || found.ranges != 1 ||
+			  found.records != 1 || found.others || found.lost))
+		abort(); /* an area as it should be */
+	close(memory);
+	remove_folder(path);
+	return 0;
+}

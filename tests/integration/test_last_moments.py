@@ -1,0 +1,90 @@
+"""A process that ends without order: what it has done, and what CUPTI has written, is in the recording, and once."""
+import os
+import random
+import signal
+import struct
+
+import pytest
+
+TAPE = "tests/data/tapes/train.tape"
+SWEEP = int(os.environ.get("PITOT_SWEEP", "40"))
+# What ends the player, and the status that `pitot record` passes on.
+ENDINGS = {"return": 0, "_exit": 0, "exec": 0, "execl": 0, "kill": 128 + signal.SIGKILL, "abort": 128 + signal.SIGABRT,
+           "segv": 128 + signal.SIGSEGV}
+ORDERLY = ("return", "_exit")
+
+
+class Witness:
+    """Counts that the stand-in writes into a file as they change: nothing is lost with the process."""
+
+    def __init__(self, path):
+        self.path = path
+        path.write_bytes(bytes(16))
+
+    def counts(self):
+        return struct.unpack("QQ", self.path.read_bytes())
+
+
+@pytest.fixture
+def end(player, pitot, source, tmp_path):
+    """end("kill", at=400): plays a tape below `pitot record` in its second round, until its 400th record; the recording and the witness."""
+
+    def play(how, *arguments, at, tape=TAPE, options=(), wrap=()):
+        folder, witness = tmp_path / f"{how}-{at}.pitot", Witness(tmp_path / "witness")
+        # Sanitizers leave signals alone, and do not search a process that is about to be killed.
+        result = pitot("record", "-o", folder, "--no-cpu", "--stacks", "none", "--no-symbols", *options, "--", *wrap, player, "--now",
+                       "--repeat", "2", "--exit", how, "--exit-at", at, *arguments, source / tape, status=None,
+                       env={"PITOT_STANDIN_WITNESS": str(witness.path),
+                            "ASAN_OPTIONS": "detect_leaks=0:handle_segv=0:handle_abort=0:handle_sigill=2"})
+        return folder, witness, result
+
+    return play
+
+
+def check(rows, folder, witness, threads=1):
+    """A thread may have been killed between a call of the recorder and the witness's note of it."""
+    launches, kernels = witness.counts()
+    calls = [(row["thread"], row["correlation"]) for row in rows(folder, "api_call") if row["function"] == "cuLaunchKernel"]
+    work = [(row["correlation"], row["start_ns"]) for row in rows(folder, "kernel")]
+    assert len(set(calls)) == len(calls) and len(set(work)) == len(work), "rows are there twice"
+    assert launches <= len(calls) <= launches + threads, (launches, len(calls))
+    assert kernels <= len(work) <= kernels + 2 * threads, (kernels, len(work))
+
+
+def last_moments(rows, folder):
+    return [row for row in rows(folder, "capability") if row["name"] == "last_moments"]
+
+
+@pytest.mark.parametrize("how", ENDINGS)
+def test_ends(end, rows, how):
+    folder, witness, result = end(how, at=8000)
+    assert result.returncode == ENDINGS[how], result.stderr
+    check(rows, folder, witness)
+    assert witness.counts()[0] > 1000
+    assert len(last_moments(rows, folder)) == (how not in ORDERLY)
+    assert [row for row in rows(folder, "loss") if row["reason"] == "truncated_file"] == []
+
+
+def test_kills_at_any_moment(end, rows):
+    """More by hand: PITOT_SWEEP=1000."""
+    places = random.Random(1)
+    for _ in range(SWEEP):
+        check(rows, *end("kill", at=places.randrange(1, 9500))[:2])
+
+
+def test_threads_that_are_killed(end, rows):
+    for at in 3000, 6000, 9000:
+        check(rows, *end("kill", "--parallel", "--rate", "0", at=at)[:2], threads=8)
+
+
+def test_a_process_that_forks(end, rows):
+    """A child has memory of its own: nothing of what it does gets into its parent's."""
+    for at in 4000, 8000:
+        check(rows, *end("kill", "--fork-every", "200", at=at)[:2])
+
+
+def test_without_room_for_the_memory(end, rows):
+    """RLIMIT_FSIZE holds for memory, too, and would end the process by SIGXFSZ: it stays private then."""
+    folder, _, result = end("kill", at=8000, wrap=["prlimit", "--fsize=100000000", "--"])
+    assert result.returncode == 128 + signal.SIGKILL
+    assert last_moments(rows, folder) == [] and rows(folder, "kernel")
