@@ -35,6 +35,7 @@
 	F(stop)                                                                                    \
 	F(path)                                                                                    \
 	F(flush)                                                                                   \
+	F(dump)                                                                                    \
 	F(init)                                                                                    \
 	F(shutdown)                                                                                \
 	F(upload)                                                                                  \
@@ -335,6 +336,27 @@ static PyObject *flush(PyObject *module, PyObject *unused)
 	Py_BEGIN_ALLOW_THREADS rc = recorder.flush(NULL);
 	Py_END_ALLOW_THREADS if (rc < 0) return fail(-rc);
 	Py_RETURN_NONE;
+}
+
+/* Arguments: a path or None, nanoseconds. Returns the number of segments. */
+static PyObject *dump(PyObject *module, PyObject *args)
+{
+	unsigned long long last_ns;
+	PyObject *path = NULL;
+	int rc, is_none;
+
+	(void)module;
+	if (!PyArg_ParseTuple(args, "OK", &path, &last_ns) || !check_recorder())
+		return NULL;
+	is_none = path == Py_None;
+	if (!is_none && !PyUnicode_FSConverter(path, &path))
+		return NULL;
+	Py_BEGIN_ALLOW_THREADS rc =
+		recorder.dump(is_none ? NULL : PyBytes_AsString(path), last_ns);
+	Py_END_ALLOW_THREADS if (!is_none) Py_DECREF(path);
+	if (rc < 0)
+		return fail(-rc);
+	return PyLong_FromLong(rc);
 }
 
 /* Arguments: settings of the program, its defaults, whether to print messages. False: recording is switched off. */
@@ -726,6 +748,7 @@ static PyMethodDef methods[] = {
 	{ "engine_begin", engine_begin, METH_VARARGS, NULL },
 	{ "engine_end", engine_end, METH_O, NULL },
 	{ "flush", flush, METH_NOARGS, NULL },
+	{ "dump", dump, METH_VARARGS, NULL },
 	{ "init", init, METH_VARARGS, NULL },
 	{ "shutdown", shutdown, METH_NOARGS, NULL },
 	{ "upload", upload, METH_VARARGS, NULL },

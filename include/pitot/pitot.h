@@ -182,6 +182,15 @@ PITOT_API int pitot_stop(struct pitot_session *session);
 PITOT_API int pitot_flush(struct pitot_session *session);
 
 /*
+ * Below `pitot record --ring`: writes what its ring has, of all recorded processes, as a recording
+ * into `path`, a new or empty folder (NULL: dump-DATE-TIME.pitot in the current folder). `last_ns`:
+ * only segments with rows of so many nanoseconds before now; 0: all. This process only flushes;
+ * takes as long as that and copying the ring. Returns the number of segments; -ENOENT when `pitot
+ * record` does not record this process, or onto the disk; or another negative errno.
+ */
+PITOT_API int pitot_dump(const char *path, uint64_t last_ns);
+
+/*
  * Arms an engine beyond PITOT_ENGINE_TRACE in a running recording; any number of times, one at a
  * time. Its window opens `delay_ns` after this call. It closes `duration_ns` later or, if that is
  * 0, at pitot_engine_end or with the recording. Without a delay it includes kernels from the return

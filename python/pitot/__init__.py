@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from pitot._notebook import Page
     from pitot._plot import Plot
     from pitot._record import external_pop, external_push, mark
-    from pitot._recorder import Running, Schedule, Scope, counter, gauge, record, scope, start, steps, stop
+    from pitot._recorder import Running, Schedule, Scope, counter, dump, gauge, record, scope, start, steps, stop
 
 __all__ = [
     "__version__",
@@ -64,6 +64,7 @@ __all__ = [
     "Table",
     "UsageError",
     "counter",
+    "dump",
     "external_pop",
     "external_push",
     "gauge",

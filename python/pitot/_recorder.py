@@ -243,6 +243,14 @@ def stop() -> Optional[Running]:
     return running
 
 
+def dump(path: Optional[Path] = None, *, last: Optional[float] = None) -> int:
+    """Below ``pitot record --ring`` writes what the ring has as a recording, by default dump-DATE-TIME.pitot.
+
+    last: only segments with rows of so many seconds before now. Returns the number of segments.
+    """
+    return _record.dump(path, round((last or 0) * 1e9))
+
+
 class record:
     """Records a block or a function: ``with pitot.record() as rec:``, ``@pitot.record()``. Arguments: see start()."""
 

@@ -147,6 +147,13 @@ EXPORT int pitot_flush(struct pitot_session *session)
 	return result(program_flush(&e), &e);
 }
 
+EXPORT int pitot_dump(const char *path, uint64_t last_ns)
+{
+	struct error e = { 0 };
+
+	return result(program_dump(path, last_ns, &e), &e);
+}
+
 EXPORT int pitot_engine_begin(struct pitot_session *session, enum pitot_engine engine,
 			      uint64_t delay_ns, uint64_t duration_ns)
 {

@@ -18,6 +18,7 @@
 #include "capture/stack/stack_capture.h"
 #include "format/recording_dir.h"
 #include "format/recording_json.h"
+#include "format/segment_request.h"
 #include "gpufl/gpufl_folder.h"
 
 #define COMMAND_MAX (4u << 20)
@@ -619,6 +620,36 @@ int program_flush(struct error *e)
 	if (err == -ETIMEDOUT)
 		return timed_out(e);
 	return err < 0 ? error_errno(e, -err, "rows are being lost") : 0;
+}
+
+int program_dump(const char *path, uint64_t last_ns, struct error *e)
+{
+	const char *launcher = secure_getenv(LAUNCHER_VARIABLE);
+	_cleanup_close_ int folder = -1;
+	struct folder_id id;
+	char *directory;
+	int rc;
+
+	if (!launcher || !*launcher)
+		return error_set(e, -ENOENT,
+				 "`pitot record` does not record this process; start it with: "
+				 "pitot record --ring SIZE -- COMMAND");
+	rc = program_flush(e);
+	if (rc < 0)
+		return rc;
+	directory = recording_dir_create_own(path, "dump", &id, e);
+	if (!directory)
+		return e->code;
+	folder = folder_open_known(directory, &id);
+	rc = folder < 0 ? folder : segment_request_dump(launcher, folder, last_ns);
+	if (rc == E_UNSUPPORTED)
+		error_set(e, -ENOENT, "this process is recorded onto the disk, not into a ring");
+	else if (rc < 0)
+		error_set(e, rc, "`pitot record` made no dump: %s", error_code_text(rc));
+	if (rc < 0)
+		recording_dir_remove(directory, &id, NULL);
+	free(directory);
+	return rc < 0 ? e->code : rc;
 }
 
 static int arm(struct pitot_session *session, int engine, uint64_t delay_ns, uint64_t duration_ns,

@@ -26,6 +26,7 @@ struct pitot_session *program_start(const struct pitot_options *options, struct 
 const char *program_path(const struct pitot_session *session);
 int program_stop(struct pitot_session *session, struct error *e);
 int program_flush(struct error *e) MUST_USE;
+int program_dump(const char *path, uint64_t last_ns, struct error *e) MUST_USE;
 /* Implements pitot_engine_begin and, with PITOT_ENGINE_TRACE, pitot_engine_end. */
 int program_engine(struct pitot_session *session, enum pitot_engine engine, uint64_t delay_ns,
 		   uint64_t duration_ns, struct error *e) MUST_USE;

@@ -40,6 +40,9 @@ static const struct option options[] = {
 	FLAG("force", 'f', request.force, "replace DIR if it is a recording"),
 	OPTION(STRING, "name", 0, request.name, "NAME",
 	       "name of the recording (default: from the command)", .group = "output"),
+	OPTION(STRING, "ring", 0, request.ring, "SIZE|TIME",
+	       "keep only the end of the recording, in memory: SIZE a process, such as 256M, or "
+	       "TIME, such as 10m, of at most 64M; `pitot dump` writes it while the command runs"),
 	OPTION(STRING, "log", 0, request.log, "gpufl[=DIR]",
 	       "write gpufl's logs while the command runs, into DIR (default: NAME.gpufl beside "
 	       "the recording)",
@@ -111,6 +114,22 @@ static int read_pids(const struct context *c)
 	return EXIT_DONE;
 }
 
+static int check_ring(const struct context *c)
+{
+	uint64_t bytes, age_ns;
+
+	if (segment_ring_parse(request.ring, &bytes, &age_ns) < 0)
+		return cli_usage(c,
+				 "--ring takes a size of at least 64K, such as 256M, or a time, "
+				 "such as 10m, not '%s'",
+				 request.ring);
+	if (pids.count || request.cpu_only || !request.recording ||
+	    (request.hz_given && request.hz))
+		return cli_usage(c, "--ring keeps what a command records of its GPU work; leave "
+				    "out --pid, --cpu, --cpu-only and --no-recording");
+	return EXIT_DONE;
+}
+
 /* Refuses options that contradict each other. */
 static int check_options(const struct context *c, int argc)
 {
@@ -153,7 +172,12 @@ static int check_options(const struct context *c, int argc)
 	    (request.output || request.hz_given || request.off_cpu || c->json))
 		return cli_usage(
 			c, "-o, --cpu, --off-cpu and --json have no effect with --no-recording");
-	if (request.gpu_only || !request.recording)
+	request.ring = request.ring ? request.ring : secure_getenv("PITOT_RING");
+	if (request.ring && !*request.ring)
+		request.ring = NULL;
+	if (request.ring && check_ring(c) != EXIT_DONE)
+		return EXIT_USAGE;
+	if (request.gpu_only || !request.recording || request.ring)
 		request.hz = 0;
 	if (request.cpu_only && !request.hz)
 		return cli_usage(c, "--cpu-only without CPU samples leaves nothing to record");

@@ -92,6 +92,7 @@ struct command {
 /* All commands in the order in which help shows them. */
 #define COMMANDS(C)                                                                                \
 	C(record)                                                                                  \
+	C(dump)                                                                                    \
 	C(monitor)                                                                                 \
 	C(report)                                                                                  \
 	C(info)                                                                                    \

@@ -448,7 +448,7 @@ static int set_identity(struct block_queue *q, const struct writer_options *o)
 	q->identity.folder = o->folder;
 	q->identity.launcher = q->launcher;
 	q->identity.pid = o->pid ? o->pid : (uint32_t)getpid();
-	q->identity.number = o->number;
+	q->identity.number = q->file_number = o->number;
 	q->identity.session = o->session;
 	if (!o->session && getrandom(&q->identity.session, sizeof(q->identity.session), 0) !=
 				   sizeof(q->identity.session))

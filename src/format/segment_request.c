@@ -12,6 +12,7 @@
 #include "base/io.h"
 
 #define WAIT_S 2
+#define DUMP_WAIT_S 60
 
 struct launcher {
 	unsigned uid;
@@ -168,21 +169,34 @@ int segment_request_cubin(const char *launcher, uint64_t crc)
 	return request_file(launcher, &request, &answer);
 }
 
-int segment_send_memory(const char *launcher, int memory)
+/* Sends a request with a descriptor. */
+static int send_descriptor(int socket, const struct launcher *l, struct segment_request *request,
+			   int passed)
 {
-	struct segment_request request = { .magic = SEGMENT_REQUEST_MAGIC,
-					   .pid = (uint32_t)getpid(),
-					   .number = SEGMENT_MEMORY,
-					   .error = -EOWNERDEAD };
 	union {
 		char bytes[CMSG_SPACE(sizeof(int))];
 		struct cmsghdr header;
 	} control = { .bytes = { 0 } };
-	struct iovec part = { &request, sizeof(request) };
+	struct iovec part = { request, sizeof(*request) };
 	struct msghdr m = { .msg_iov = &part,
 			    .msg_iovlen = 1,
 			    .msg_control = control.bytes,
 			    .msg_controllen = sizeof(control.bytes) };
+
+	request->magic = SEGMENT_REQUEST_MAGIC;
+	request->pid = (uint32_t)getpid();
+	request->error = -EOWNERDEAD; /* is not used */
+	memcpy(request->token, l->token, sizeof(request->token));
+	control.header.cmsg_level = SOL_SOCKET;
+	control.header.cmsg_type = SCM_RIGHTS;
+	control.header.cmsg_len = CMSG_LEN(sizeof(int));
+	memcpy(CMSG_DATA(&control.header), &passed, sizeof(passed));
+	return sendmsg(socket, &m, MSG_NOSIGNAL) < 0 ? -errno : 0;
+}
+
+static int pass(const char *launcher, struct segment_request *request, int passed, bool answered)
+{
+	struct segment_answer answer = { .number = 0 };
 	struct launcher l;
 	int socket, rc;
 
@@ -191,14 +205,28 @@ int segment_send_memory(const char *launcher, int memory)
 	socket = connect_to(&l);
 	if (socket < 0)
 		return socket;
-	memcpy(request.token, l.token, sizeof(request.token));
-	control.header.cmsg_level = SOL_SOCKET;
-	control.header.cmsg_type = SCM_RIGHTS;
-	control.header.cmsg_len = CMSG_LEN(sizeof(int));
-	memcpy(CMSG_DATA(&control.header), &memory, sizeof(memory));
-	rc = sendmsg(socket, &m, MSG_NOSIGNAL) < 0 ? -errno : 0;
+	/* A dump copies what a ring has. */
+	setsockopt(socket, SOL_SOCKET, SO_RCVTIMEO, &(struct timeval){ .tv_sec = DUMP_WAIT_S },
+		   sizeof(struct timeval));
+	rc = send_descriptor(socket, &l, request, passed);
+	if (rc == 0 && answered) {
+		rc = receive(socket, l.uid, &answer);
+		if (rc == -EPROTO && answer.magic == SEGMENT_REQUEST_MAGIC && !answer.error)
+			rc = (int)answer.number;
+	}
 	close(socket);
 	return rc;
+}
+
+int segment_send_memory(const char *launcher, int memory)
+{
+	return pass(launcher, &(struct segment_request){ .number = SEGMENT_MEMORY }, memory, false);
+}
+
+int segment_request_dump(const char *launcher, int folder, uint64_t last_ns)
+{
+	return pass(launcher, &(struct segment_request){ .number = SEGMENT_DUMP, .crc = last_ns },
+		    folder, true);
 }
 
 void segment_report_lost(const char *launcher, uint32_t pid, int error)

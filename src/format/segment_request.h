@@ -20,6 +20,9 @@
  *     answer is -EEXIST if the recording has it.
  *   - A request with the number SEGMENT_MEMORY passes a descriptor of memory, which the launcher
  *     holds until the process has ended (capture/core/shared_area.h). It has no answer.
+ *   - A request with the number SEGMENT_DUMP passes the descriptor of a folder, into which the
+ *     launcher writes what its ring has (record/segment_ring.h). The answer has no descriptor; its
+ *     number is that of the segments. Only processes of the launcher's user get one.
  *
  * Both are of the same version and on one machine, so words have its byte order.
  */
@@ -39,6 +42,7 @@
 #define SEGMENT_LOST UINT32_MAX
 #define SEGMENT_CUBIN (UINT32_MAX - 1)
 #define SEGMENT_MEMORY (UINT32_MAX - 2)
+#define SEGMENT_DUMP (UINT32_MAX - 3)
 
 struct segment_request {
 	uint32_t magic;
@@ -46,7 +50,7 @@ struct segment_request {
 	uint32_t number; /* first one to try for the file's name, SEGMENT_LOST or SEGMENT_CUBIN */
 	int32_t error; /* negative: why the process could not create the file */
 	char token[LAUNCHER_TOKEN];
-	uint64_t crc; /* for the file's name of SEGMENT_CUBIN */
+	uint64_t crc; /* for the file's name of SEGMENT_CUBIN; of SEGMENT_DUMP: how many ns */
 };
 _Static_assert(sizeof(struct segment_request) == 56, "two processes share it");
 
@@ -67,6 +71,11 @@ bool launcher_folder(const char *launcher, struct folder_id *id);
 int segment_request(const char *launcher, uint32_t pid, int error, uint32_t *number) MUST_USE;
 /* Requests the file of a module's device code, in the same way. */
 int segment_request_cubin(const char *launcher, uint64_t crc) MUST_USE;
+/*
+ * Requests a dump of the last `last_ns` (0: of all) into a folder. Returns the number of segments,
+ * E_UNSUPPORTED when the recording is on the disk, or another negative code.
+ */
+int segment_request_dump(const char *launcher, int folder, uint64_t last_ns) MUST_USE;
 /* Passes the descriptor of memory. Returns 0 or a negative code. */
 int segment_send_memory(const char *launcher, int memory) MUST_USE;
 /* Reports a segment that was lost after its creation. Never waits for long. */

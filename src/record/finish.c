@@ -59,6 +59,7 @@ static void finish_segments(struct recording *r)
 	size_t stored;
 
 	segment_server_answer(s);
+	record_finish_ring(r);
 	record_recover(r, true);
 	stored = MIN(s->refused_count, ARRAY_SIZE(s->refused));
 	for (size_t i = 0; i < stored; i++) {

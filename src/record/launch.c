@@ -109,6 +109,9 @@ static int prepare_child(void *user, pid_t pid, struct strbuf *environment, stru
 	record_make_options(r);
 	injection.options = strbuf_text(&r->options);
 	injection.preload = r->preload ? r->preload_library : NULL;
+	if (r->request->ring)
+		(void)!segment_ring_parse(r->request->ring, &r->segments.ring.bytes,
+					  &r->segments.ring.age_ns);
 	if (r->directory &&
 	    segment_server_open(&r->segments, r->directory, &r->identity.folder) == 0) {
 		segment_server_text(&r->segments, &launcher);

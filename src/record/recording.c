@@ -69,12 +69,15 @@ static int make_log_path(struct recording *r, struct error *e)
 void record_make_options(struct recording *r)
 {
 	struct settings s = r->request->settings;
+	uint64_t bytes, age_ns;
 
 	s.start_ns = r->identity.start_monotonic_ns;
 	s.cpu = r->cpu.timer || r->cpu.perf_namespace ? r->cpu.hz : 0;
 	s.perf = r->cpu.perf_namespace;
 	s.preload = r->preload;
 	s.cuda = !r->request->cpu_only;
+	if (r->request->ring && segment_ring_parse(r->request->ring, &bytes, &age_ns) == 0)
+		s.segment_bytes = bytes / RING_PARTS;
 	if (!s.cuda)
 		s.engine = SETTING_ENGINE_TRACE;
 	r->identity.engine = setting_engine_names[s.engine];

@@ -10,6 +10,7 @@
 
 struct record_request {
 	const char *output, *name; /* NULL: not given */
+	const char *ring; /* --ring; NULL: not given */
 	const char *log; /* gpufl[=DIR]; NULL: not given */
 	bool recording; /* false: only gpufl's logs */
 	/* socket of Perfetto's service, "1": the usual one; NULL: not traced live */

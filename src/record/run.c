@@ -96,7 +96,9 @@ void record_run(struct recording *r)
 
 	while (spawn_wait(&r->spawn, SCAN_MS, on_end, r)) {
 		segment_server_answer(&r->segments);
-		record_recover(r, false);
+		record_serve_ring(r);
+		if (!r->request->ring) /* a ring's segments are in memory until the end */
+			record_recover(r, false);
 		if (is_window_over(r))
 			break;
 		write_window(r, &opened, &closed);

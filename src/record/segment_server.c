@@ -54,7 +54,11 @@ int segment_server_open(struct segment_server *s, const char *directory,
 	uint8_t random[LAUNCHER_TOKEN / 2 + 8];
 	char suffix[17];
 
+	uint64_t bytes = s->ring.bytes, age_ns = s->ring.age_ns;
+
 	*s = (struct segment_server)SEGMENT_SERVER_INIT;
+	s->ring.bytes = bytes;
+	s->ring.age_ns = age_ns;
 	if (getrandom(random, sizeof(random), 0) != sizeof(random))
 		return -errno;
 	add_hexadecimal(s->token, random, LAUNCHER_TOKEN / 2);
@@ -70,9 +74,11 @@ int segment_server_open(struct segment_server *s, const char *directory,
 
 void segment_server_text(const struct segment_server *s, struct strbuf *out)
 {
-	struct folder_id id = { 0 };
+	struct folder_id id = { .inode = 1 };
 
-	(void)!folder_identify(s->folder, &id);
+	/* Nobody finds the folder of a ring, so that all ask for their segments. */
+	if (!s->ring.bytes)
+		(void)!folder_identify(s->folder, &id);
 	strbuf_addf(out, "%u:%s:%s:%llx:%llx", (unsigned)getuid(), s->address, s->token,
 		    (unsigned long long)id.device, (unsigned long long)id.inode);
 }
@@ -111,6 +117,9 @@ static int create(struct segment_server *s, pid_t sender, const struct segment_r
 
 	if (!of_sender)
 		return -ENOMEM;
+	*name = '\0';
+	if (s->ring.bytes && request->number != SEGMENT_CUBIN)
+		return segment_ring_add(&s->ring, request->pid, sender, number);
 	if (s->created >= FILES_MAX || *of_sender >= FILES_OF_ONE)
 		return E_LIMIT;
 	if (request->number == SEGMENT_CUBIN) {
@@ -183,6 +192,43 @@ static bool is_valid(const struct segment_server *s, const struct segment_reques
 {
 	return size == (ssize_t)sizeof(*r) && r->magic == SEGMENT_REQUEST_MAGIC && r->error < 0 &&
 	       r->pid && memcmp(r->token, s->token, sizeof(r->token)) == 0;
+}
+
+void segment_server_dumped(struct segment_server *s, int result)
+{
+	struct segment_answer text = { SEGMENT_REQUEST_MAGIC, (uint32_t)MAX(result, 0),
+				       MIN(result, 0) };
+
+	(void)!sendto(s->fd, &text, sizeof(text), MSG_NOSIGNAL | MSG_DONTWAIT,
+		      (struct sockaddr *)&s->dump.from, s->dump.from_length);
+	if (s->dump.folder >= 0)
+		close(s->dump.folder);
+	s->dump.folder = -1;
+}
+
+/* One at a time: another one is refused. Only our user may read what others have recorded. */
+static void take_dump(struct segment_server *s, const struct segment_request *request,
+		      const struct ucred *sender, const struct sockaddr_un *from,
+		      socklen_t from_length, int *folder)
+{
+	struct segment_server one = { .fd = s->fd, .dump.folder = -1 };
+	struct stat st;
+
+	one.dump.from = *from;
+	one.dump.from_length = from_length;
+	if (sender->uid != getuid() || *folder < 0 || fstat(*folder, &st) < 0 ||
+	    !S_ISDIR(st.st_mode)) {
+		segment_server_dumped(&one, -EACCES);
+	} else if (!s->ring.bytes) {
+		segment_server_dumped(&one, E_UNSUPPORTED);
+	} else if (s->dump.folder >= 0) {
+		segment_server_dumped(&one, -EBUSY);
+	} else {
+		s->dump = one.dump;
+		s->dump.folder = *folder;
+		s->dump.last_ns = request->crc;
+		*folder = -1;
+	}
 }
 
 /* Returns whether the sender is known; *passed is a descriptor that came along, or -1. */
@@ -288,6 +334,8 @@ void segment_server_answer(struct segment_server *s)
 		    is_valid(s, &request, n)) {
 			if (request.number == SEGMENT_MEMORY)
 				hold(s, sender.pid, &passed);
+			else if (request.number == SEGMENT_DUMP)
+				take_dump(s, &request, &sender, &from, m.msg_namelen, &passed);
 			else
 				handle(s, &request, &sender, &from, m.msg_namelen);
 		}
@@ -303,6 +351,10 @@ void segment_server_close(struct segment_server *s)
 	if (s->folder >= 0)
 		close(s->folder);
 	s->fd = s->folder = -1;
+	if (s->dump.folder >= 0)
+		close(s->dump.folder);
+	s->dump.folder = -1;
+	segment_ring_release(&s->ring);
 	while (s->memories.count)
 		close(take(s, 0));
 	vec_release(&s->memories);

@@ -5,7 +5,9 @@
 #ifndef PITOT_RECORD_SEGMENT_SERVER_H
 #define PITOT_RECORD_SEGMENT_SERVER_H
 
+#include <sys/socket.h>
 #include <sys/types.h>
+#include <sys/un.h>
 
 #include "base/error.h"
 #include "base/folder.h"
@@ -13,6 +15,7 @@
 #include "base/strbuf.h"
 #include "base/vec.h"
 #include "format/segment_request.h"
+#include "record/segment_ring.h"
 
 #define SEGMENTS_REFUSED_MAX 16
 
@@ -41,11 +44,18 @@ struct segment_server {
 	struct segment_refusal refused[SEGMENTS_REFUSED_MAX];
 	size_t refused_count; /* of all, also of those beyond the array */
 	VEC(struct held_memory) memories;
+	struct segment_ring ring; /* where segments go if its limits are set */
+	struct dump_request {
+		int folder; /* -1: none */
+		uint64_t last_ns;
+		struct sockaddr_un from;
+		socklen_t from_length;
+	} dump; /* to be answered with segment_server_dumped() */
 };
 
 #define SEGMENT_SERVER_INIT                                                                        \
 	{                                                                                          \
-		.fd = -1, .folder = -1                                                             \
+		.fd = -1, .folder = -1, .dump.folder = -1                                          \
 	}
 
 /* Returns 0 or a negative code, and then the server is closed. */
@@ -53,6 +63,8 @@ int segment_server_open(struct segment_server *s, const char *directory,
 			const struct folder_id *folder) MUST_USE;
 /* Appends the value of LAUNCHER_VARIABLE. */
 void segment_server_text(const struct segment_server *s, struct strbuf *out);
+/* Answers the dump request that has arrived: the number of segments or a negative code. */
+void segment_server_dumped(struct segment_server *s, int result);
 /* Answers the requests that have arrived. Does not wait. */
 void segment_server_answer(struct segment_server *s);
 /*

@@ -1,0 +1,161 @@
+/* cmd_dump.c: `pitot dump`: writes what a running `pitot record --ring` has in memory. */
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/io.h"
+#include "base/plural.h"
+#include "cli/command.h"
+#include "cli/ui.h"
+#include "format/recording_dir.h"
+#include "format/segment_request.h"
+
+#define ENVIRONMENT_MAX ((size_t)1 << 20)
+
+static const char *output;
+static bool force;
+static uint64_t last_ns;
+
+static const struct option options[] = {
+	OPTION(STRING, "output", 'o', output, "DIR",
+	       "write into DIR (default: dump-DATE-TIME.pitot)", .is_path = true),
+	FLAG("force", 'f', force, "replace DIR if it is a recording"),
+	OPTION(DURATION, "last", 0, last_ns, "TIME",
+	       "only segments with rows of the last TIME (default: all that the ring has)",
+	       .positive = true),
+	OPTION_END,
+};
+
+static const struct command_example examples[] = {
+	{ "pitot dump --last 30s", "the last half minute of the only ring that there is" },
+	{ "pitot dump 4711 -o slow.pitot", "of the ring that records process 4711" },
+	{ NULL, NULL },
+};
+
+/* A launcher, by the text of LAUNCHER_VARIABLE in its command's environment. */
+struct launcher_text {
+	char text[LAUNCHER_TEXT_MAX];
+	int pid; /* of the launcher */
+};
+
+static bool read_launcher(pid_t pid, struct launcher_text *out)
+{
+	_cleanup_strbuf_ struct strbuf environment = STRBUF_INIT;
+	const char *at = "";
+	unsigned uid;
+
+	if (io_process_text(pid, "environ", ENVIRONMENT_MAX, &environment) == 0)
+		at = strbuf_text(&environment);
+	while ((at = strstr(at, LAUNCHER_VARIABLE "="))) {
+		at += strlen(LAUNCHER_VARIABLE "=");
+		snprintf(out->text, sizeof(out->text), "%.*s", (int)strcspn(at, " "), at);
+		if (sscanf(out->text, "%u:pitot-%d-", &uid, &out->pid) == 2)
+			return true;
+	}
+	return false;
+}
+
+/* Finds the launcher with that pid, or the only one (0), among all processes. */
+static int search(pid_t pid, struct launcher_text *out, struct error *e)
+{
+	int folder = folder_open("/proc", FOLDER_ANY);
+	_cleanup_list_ DIR *list = folder < 0 ? NULL : folder_list(folder);
+	struct launcher_text found;
+	const char *name;
+	int count = 0;
+
+	if (folder >= 0)
+		close(folder);
+	while (list && (name = folder_next(list))) {
+		uint64_t number;
+
+		if (parse_u64(name, &number) < 0 || number > INT_MAX ||
+		    !read_launcher((pid_t)number, &found) || (pid && found.pid != pid))
+			continue;
+		if (count && found.pid != out->pid)
+			return error_set(e, E_USAGE,
+					 "processes %d and %d are recording; name one of them: "
+					 "pitot dump %d",
+					 out->pid, found.pid, out->pid);
+		*out = found;
+		count++;
+	}
+	if (count)
+		return 0;
+	if (pid)
+		return error_set(e, -ESRCH,
+				 "process %d is not recorded by `pitot record`, or belongs to "
+				 "another user",
+				 (int)pid);
+	return error_set(
+		e, -ESRCH,
+		"nothing is being recorded; start it with: pitot record --ring 10m -- COMMAND");
+}
+
+static int find(const char *text, struct launcher_text *out, struct error *e)
+{
+	uint64_t pid = 0;
+
+	if (text && (parse_u64(text, &pid) < 0 || !pid || pid > INT_MAX))
+		return error_set(e, E_USAGE, "'%s' is not the id of a process", text);
+	if (pid && read_launcher((pid_t)pid, out))
+		return 0;
+	return search((pid_t)pid, out, e);
+}
+
+static int dump(const struct launcher_text *launcher, const char *directory,
+		const struct folder_id *id, struct error *e)
+{
+	_cleanup_close_ int folder = folder_open_known(directory, id);
+	int count = folder < 0 ? folder : segment_request_dump(launcher->text, folder, last_ns);
+
+	if (count == E_UNSUPPORTED)
+		return error_set(
+			e, count,
+			"the recording of process %d is on the disk, and can be read at any "
+			"time; a ring is: pitot record --ring 10m -- COMMAND",
+			launcher->pid);
+	return count < 0 ? error_set(e, count, "process %d made no dump: %s", launcher->pid,
+				     error_code_text(count))
+			 : count;
+}
+
+static int run_dump(struct context *c, int argc, char **argv)
+{
+	struct launcher_text launcher;
+	struct folder_id id;
+	struct error e = { 0 };
+	char *directory;
+	int count;
+
+	if (find(argc > 1 ? argv[1] : NULL, &launcher, &e) < 0)
+		return cli_fail(c, &e);
+	directory = recording_dir_create(output, "dump", force, &id, &e);
+	if (!directory)
+		return cli_fail(c, &e);
+	count = dump(&launcher, directory, &id, &e);
+	if (count < 0)
+		recording_dir_remove(directory, &id, NULL);
+	else
+		cli_note(c, "%s: %d %s", directory, count, plural_of(count, "segment", "segments"));
+	free(directory);
+	return count < 0 ? cli_fail(c, &e) : EXIT_DONE;
+}
+
+const struct command cmd_dump = {
+	.name = "dump",
+	.group = COMMAND_RECORD,
+	.summary = "write what `pitot record --ring` has in memory, while it goes on",
+	.usage = "[options] [PID]",
+	.description =
+		"PID is a recorded process or its `pitot record`; it can be left out if there is "
+		"only one. The result is a recording: what happened until a moment ago, as far "
+		"back "
+		"as the ring reaches. The recorded processes do nothing for it, and dumps may "
+		"overlap.",
+	.options = options,
+	.operands_max = 1,
+	.examples = examples,
+	.run = run_dump,
+};

@@ -1,0 +1,79 @@
+/* dump.c: rings (--ring): what is written of them, when asked for and at the end. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/plural.h"
+#include "format/recording_dir.h"
+#include "format/rows.h"
+#include "record/recording.h"
+
+/* Says in `pitot record`'s own segment what a dump covers. */
+static void write_window(struct recording *r, const char *what, uint64_t last_ns)
+{
+	const struct segment_ring *ring = &r->segments.ring;
+	char text[200], last[48] = "all that the ring has";
+
+	if (last_ns)
+		snprintf(last, sizeof(last), "the last %.3g s at least",
+			 (double)last_ns / (double)NS_PER_S);
+	snprintf(text, sizeof(text),
+		 "%s of a ring: %s; %llu older segment%s had been overwritten before", what, last,
+		 (unsigned long long)ring->dropped, plural(ring->dropped));
+	rows_capability(r->writer, feature_window, capability_state_on, "ring", r->request->ring,
+			text);
+	writer_flush(r->writer);
+}
+
+/* Copies the files that are on the disk: recording.json, and our own segments. */
+static int copy_files(const struct recording *r, int to)
+{
+	_cleanup_close_ int folder = folder_open_known(r->directory, &r->identity.folder);
+	_cleanup_list_ DIR *list = folder < 0 ? NULL : folder_list(folder);
+	const char *name;
+	int err = list ? 0 : -EIO;
+
+	while (err >= 0 && (name = folder_next(list))) {
+		_cleanup_close_ int file = folder_open_file(folder, name, O_RDONLY, FOLDER_OWN);
+
+		err = file < 0 ? 0 : segment_copy(file, to, name);
+	}
+	return err;
+}
+
+static int make_dump(struct recording *r, int folder, uint64_t last_ns)
+{
+	int err;
+
+	write_window(r, "a dump", last_ns);
+	err = copy_files(r, folder);
+	return err < 0 ? err : segment_ring_write(&r->segments.ring, folder, last_ns);
+}
+
+void record_serve_ring(struct recording *r)
+{
+	struct segment_server *s = &r->segments;
+
+	if (!s->ring.bytes)
+		return;
+	segment_ring_trim(&s->ring);
+	if (s->dump.folder >= 0)
+		segment_server_dumped(s, make_dump(r, s->dump.folder, s->dump.last_ns));
+}
+
+void record_finish_ring(struct recording *r)
+{
+	struct segment_server *s = &r->segments;
+	int written;
+
+	if (!s->ring.bytes)
+		return;
+	segment_ring_trim(&s->ring);
+	write_window(r, "the end", 0);
+	written = segment_ring_write(&s->ring, s->folder, 0);
+	if (written < 0)
+		record_emit(r, RECORD_WARNING, "the ring is incomplete: cannot write to '%s': %s",
+			    r->shown, error_code_text(written));
+}

@@ -1,0 +1,153 @@
+#include "record/segment_ring.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/error.h"
+#include "base/io.h"
+#include "base/options.h"
+#include "format/segment.h"
+#include "base/folder.h"
+
+#define SEGMENTS_MAX 4096u
+#define COPY_BYTES ((size_t)1 << 20)
+
+int segment_ring_parse(const char *text, uint64_t *bytes, uint64_t *age_ns)
+{
+	size_t length = strlen(text);
+	bool is_time = length && strchr("smh", text[length - 1]);
+
+	*bytes = RING_BYTES;
+	*age_ns = 0;
+	if (is_time ? parse_duration(text, age_ns) < 0 : parse_size(text, bytes) < 0)
+		return -EINVAL;
+	return (is_time ? *age_ns : *bytes / (64 << 10)) ? 0 : -EINVAL;
+}
+
+static void drop(struct segment_ring *ring, size_t i)
+{
+	close(ring->segments.data[i].fd);
+	ring->segments.count--;
+	memmove(&ring->segments.data[i], &ring->segments.data[i + 1],
+		(ring->segments.count - i) * sizeof(ring->segments.data[0]));
+	ring->dropped++;
+}
+
+int segment_ring_add(struct segment_ring *ring, uint32_t pid, pid_t writer, uint32_t *number)
+{
+	struct ring_segment segment = { .pid = pid, .writer = writer };
+	uint64_t *next = map_at(&ring->numbers, pid, 0);
+	int passed;
+
+	segment_ring_trim(ring);
+	if (!next)
+		return -ENOMEM;
+	if (ring->segments.count >= SEGMENTS_MAX)
+		return E_LIMIT;
+	segment.fd = memfd_create("pitot segment", MFD_CLOEXEC);
+	passed = segment.fd < 0 ? -1 : fcntl(segment.fd, F_DUPFD_CLOEXEC, 0);
+	if (passed < 0 || vec_push(&ring->segments, segment) < 0) {
+		int err = passed < 0 ? -errno : -ENOMEM;
+
+		if (segment.fd >= 0)
+			close(segment.fd);
+		if (passed >= 0)
+			close(passed);
+		return err;
+	}
+	*number = (uint32_t)MAX(*next, *number);
+	*next = (uint64_t)*number + 1;
+	for (size_t i = 0; i + 1 < ring->segments.count; i++)
+		ring->segments.data[i].is_ended |= ring->segments.data[i].pid == pid;
+	ring->segments.data[ring->segments.count - 1].number = *number;
+	return passed;
+}
+
+static uint64_t written_ns(const struct stat *st)
+{
+	return (uint64_t)st->st_mtim.tv_sec * NS_PER_S + (uint64_t)st->st_mtim.tv_nsec;
+}
+
+/* Bytes of the ended segments of a process, from segment i on. */
+static uint64_t bytes_from(const struct segment_ring *ring, size_t i)
+{
+	uint32_t pid = ring->segments.data[i].pid;
+	uint64_t bytes = 0;
+	struct stat st;
+
+	for (; i < ring->segments.count; i++)
+		if (ring->segments.data[i].pid == pid && ring->segments.data[i].is_ended &&
+		    fstat(ring->segments.data[i].fd, &st) == 0)
+			bytes += (uint64_t)st.st_size;
+	return bytes;
+}
+
+void segment_ring_trim(struct segment_ring *ring)
+{
+	uint64_t now = clock_read_ns(CLOCK_REALTIME);
+	struct stat st;
+
+	for (size_t i = 0; i < ring->segments.count;) {
+		struct ring_segment *segment = &ring->segments.data[i];
+
+		segment->is_ended |= kill(segment->writer, 0) < 0 && errno == ESRCH;
+		if (segment->is_ended && fstat(segment->fd, &st) == 0 &&
+		    ((ring->age_ns && written_ns(&st) + ring->age_ns < now) ||
+		     bytes_from(ring, i) > ring->bytes))
+			drop(ring, i);
+		else
+			i++;
+	}
+}
+
+int segment_copy(int from, int folder, const char *name)
+{
+	_cleanup_close_ int to = folder_create_file(folder, name);
+	uint8_t *buffer = malloc(COPY_BYTES);
+	uint64_t at = 0;
+	int err = to < 0 ? to : buffer ? 0 : -ENOMEM;
+	ssize_t n;
+
+	while (err == 0 && (n = pread(from, buffer, COPY_BYTES, (off_t)at)) != 0) {
+		if (n < 0)
+			err = -errno;
+		else
+			err = io_write_all(to, buffer, (size_t)n);
+		at += n > 0 ? (uint64_t)n : 0;
+	}
+	free(buffer);
+	return err;
+}
+
+int segment_ring_write(const struct segment_ring *ring, int folder, uint64_t last_ns)
+{
+	uint64_t now = clock_read_ns(CLOCK_REALTIME);
+	int count = 0, err;
+
+	for (size_t i = 0; i < ring->segments.count; i++) {
+		const struct ring_segment *segment = &ring->segments.data[i];
+		char name[40];
+		struct stat st;
+
+		if (fstat(segment->fd, &st) < 0 || !st.st_size ||
+		    (last_ns && written_ns(&st) + last_ns < now))
+			continue;
+		snprintf(name, sizeof(name), "%u.%u" SEGMENT_SUFFIX, segment->pid, segment->number);
+		err = segment_copy(segment->fd, folder, name);
+		if (err < 0)
+			return err;
+		count++;
+	}
+	return count;
+}
+
+void segment_ring_release(struct segment_ring *ring)
+{
+	while (ring->segments.count)
+		drop(ring, ring->segments.count - 1);
+	vec_release(&ring->segments);
+	map_release(&ring->numbers);
+}

@@ -1,0 +1,59 @@
+/*
+ * segment_ring.h: the segments of a recording that keeps only its end (--ring), in memory.
+ *
+ * Processes ask the launcher for each segment, as other users' processes do, and get a memfd
+ * instead of a file. A segment has all definitions that its rows need, so the oldest ones are
+ * dropped whole, and what is left is a recording; its reader reports the numbers that are missing.
+ * The memory counts as that of the processes that write it.
+ */
+#ifndef PITOT_RECORD_SEGMENT_RING_H
+#define PITOT_RECORD_SEGMENT_RING_H
+
+#include <sys/types.h>
+
+#include "base/clock.h"
+#include "base/map.h"
+#include "base/vec.h"
+
+#define RING_BYTES ((uint64_t)64 << 20) /* of a process, unless requested otherwise */
+#define RING_PARTS 8u /* segments of a full ring */
+
+struct ring_segment {
+	uint32_t pid, number; /* of the file's name */
+	pid_t writer; /* as we see it */
+	int fd;
+	bool is_ended; /* the process has begun another one */
+};
+
+/* All zeros: the recording is on the disk, and there are no segments. */
+struct segment_ring {
+	uint64_t bytes; /* most that a process has, besides the segment that it is writing */
+	uint64_t age_ns; /* older segments are dropped; 0: however old */
+	uint64_t dropped; /* segments */
+	VEC(struct ring_segment) segments; /* oldest first */
+	struct map numbers; /* pid -> next number */
+};
+
+/* Reads the value of --ring: a size, or a time. Returns 0 or -EINVAL. */
+int segment_ring_parse(const char *text, uint64_t *bytes, uint64_t *age_ns);
+
+/*
+ * Adds an empty segment for process `pid`, and sets *number. Returns its descriptor, which the
+ * caller closes, or a negative code.
+ */
+int segment_ring_add(struct segment_ring *ring, uint32_t pid, pid_t writer,
+		     uint32_t *number) MUST_USE;
+/* Drops what is beyond the limits. */
+void segment_ring_trim(struct segment_ring *ring);
+
+/*
+ * Writes the segments with rows of the last `last_ns` (0: all) into a folder. Processes may be
+ * writing them. Returns their number or a negative errno.
+ */
+int segment_ring_write(const struct segment_ring *ring, int folder, uint64_t last_ns);
+/* Copies a whole file into a folder. Returns 0 or a negative errno. */
+int segment_copy(int from, int folder, const char *name);
+
+void segment_ring_release(struct segment_ring *ring);
+
+#endif

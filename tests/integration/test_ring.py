@@ -1,0 +1,102 @@
+"""A recording that keeps only its end: dumps while it goes on, what is left of it, what it refuses."""
+import os
+import re
+import signal
+import subprocess
+
+import pytest
+
+from waiting import wait_until
+
+TAPE = "tests/data/tapes/train.tape"
+RING = 1 << 20
+PART = RING // 8
+
+
+@pytest.fixture
+def ring(player, program, pitot, source, environment, tmp_path):
+    """ring("1M", "--repeat", "300"): plays a tape below `pitot record --ring`; the process and the folder of the recording."""
+    started = []
+
+    def start(limit, *arguments):
+        folder = tmp_path / "ring.pitot"
+        command = [program, "record", "--ring", limit, "-o", folder, "--stacks", "none", "--no-symbols", "--", player, "--now",
+                   *arguments, source / TAPE]
+        started.append(subprocess.Popen(list(map(str, command)), env={**environment, "ASAN_OPTIONS": "detect_leaks=0"},
+                                        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True))
+        return started[-1], folder
+
+    yield start
+    for process in started:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+
+
+def check(pitot, rows, folder):
+    """Every id resolves, and nothing is damaged; the bytes of the processes' segments."""
+    pitot("info", "--verify", folder)
+    kernels, calls = rows(folder, "kernel", "-c", "name,start"), rows(folder, "api_call", "-c", "function,thread")
+    assert kernels and calls
+    assert all(row["name"] not in (None, "", "?") for row in kernels)
+    assert all(row["function"] not in (None, "", "?") for row in calls)
+    return [path.stat().st_size for path in folder.glob("[0-9]*.pit")]
+
+
+def numbers(folder):
+    return sorted(int(path.name.split(".")[1]) for path in folder.glob("[0-9]*.pit"))
+
+
+def test_dumps_beside_the_recording(ring, pitot, rows, tmp_path):
+    process, folder = ring("1M", "--repeat", "2000", "--rate", "0")
+    dumped = []
+
+    def overwrites():
+        target = tmp_path / f"dump{len(dumped)}.pitot"
+        result = pitot("dump", process.pid, "-o", target, status=None)
+        if result.returncode == 0 and list(target.glob("[0-9]*.pit")):
+            dumped.append(target)
+        return len(dumped) > 2 and numbers(dumped[-3])[0] > 2
+
+    wait_until(overwrites, "segments are overwritten", process)
+    for target in dumped[-3:]:
+        sizes = check(pitot, rows, target)
+        assert sum(sizes) <= RING + 3 * PART
+        found = numbers(target)
+        assert found == list(range(found[0], found[-1] + 1)), "a hole"
+    windows = [row for row in rows(dumped[-1], "capability") if row["name"] == "window"]
+    assert windows and "a dump of a ring" in windows[-1]["reason"]
+    missing = re.search(r"missing_segment +(\d+)", pitot("info", dumped[-1]).stdout)
+    assert missing and int(missing[1]) == numbers(dumped[-1])[0]
+    assert list(folder.glob("[0-9]*.pit")) == [], "nothing is on the disk"
+
+
+def test_the_end_of_a_killed_process(ring, pitot, rows, tmp_path):
+    """What is left are the newest segments and the last moments."""
+    process, folder = ring("1M", "--repeat", "60", "--exit", "kill")
+    assert process.wait(timeout=120) == 128 + signal.SIGKILL, process.stderr.read()
+    sizes = check(pitot, rows, folder)
+    assert numbers(folder)[0] > 0 and sum(sizes) <= RING + 4 * PART
+    assert [row["state"] for row in rows(folder, "capability") if row["name"] == "last_moments"] == ["on"]
+
+
+@pytest.mark.parametrize("arguments, said", [
+    (["--ring", "0"], "--ring takes a size"), (["--ring", "x"], "--ring takes a size"), (["--ring", "1K"], "--ring takes a size"),
+    (["--ring", "1M", "--cpu-only"], "--ring keeps"), (["--ring", "1M", "--cpu"], "--ring keeps")])
+def test_what_a_ring_refuses(pitot, arguments, said):
+    assert said in pitot("record", *arguments, "--", "true", status=2).stderr
+
+
+def test_what_a_dump_refuses(pitot, tmp_path):
+    assert "is not recorded" in pitot("dump", os.getpid(), status=1).stderr
+    assert "is not the id" in pitot("dump", "x", status=1).stderr
+    assert not list(tmp_path.glob("*.pitot")), "a folder is left"
+
+
+def test_a_recording_on_the_disk_has_no_dump(player, program, pitot, source, environment, tmp_path):
+    process = subprocess.Popen(list(map(str, [program, "record", "-o", tmp_path / "disk.pitot", "--no-cpu", "--", player, "--now", "--end-when",
+                                              tmp_path / "end", source / TAPE])), env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    wait_until(lambda: list(tmp_path.glob("disk.pitot/[0-9]*.pit")), "it records", process)
+    assert "is on the disk" in pitot("dump", process.pid, status=1).stderr
+    (tmp_path / "end").touch()
+    assert process.wait(timeout=60) == 0

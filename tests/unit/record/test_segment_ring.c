@@ -1,0 +1,122 @@
+/* link: test_support */
+/* The segments that a ring keeps: which are dropped, and what a dump has. */
+#include "record/segment_ring.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include "base/error.h"
+#include "base/folder.h"
+#include "support/cmocka_tests.h"
+#include "support/temp_folder.h"
+
+static void values_of_the_option(void **state)
+{
+	static const struct {
+		const char *text;
+		int rc;
+		uint64_t bytes, age_ns;
+	} cases[] = {
+		{ "256M", 0, (uint64_t)256 << 20, 0 },
+		{ "10m", 0, RING_BYTES, 600 * NS_PER_S },
+		{ "30s", 0, RING_BYTES, 30 * NS_PER_S },
+		{ "64K", 0, 64 << 10, 0 },
+		{ "1K", -EINVAL, 0, 0 },
+		{ "0s", -EINVAL, 0, 0 },
+		{ "", -EINVAL, 0, 0 },
+		{ "x", -EINVAL, 0, 0 },
+		{ "m", -EINVAL, 0, 0 },
+		{ "-5m", -EINVAL, 0, 0 },
+	};
+	uint64_t bytes, age_ns;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		assert_int_equal(segment_ring_parse(cases[i].text, &bytes, &age_ns), cases[i].rc);
+		if (cases[i].rc == 0) {
+			assert_int_equal(bytes, cases[i].bytes);
+			assert_int_equal(age_ns, cases[i].age_ns);
+		}
+	}
+}
+
+/* A process adds a segment of that size. */
+static uint32_t add(struct segment_ring *ring, uint32_t pid, off_t size)
+{
+	uint32_t number = 0;
+	int fd = segment_ring_add(ring, pid, getpid(), &number);
+
+	assert_true(fd >= 0);
+	assert_int_equal(ftruncate(fd, size), 0);
+	close(fd);
+	return number;
+}
+
+/* Each process has its own limit; the segment that it is writing does not count. */
+static void the_oldest_are_dropped(void **state)
+{
+	struct segment_ring ring = { .bytes = 1000 };
+
+	(void)state;
+	for (uint32_t i = 0; i < 5; i++)
+		assert_int_equal(add(&ring, 1, 400), i);
+	assert_int_equal(add(&ring, 2, 5000), 0);
+	segment_ring_trim(&ring);
+	assert_int_equal(ring.dropped, 2);
+	assert_int_equal(ring.segments.count, 4);
+	assert_int_equal(ring.segments.data[0].number, 2);
+	segment_ring_release(&ring);
+}
+
+/* The age is that of the last row, and the segment that is being written has none. */
+static void old_ones_are_dropped(void **state)
+{
+	static const struct timespec long_ago[2] = { { 1, 0 }, { 1, 0 } };
+	struct segment_ring ring = { .bytes = 1000, .age_ns = 60 * NS_PER_S };
+
+	(void)state;
+	for (unsigned i = 0; i < 3; i++)
+		add(&ring, 1, 10);
+	for (unsigned i = 0; i < 3; i += 2)
+		assert_int_equal(futimens(ring.segments.data[i].fd, long_ago), 0);
+	segment_ring_trim(&ring);
+	assert_int_equal(ring.segments.count, 2);
+	assert_int_equal(ring.segments.data[0].number, 1);
+	ring.segments.data[1].writer = 0x7ffffff0; /* a process that has ended */
+	segment_ring_trim(&ring);
+	assert_int_equal(ring.segments.count, 1);
+	segment_ring_release(&ring);
+}
+
+static void dumps(void **state)
+{
+	static const struct timespec long_ago[2] = { { 1, 0 }, { 1, 0 } };
+	struct segment_ring ring = { .bytes = 1000 };
+	int folder = folder_open(*state, FOLDER_ANY);
+	struct stat st;
+
+	for (unsigned i = 0; i < 3; i++)
+		add(&ring, 7, 10 + i);
+	assert_int_equal(futimens(ring.segments.data[0].fd, long_ago), 0);
+	assert_int_equal(segment_ring_write(&ring, folder, 60 * NS_PER_S), 2);
+	assert_int_not_equal(stat(temp_file(*state, "7.0.pit"), &st), 0);
+	assert_int_equal(stat(temp_file(*state, "7.2.pit"), &st), 0);
+	assert_int_equal(st.st_size, 12);
+	assert_int_equal(segment_ring_write(&ring, folder, 0), -EEXIST);
+	close(folder);
+	assert_int_equal(segment_ring_write(&ring, -ENOENT, 0), -ENOENT);
+	segment_ring_release(&ring);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(values_of_the_option),
+		cmocka_unit_test(the_oldest_are_dropped),
+		cmocka_unit_test(old_ones_are_dropped),
+		folder_test(dumps),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
