@@ -32,9 +32,11 @@ static const struct cupti *subscribed;
 
 /* By domain and callback id; filled before callbacks are enabled. name NULL: CUPTI knows none. */
 static struct hub_function functions[API_RUNTIME + 1][API_CALLBACK_IDS_MAX];
-/* Of the same functions; `has_handles` is apart, because the launch path reads it. */
+/* Of the same functions; what the launch path reads of them is apart. */
 static struct call_handles handles[API_RUNTIME + 1][API_CALLBACK_IDS_MAX];
-static bool has_handles[API_RUNTIME + 1][API_CALLBACK_IDS_MAX];
+static uint8_t treatments[API_RUNTIME + 1][API_CALLBACK_IDS_MAX];
+/* Frameworks make six calls about events for each collective, and their stacks say nothing. */
+enum { WITH_HANDLES = 1, WITHOUT_STACK = 2 };
 
 /* CUPTI's name of a function without "cu" or "cuda". */
 static const char *bare_name(const char *name)
@@ -95,12 +97,13 @@ static void write_call(struct ring *r, unsigned api, CUpti_CallbackId cbid,
 	uint32_t result =
 		data->functionReturnValue ? *(const uint32_t *)data->functionReturnValue : 0;
 	uint32_t slots = result != 0 ? 2 : 1;
+	uint8_t treatment = treatments[api][cbid % API_CALLBACK_IDS_MAX];
 	struct ring_event event[2] = { {
 		.a = start,
 		.b = end,
 		.c = data->correlationId,
 		.d = api << 16 | cbid,
-		.e = stack_capture_call(r),
+		.e = treatment & WITHOUT_STACK ? 0 : stack_capture_call(r),
 		.kind = RING_API_CALL,
 		.flags = result != 0 ? CALL_HAS_RESULT : 0,
 	} };
@@ -108,7 +111,7 @@ static void write_call(struct ring *r, unsigned api, CUpti_CallbackId cbid,
 	if (unlikely(atomic_load_explicit(&ring_notes_launches, memory_order_relaxed)))
 		note_launch(r, api, cbid, data);
 	event[1].a = result;
-	if (unlikely(has_handles[api][cbid % API_CALLBACK_IDS_MAX]))
+	if (unlikely(treatment & WITH_HANDLES))
 		slots = add_handles(event, slots, api, cbid, data);
 	ring_push(r, event, slots);
 }
@@ -279,7 +282,8 @@ static void find_functions(const struct cupti *cupti)
 			if (f->name)
 				f->kind = api_kind_of_function(f->name);
 			handles[api][id] = call_handles_of(f->name ? bare_name(f->name) : "");
-			has_handles[api][id] = handles[api][id].has_any;
+			treatments[api][id] = (handles[api][id].has_any ? WITH_HANDLES : 0) |
+					      (f->kind == api_kind_event ? WITHOUT_STACK : 0);
 			share_function(f, api);
 		}
 	}
