@@ -480,8 +480,9 @@ static int find_row(const struct trace *t, enum table_id table, int column, stru
 	*row = TRACE_NO_ROW;
 	if (!id || first == end)
 		return 0;
-	if (!ids[process].span && id_table_fill(&ids[process], trace_u32(t, table, column) + first,
-						NULL, (uint32_t)first, end - first) < 0)
+	if (!ids[process].span &&
+	    id_table_fill(&ids[process], trace_u32(t, table, column) + first, NULL, (uint32_t)first,
+			  end - first, id_table_spare(trace_process_count(t))) < 0)
 		return -ENOMEM;
 	found = id_table_get(&ids[process], id);
 	if (found != ID_ABSENT)

@@ -5,7 +5,7 @@
 /* Returns 0 or -ENOMEM. */
 static int put_row(struct definition_rows *rows, uint32_t key, void *row)
 {
-	if (key >= DENSE_KEYS)
+	if (key >= DENSE_KEYS || key > DENSE_START + 4 * rows->dense.count)
 		return map_put(&rows->others, key, (uint64_t)(uintptr_t)row);
 	if (key >= rows->dense.count && vec_reserve(&rows->dense, key + 1 - rows->dense.count) < 0)
 		return -ENOMEM;
@@ -64,7 +64,7 @@ const void *definitions_row(const struct definitions *d, enum table_id table, ui
 	const struct definition_rows *rows = &d->rows[table];
 	uint64_t row;
 
-	if (likely(key < rows->dense.count))
+	if (likely(key < rows->dense.count && rows->dense.data[key]))
 		return rows->dense.data[key];
 	return map_get(&rows->others, key, &row) ? (const void *)(uintptr_t)row : NULL;
 }

@@ -11,10 +11,14 @@
 #include "schema/schema.h"
 
 #define DENSE_KEYS 65536u
+#define DENSE_START 1024u
 
-/* Most ids and all row numbers are small: rows with those keys are found without hashing. */
+/*
+ * Most ids are small: rows with those keys are found without hashing. Row numbers of the last of
+ * many processes are not, so the array grows to keys that are at most some times its length.
+ */
 struct definition_rows {
-	VEC(void *) dense; /* by key, less than DENSE_KEYS; NULL: unknown */
+	VEC(void *) dense; /* by key, less than DENSE_KEYS; NULL: not here */
 	struct map others;
 };
 

@@ -5,15 +5,13 @@
 
 #include "trace/array.h"
 
-/* Covers the range of the ids of API functions; the array takes half a MiB. */
-#define SPAN_ALWAYS_DIRECT (1 << 17)
-
-int id_table_init(struct id_table *table, uint64_t least, uint64_t greatest, uint64_t count)
+int id_table_init(struct id_table *table, uint64_t least, uint64_t greatest, uint64_t count,
+		  uint64_t spare)
 {
 	uint64_t span = greatest - least + 1; /* 0 when it wraps around */
 
 	*table = (struct id_table){ .base = least, .span = span, .sparse = MAP_INIT };
-	if (span == 0 || span - 1 > MAX(4 * count, SPAN_ALWAYS_DIRECT))
+	if (span == 0 || span - 1 > MAX(4 * count, spare))
 		return 0;
 	table->direct = array_new(span, sizeof(*table->direct));
 	if (!table->direct)
@@ -51,7 +49,7 @@ int id_table_add(struct id_table *table, uint64_t key, uint32_t value)
 }
 
 int id_table_fill(struct id_table *table, const uint32_t *keys, const uint32_t *values,
-		  uint32_t first_value, size_t count)
+		  uint32_t first_value, size_t count, uint64_t spare)
 {
 	uint32_t least = UINT32_MAX, greatest = 0;
 	int result;
@@ -62,7 +60,7 @@ int id_table_fill(struct id_table *table, const uint32_t *keys, const uint32_t *
 		least = MIN(least, keys[i]);
 		greatest = MAX(greatest, keys[i]);
 	}
-	result = id_table_init(table, least, greatest, count);
+	result = id_table_init(table, least, greatest, count, spare);
 	for (size_t i = 0; i < count && result >= 0; i++)
 		result = id_table_add(table, keys[i],
 				      values ? values[i] : first_value + (uint32_t)i);

@@ -9,7 +9,7 @@
 
 /* Maps the rows of `count` consecutive blocks, all of one session. */
 static int fill_session(struct id_table *ids, const struct block_item *items, size_t count,
-			const uint32_t *keys, const uint32_t *values)
+			const uint32_t *keys, const uint32_t *values, uint64_t spare)
 {
 	uint64_t first = items[0].row, rows = 0;
 
@@ -19,7 +19,7 @@ static int fill_session(struct id_table *ids, const struct block_item *items, si
 	if (rows == 0)
 		return 0;
 	return id_table_fill(ids, keys + first, values ? values + first : NULL, (uint32_t)first,
-			     rows);
+			     rows, spare);
 }
 
 static void forget_ids(struct table_data *table)
@@ -48,7 +48,8 @@ static int fill_sessions(struct trace *t, struct table_data *table, const uint32
 		for (end = i + 1; end < table->items.count; end++)
 			if (t->segments.data[items[end].segment].session != session)
 				break;
-		result = fill_session(&table->ids[session], items + i, end - i, keys, values);
+		result = fill_session(&table->ids[session], items + i, end - i, keys, values,
+				      id_table_spare(t->sessions.count));
 	}
 	return result;
 }

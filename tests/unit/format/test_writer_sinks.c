@@ -3,6 +3,7 @@
 
 #include "base/map.h"
 #include "failing_alloc.h"
+#include "format/definitions.h"
 #include "format/writer.h"
 #include "format/sink.h"
 
@@ -455,10 +456,41 @@ static void test_no_memory(void **state UNUSED)
 	}
 }
 
+/* Large keys of a few rows take no array up to them; they are found, also when it has grown. */
+static void test_definitions_with_large_keys(void **state UNUSED)
+{
+	static const uint32_t ids[] = { 60000, 100000, UINT32_MAX };
+	struct definitions d = { 0 };
+	struct row_string row = { 0 };
+	char text[16];
+
+	for (size_t i = 0; i < ARRAY_SIZE(ids); i++) {
+		row.id = ids[i];
+		row.text.data = text;
+		row.text.length = (uint32_t)snprintf(text, sizeof(text), "%u", ids[i]);
+		definitions_add(&d, TABLE_string, &row);
+	}
+	assert_int_equal(d.rows[TABLE_string].dense.count, 0);
+	row.text = (struct bytes_value){ "x", 1 };
+	for (row.id = 1; row.id < 70000; row.id++)
+		if (row.id != ids[0])
+			definitions_add(&d, TABLE_string, &row);
+	assert_int_equal(d.rows[TABLE_string].dense.count, DENSE_KEYS);
+	for (size_t i = 0; i < ARRAY_SIZE(ids); i++) {
+		snprintf(text, sizeof(text), "%u", ids[i]);
+		assert_string_equal(definitions_text(&d, ids[i]).data, text);
+	}
+	assert_string_equal(definitions_text(&d, 59999).data, "x");
+	assert_string_equal(definitions_text(&d, 70000).data, "");
+	assert_int_equal(d.lost, 0);
+	definitions_release(&d);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_definitions_come_first),
+		cmocka_unit_test(test_definitions_with_large_keys),
 		cmocka_unit_test(test_one_epoch),
 		cmocka_unit_test(test_windows),
 		cmocka_unit_test(test_attach_and_detach),

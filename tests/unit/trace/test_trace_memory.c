@@ -97,7 +97,7 @@ static void id_tables(void **state)
 
 	(void)state;
 	assert_int_equal(id_table_get(&table, 0), ID_ABSENT);
-	assert_int_equal(id_table_fill(&table, keys, NULL, 5, 4), 0);
+	assert_int_equal(id_table_fill(&table, keys, NULL, 5, 4, 1000), 0);
 	assert_null(table.direct);
 	assert_int_equal(id_table_get(&table, 10), 5);
 	assert_int_equal(id_table_get(&table, 4000000000u), 6);
@@ -105,7 +105,7 @@ static void id_tables(void **state)
 	assert_int_equal(id_table_get(&table, 11), ID_ABSENT);
 	id_table_release(&table);
 	keys[1] = 11;
-	assert_int_equal(id_table_fill(&table, keys, keys, 0, 4), 0);
+	assert_int_equal(id_table_fill(&table, keys, keys, 0, 4, 0), 0);
 	assert_non_null(table.direct);
 	assert_int_equal(id_table_get(&table, 10), 10);
 	assert_int_equal(id_table_get(&table, 11), 11);
@@ -113,7 +113,14 @@ static void id_tables(void **state)
 	assert_int_equal(id_table_get(&table, 13), ID_ABSENT);
 	assert_int_equal(id_table_get(&table, UINT64_MAX), ID_ABSENT);
 	id_table_release(&table);
-	assert_int_equal(id_table_init(&table, 0, UINT64_MAX, 3), 0);
+	keys[1] = 1000;
+	for (uint64_t spare = 0; spare < 1000; spare += 999) {
+		assert_int_equal(id_table_fill(&table, keys, keys, 0, 4, spare), 0);
+		assert_int_equal(!table.direct, !spare);
+		assert_int_equal(id_table_get(&table, 1000), 1000);
+		id_table_release(&table);
+	}
+	assert_int_equal(id_table_init(&table, 0, UINT64_MAX, 3, 0), 0);
 	assert_null(table.direct);
 	assert_int_equal(id_table_add(&table, UINT64_MAX, 1), 1);
 	assert_int_equal(id_table_add(&table, UINT64_MAX, 2), 0);
