@@ -160,6 +160,9 @@ static void links_to_folders_are_not_entered(void **state)
 	/* A failure is handed on. */
 	assert_int_equal(folder_enter(-ENOTDIR, "x", FOLDER_ANY), -ENOTDIR);
 	assert_int_equal(folder_open_file(-ENOTDIR, "x", O_RDONLY, FOLDER_ANY), -ENOTDIR);
+	assert_int_equal(folder_open_file(-EPERM, "x", O_RDONLY, FOLDER_ANY), -EPERM);
+	assert_int_equal(folder_create_file(-EPERM, "x"), -EPERM);
+	assert_int_equal(folder_stat(-EPERM, "x", &(struct stat){ 0 }), -EPERM);
 	assert_null(folder_list(-ENOTDIR));
 	assert_int_equal(errno, ENOTDIR);
 }

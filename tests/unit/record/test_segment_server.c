@@ -349,6 +349,20 @@ static void files_that_exist_are_left_alone(void **state)
 	end();
 }
 
+/* Two of one process: neither their addresses nor their tokens can be guessed. */
+static void servers_beside_each_other(void **state)
+{
+	struct segment_server other;
+
+	begin(*state);
+	assert_int_equal(segment_server_open(&other, *state, &(struct folder_id){ 0 }), 0);
+	assert_string_not_equal(other.address, server.address);
+	assert_string_not_equal(other.token, server.token);
+	assert_int_equal(strlen(other.token), LAUNCHER_TOKEN);
+	segment_server_close(&other);
+	end();
+}
+
 static void servers_leave_no_descriptors(void **state)
 {
 	struct folder_id other = { 1, 2 };
@@ -443,6 +457,7 @@ int main(void)
 		folder_test(an_answer_that_does_not_arrive),
 		folder_test(refusals_are_counted),
 		folder_test(files_that_exist_are_left_alone),
+		folder_test(servers_beside_each_other),
 		folder_test(servers_leave_no_descriptors),
 		folder_test(one_process_cannot_use_them_all),
 		cmocka_unit_test(malformed_texts),
