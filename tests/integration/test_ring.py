@@ -73,7 +73,7 @@ def test_dumps_beside_the_recording(ring, pitot, rows, tmp_path):
 
 def test_the_end_of_a_killed_process(ring, pitot, rows, tmp_path):
     """What is left are the newest segments and the last moments."""
-    process, folder = ring("1M", "--repeat", "60", "--exit", "kill")
+    process, folder = ring("1M", "--repeat", "150", "--rate", "0", "--exit", "kill")
     assert process.wait(timeout=120) == 128 + signal.SIGKILL, process.stderr.read()
     sizes = check(pitot, rows, folder)
     assert numbers(folder)[0] > 0 and sum(sizes) <= RING + 4 * PART
@@ -89,7 +89,7 @@ def test_what_a_ring_refuses(pitot, arguments, said):
 
 def test_what_a_dump_refuses(pitot, tmp_path):
     assert "is not recorded" in pitot("dump", os.getpid(), status=1).stderr
-    assert "is not the id" in pitot("dump", "x", status=1).stderr
+    assert "is not the id" in pitot("dump", "x", status=2).stderr
     assert not list(tmp_path.glob("*.pitot")), "a folder is left"
 
 

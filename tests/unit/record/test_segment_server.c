@@ -80,12 +80,14 @@ static int cubins(void)
 static int memories(void)
 {
 	int area = memfd_create("pitot", MFD_CLOEXEC | MFD_ALLOW_SEALING),
+	    shrinks = memfd_create("pitot", MFD_CLOEXEC | MFD_ALLOW_SEALING),
 	    other = memfd_create("other", MFD_CLOEXEC);
+	off_t size = (off_t)area_offset(AREA_PART_COUNT);
 
-	if (ftruncate(area, (off_t)area_offset(AREA_PART_COUNT)) < 0 ||
-	    segment_send_memory(launcher.data, area) < 0) /* it can shrink */
+	if (ftruncate(area, size) < 0 || ftruncate(shrinks, size) < 0 ||
+	    fcntl(area, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) < 0)
 		return 1;
-	if (fcntl(area, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) < 0 ||
+	if (segment_send_memory(launcher.data, shrinks) < 0 ||
 	    segment_send_memory(launcher.data, other) < 0 ||
 	    segment_send_memory(launcher.data, area) < 0)
 		return 2;
