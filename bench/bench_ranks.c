@@ -1,6 +1,6 @@
 /*
- * bench-ranks: a recording of a job with many ranks, each with a kernel and its launch at a time
- * and an all-reduce after every 60 of them, for which all wait. The middle rank is late by a tenth.
+ * bench-ranks: a recording of a job with many ranks, each with one kernel at a time and an
+ * all-reduce after every 60 of them, for which all wait. The middle rank is late by a tenth.
  *
  *	bench-ranks FOLDER RANKS KERNELS && time pitot report --ranks FOLDER
  */

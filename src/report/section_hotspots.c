@@ -5,6 +5,7 @@
 
 #include "analysis/inner_callers.h"
 #include "analysis/nvtx_ranges.h"
+#include "analysis/rank_times.h"
 #include "base/path.h"
 #include "report/words.h"
 #include "names/demangle.h"
@@ -436,11 +437,25 @@ static void add_remark(const struct report_view *v, struct strbuf *out)
 	}
 }
 
+/* A collective's kernel that waits is not slow. */
+static void add_waits(const struct report_view *v, struct strbuf *out)
+{
+	const struct rank_times *t = v->report->rank_times;
+	uint64_t wait_ns = 0;
+
+	for (size_t i = 0; i < t->count; i++)
+		wait_ns += t->items[i].all_wait_ns;
+	if (wait_ns)
+		sentence_add(out, WORDS("collectives only waited for other ranks in "),
+			     DURATION(wait_ns), WORDS(" of this time\n"));
+}
+
 const struct section section_hotspots = {
 	.key = "hotspots",
 	.title_of = title_of,
 	RESULT(hotspots),
 	FIELDS(fields),
 	.remark = add_remark,
+	.before = add_waits,
 	.empty = print_none,
 };

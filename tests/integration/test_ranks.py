@@ -62,6 +62,16 @@ def check_late(report, name):
     assert cause["count"] >= 11 and cause["excess_ns"] / cause["count"] == pytest.approx(milliseconds * 1e6, rel=0.1)
 
 
+def test_waiting_is_not_useful(job):
+    """Rank 0's GPU waits for half of the time: it is not the busier one, and its kernels are not slow."""
+    report, text = job("sleep-3")
+    wait_ms = sum(rank["wait_ns"] for rank in report["job"]["ranks"]) / 1e6
+    line, = [line for line in text.splitlines() if "only waited for other ranks in" in line]
+    assert 30 < wait_ms < float(line.split()[-5]) < 50  # the line is about the start-up, too
+    busy = {gpu["gpu"]: gpu["busy"]["union_ns"] for gpu in report["gpus"]}
+    assert busy[0] > busy[1] and report["verdict"]["busy_ns"] < busy[1] + 1e6
+
+
 def test_ranks_that_are_late_in_turn(job):
     report, text = job("alternating")
     causes = report["job"]["causes"][:2]
