@@ -306,7 +306,8 @@ static void align_by_realtime(struct gathering *x)
 		struct job_host *host = &out->hosts[out->ranks[i].host];
 
 		if (out->ranks[i].host != out->ranks[0].host)
-			host->ahead_ns = x->found.data[0].realtime_ns - found->realtime_ns;
+			host->ahead_ns = (int64_t)((uint64_t)x->found.data[0].realtime_ns -
+						   (uint64_t)found->realtime_ns);
 		x->windows[i].start_ns = found->window.start_ns - (uint64_t)host->ahead_ns;
 		x->windows[i].end_ns = found->window.end_ns - (uint64_t)host->ahead_ns;
 		out->end_ns = MAX(out->end_ns, x->windows[i].end_ns);

@@ -16,6 +16,22 @@
 #define SPAN_MEETINGS 25
 #define BIN_MEETINGS 5 /* at least: so that a median removes outliers */
 
+/* Times of a damaged recording are arbitrary: sums and differences wrap. */
+static int64_t plus(int64_t a, int64_t b)
+{
+	return (int64_t)((uint64_t)a + (uint64_t)b);
+}
+
+static int64_t minus(int64_t a, int64_t b)
+{
+	return (int64_t)((uint64_t)a - (uint64_t)b);
+}
+
+static uint64_t magnitude(int64_t a)
+{
+	return a < 0 ? -(uint64_t)a : (uint64_t)a;
+}
+
 static int64_t end_difference(const struct host_meeting *m)
 {
 	return (int64_t)(m->host.median_end_ns - m->reference.median_end_ns);
@@ -35,7 +51,7 @@ static void find_bin(const struct host_meeting *m, size_t count, int64_t *scratc
 	double times = 0;
 
 	for (size_t i = 0; i < count; i++) {
-		scratch[i] = end_difference(&m[i]) - end_difference(m);
+		scratch[i] = minus(end_difference(&m[i]), end_difference(m));
 		times += (double)(int64_t)(m[i].reference.median_end_ns - center);
 	}
 	qsort(scratch, count, sizeof(*scratch), compare_differences);
@@ -58,7 +74,7 @@ static struct host_clock_piece fit_line(const struct host_meeting *m, size_t cou
 		size_t from = count * b / bins, to = count * (b + 1) / bins;
 
 		find_bin(m + from, to - from, scratch, line.center_ns, &t[b], &d[b]);
-		d[b] += (double)(end_difference(&m[from]) - base);
+		d[b] += (double)minus(end_difference(&m[from]), base);
 		mean_t += t[b] / (double)bins;
 		mean_d += d[b] / (double)bins;
 	}
@@ -67,14 +83,15 @@ static struct host_clock_piece fit_line(const struct host_meeting *m, size_t cou
 		td += (t[b] - mean_t) * (d[b] - mean_d);
 	}
 	line.rate = tt > 0 ? td / tt : 0;
-	line.offset_ns = base + (int64_t)llround(mean_d - line.rate * mean_t);
+	line.offset_ns = plus(base, llround(mean_d - line.rate * mean_t));
 	return line;
 }
 
 static int64_t offset_at(const struct host_clock_piece *line, uint64_t reference_ns)
 {
-	return line->offset_ns +
-	       (int64_t)llround(line->rate * (double)(int64_t)(reference_ns - line->center_ns));
+	double since = (double)(int64_t)(reference_ns - line->center_ns);
+
+	return plus(line->offset_ns, llround(line->rate * since));
 }
 
 /* The offset minus the line is within [*low, *high]. */
@@ -87,15 +104,15 @@ static void find_bounds(const struct host_meeting *m, size_t count,
 		const struct host_times *r = &m[i].reference, *h = &m[i].host;
 		int64_t offset = offset_at(line, r->median_end_ns);
 
-		*low = MAX(*low, (int64_t)(h->last_start_ns - r->first_end_ns) - offset);
-		*high = MIN(*high, (int64_t)(h->first_end_ns - r->last_start_ns) - offset);
+		*low = MAX(*low, minus((int64_t)(h->last_start_ns - r->first_end_ns), offset));
+		*high = MIN(*high, minus((int64_t)(h->first_end_ns - r->last_start_ns), offset));
 	}
 }
 
 /* The split after which two lines fit best, by the sum of absolute residuals of the ends. */
 static size_t find_step(const struct host_meeting *m, size_t count)
 {
-	int64_t largest = -1;
+	uint64_t largest = 0;
 	size_t at = count / 2;
 
 	/* A step is the largest change from one half of a neighbourhood to the other. */
@@ -103,11 +120,12 @@ static size_t find_step(const struct host_meeting *m, size_t count)
 		int64_t before = 0, after = 0;
 
 		for (size_t k = 0; k < HOST_CLOCK_MEETINGS_MIN; k++) {
-			before += end_difference(&m[i - 1 - k]) - end_difference(m);
-			after += end_difference(&m[i + k]) - end_difference(m);
+			before = plus(before,
+				      minus(end_difference(&m[i - 1 - k]), end_difference(m)));
+			after = plus(after, minus(end_difference(&m[i + k]), end_difference(m)));
 		}
-		if (llabs(after - before) > largest) {
-			largest = llabs(after - before);
+		if (magnitude(minus(after, before)) > largest) {
+			largest = magnitude(minus(after, before));
 			at = i;
 		}
 	}
@@ -130,13 +148,13 @@ static bool fit(const struct host_meeting *m, size_t count, int64_t *scratch,
 		/* The offset is within the bounds, so the line is moved to them. */
 		int64_t moved = MAX(low, MIN(high, 0));
 
-		line.offset_ns += moved;
+		line.offset_ns = plus(line.offset_ns, moved);
 		for (size_t i = 0; i < spans; i++) {
 			size_t from = count * i / spans;
 
 			find_bounds(m + from, count * (i + 1) / spans - from, &line, &low, &high);
 			out->uncertainty_ns =
-				MAX(out->uncertainty_ns, (uint64_t)MAX(llabs(high), llabs(low)));
+				MAX(out->uncertainty_ns, MAX(magnitude(high), magnitude(low)));
 		}
 		out->pieces[out->count++] = line;
 		return true;

@@ -133,11 +133,33 @@ static void contradictions_are_no_clock(void **state)
 	free(m);
 }
 
+/* Times of a damaged recording: whatever comes out, nothing overflows. */
+static void arbitrary_times_are_survived(void **state)
+{
+	struct host_meeting m[200];
+	struct host_clock c;
+
+	(void)state;
+	random_state = 3;
+	for (int round = 0; round < 200; round++) {
+		for (size_t i = 0; i < ARRAY_SIZE(m); i++) {
+			uint64_t *times = (uint64_t *)&m[i];
+
+			for (size_t k = 0; k < sizeof(m[i]) / sizeof(*times); k++)
+				times[k] = (uint64_t)jitter(INT32_MAX / 4) << (round % 40);
+		}
+		if (host_clock_fit(m, 3 + (size_t)round % 198, &c) > 0)
+			for (int shift = 0; shift < 64; shift++)
+				(void)host_clock_convert(&c, UINT64_C(1) << shift);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(offsets_drifts_and_steps_are_found),
 		cmocka_unit_test(contradictions_are_no_clock),
+		cmocka_unit_test(arbitrary_times_are_survived),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
