@@ -641,18 +641,44 @@ static enum job_kind find_late(const struct comparing *x)
 	return JOB_RANK;
 }
 
+/* Nobody has hung who is only late when the recording ends. */
+#define HUNG_NS 1000000000
+#define HUNG_INTERVALS 10
+
+/* Finds the first collective to which a rank did not come while others waited long for it. */
+static bool find_hung(const struct comparing *x)
+{
+	const struct collectives *c = x->collectives;
+	struct rank_times *t = x->out;
+	uint64_t enough_ns = HUNG_NS;
+
+	if (t->compared)
+		enough_ns = MAX(enough_ns, t->span_ns / t->compared * HUNG_INTERVALS);
+	for (size_t i = 0; i < c->matches.absent.count; i++) {
+		const struct absent_rank *absent = &c->matches.absent.data[i];
+		const struct collective_match *m = &c->matches.items.data[absent->match];
+		uint64_t since_ns = UINT64_MAX;
+
+		for (size_t p = m->first; p < m->first + m->parts; p++)
+			since_ns = MIN(since_ns, c->parts.data[p].start_ns);
+		if (absent->why != ABSENT_HUNG || c->end_ns < since_ns ||
+		    c->end_ns - since_ns < enough_ns)
+			continue;
+		t->rank = absent->rank;
+		t->hung = m;
+		t->hung_ns = c->end_ns - since_ns;
+		return true;
+	}
+	return false;
+}
+
 static enum job_kind decide(const struct comparing *x)
 {
 	const struct collectives *c = x->collectives;
 	enum job_kind kind;
 
-	for (size_t i = 0; i < c->matches.absent.count; i++) {
-		if (c->matches.absent.data[i].why == ABSENT_HUNG) {
-			x->out->rank = c->matches.absent.data[i].rank;
-			x->out->hung = &c->matches.items.data[c->matches.absent.data[i].match];
-			return JOB_HUNG;
-		}
-	}
+	if (find_hung(x))
+		return JOB_HUNG;
 	if (!x->out->compared || c->uncertainty_ns == UINT64_MAX)
 		return JOB_UNKNOWN;
 	kind = find_late(x);

@@ -60,7 +60,8 @@ struct rank_times {
 	uint64_t uncertain; /* of these, those whose ranks arrived within the uncertainty */
 	enum job_kind kind;
 	uint32_t rank; /* JOB_RANK, JOB_HUNG: item of collectives.ranks */
-	const struct collective_match *hung; /* JOB_HUNG: the first collective without this rank */
+	const struct collective_match *hung; /* JOB_HUNG: a collective without this rank */
+	uint64_t hung_ns; /* for how long others waited */
 	const struct late_cause *cause; /* JOB_RANK, JOB_TURNS: the largest; may be NULL */
 };
 

@@ -131,18 +131,14 @@ static void add_hung(const struct report *r, struct strbuf *out)
 {
 	const struct rank_times *t = r->rank_times;
 	const struct collective_part *first = &r->collectives->parts.data[t->hung->first];
-	uint64_t since_ns = first->start_ns;
 
-	for (size_t i = 0; i < t->hung->parts; i++)
-		since_ns = MIN(since_ns, first[i].start_ns);
 	sentence_add(out, WORDS("rank "), NUMBER(number_of(r, t->rank)), WORDS(" did not come to "),
 		     WORDS(schema_value_name(
 			     &schema_table(TABLE_collective)->columns[COLUMN_collective_function],
 			     first->function)),
 		     WORDS(" number "), NUMBER(first->sequence + first->inferred),
 		     WORDS(", for which "), COUNTED_AS(t->hung->parts, "rank"),
-		     WORDS(" waited until the end of the recording, "),
-		     DURATION(r->collectives->end_ns - MIN(since_ns, r->collectives->end_ns)),
+		     WORDS(" waited until the end of the recording, "), DURATION(t->hung_ns),
 		     WORDS("\n"));
 }
 

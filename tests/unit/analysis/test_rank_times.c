@@ -16,6 +16,7 @@ struct job {
 	int64_t ahead_ns; /* of the second host's clock, which has the upper half of the ranks */
 	double drift; /* of that clock */
 	uint64_t transfer_ns;
+	uint64_t hangs_ns; /* the late rank does not come to a last all-reduce, up to the end */
 	bool pairs; /* a second, short all-reduce follows at once, to which no rank is late */
 	bool jumps; /* of that clock, by 2 ms, every other step */
 	bool slow_gpu; /* the kernel lasts longer, instead of a sleep */
@@ -81,7 +82,12 @@ static void write_rank(const char *folder, const struct job *job, uint32_t rank)
 				  stack_end_complete);
 	for (uint64_t step = 0; step < STEPS; step++)
 		add_step(&r, rank, step);
-	maker_close(r.m, at(&r, START_NS + (STEPS + 1) * STEP_NS));
+	if (job->hangs_ns && rank != job->late) {
+		maker_call(r.m, MAKER_LAUNCH, 1, START_NS + STEPS * STEP_NS,
+			   START_NS + STEPS * STEP_NS + US, 4 * STEPS);
+		maker_kernel(r.m, r.all_reduce, 8, 0, 0, 4 * STEPS);
+	}
+	maker_close(r.m, at(&r, START_NS + (STEPS + 1) * STEP_NS + job->hangs_ns));
 }
 
 static void analyze_job(struct analyzed *a, const char *folder, const struct job *job)
@@ -173,12 +179,39 @@ static void hosts_whose_clocks_cannot_be_aligned(void **state)
 	analyzed_release(&a);
 }
 
+/* Who is only late when the recording ends has not hung. */
+static void hanging_takes_a_while(void **state)
+{
+	static const struct job jobs[] = {
+		{ 4, 2, .transfer_ns = 50 * US, .hangs_ns = 2000000 * US },
+		{ 4, 2, .transfer_ns = 50 * US, .hangs_ns = 20 * US },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(jobs); i++) {
+		const struct rank_times *t;
+		char folder[512];
+		struct analyzed a;
+
+		snprintf(folder, sizeof(folder), "%s/%zu", (const char *)*state, i);
+		analyze_job(&a, folder, &jobs[i]);
+		t = a.report.rank_times;
+		assert_int_equal(t->kind, i ? JOB_ALIKE : JOB_HUNG);
+		if (!i) {
+			assert_int_equal(t->rank, jobs[i].late);
+			assert_int_equal(t->hung->parts, 3);
+			assert_int_equal(t->hung_ns, jobs[i].hangs_ns + STEP_NS - US);
+		}
+		analyzed_release(&a);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		folder_test(the_late_rank_is_found),
 		folder_test(clocks_limit_what_is_late),
 		folder_test(hosts_whose_clocks_cannot_be_aligned),
+		folder_test(hanging_takes_a_while),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
