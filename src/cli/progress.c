@@ -33,9 +33,14 @@ void progress_update(void *user, uint64_t done, uint64_t total)
 	p->shown = true;
 	done = MIN(done, total);
 	filled = (unsigned)((double)done / (double)total * BAR_COLUMNS);
-	fprintf(stderr, "\r%s [%.*s%*s] %3u%%\033[K", p->what, (int)filled,
+	fprintf(stderr, "\r%s [%.*s%*s] %3u%%", p->what, (int)filled,
 		"==============================", (int)(BAR_COLUMNS - filled), "",
 		(unsigned)((double)done / (double)total * 100));
+	if (done && done < total) /* at the speed so far */
+		fprintf(stderr, ", %.0f s left",
+			(double)(now - p->start_ns) / NS_PER_S * (double)(total - done) /
+				(double)done);
+	fputs("\033[K", stderr);
 }
 
 void progress_end(struct progress *p)
