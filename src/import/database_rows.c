@@ -417,11 +417,11 @@ int database_import_open(struct database_import *m, const struct import_files *f
 static void append_contexts(struct database_import *m, struct database_process *p)
 {
 	for (size_t i = 0; i < p->contexts.count; i++) {
-		struct row_context row = { .id = p->contexts.data[i].id,
+		struct row_context row = { .missing = schema_missing(TABLE_context),
+					   .id = p->contexts.data[i].id,
 					   .device = p->contexts.data[i].device,
 					   .time_ns = p->first_ns };
 
-		ROW_MISSING(&row, context, destroyed_ns);
 		writer_append(p->writer, TABLE_context, &row);
 		m->result->rows[TABLE_context]++;
 	}
@@ -433,12 +433,15 @@ static int close_process(struct database_import *m, struct database_process *p,
 			 struct error *e)
 {
 	struct import_result *result = m->result;
-	struct row_process row = { .pid = p->pid, .start_ns = p->first_ns, .end_ns = p->last_ns };
+	struct row_process row = { .missing = schema_missing(TABLE_process),
+				   .pid = p->pid,
+				   .start_ns = p->first_ns,
+				   .end_ns = p->last_ns };
 	struct row_clock clock = { .monotonic_ns = p->first_ns,
 				   .realtime_ns = p->first_ns,
 				   .boottime_ns = p->first_ns };
 
-	ROW_MISSING(&row, process, exit_status);
+	row.missing &= ~(UINT64_C(1) << COLUMN_process_end_ns);
 	ROW_MISSING(&clock, clock, gpu_ns);
 	writer_append(p->writer, TABLE_clock, &clock);
 	append_contexts(m, p);

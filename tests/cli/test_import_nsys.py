@@ -67,6 +67,7 @@ def test_everything_once(bring, pitot, tmp_path):
     assert [s["value"] for s in rows("counter_sample")] == [40, 60]
     [process_row] = rows("process")
     assert (process_row["command"], process_row["host"], process_row["pid"]) == ("/bin/train --fast", "node7", 100)
+    assert process_row["rank"] is None and process_row["exit_status"] is None and device["vendor"] == "nvidia"
     assert {(row["reason"], row["count"]) for row in rows("loss")} >= {("gpu_records_dropped", 12), ("unknown_record", 2)}
     assert any(row["reason"] == "CUPTI dropped 12 records." for row in rows("capability"))
     folded = pitot("flame", "x.pitot", "--format", "folded").stdout

@@ -130,6 +130,7 @@ def test_everything_once(bring, pitot, tmp_path):
     assert rows("allocation")[0]["operation"] == "allocation" and rows("metric_value")[0]["value"] == 12.5
     process = rows("process")[0]
     assert (process["pid"], process["command"], process["host"]) == (4242, "/bin/solver", "amd1")
+    assert process["rank"] is None and {row["vendor"] for row in rows("device")} == {"amd"}
     report = pitot("report", "x.pitot").stdout
     assert "kernel launch call" in report and "hipMemcpy" in report
 

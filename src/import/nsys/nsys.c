@@ -322,6 +322,8 @@ static void append_devices(struct nsys *n, struct database_process *p)
 		database_fill(m, p, &q, 0, TABLE_device, device_fields, FIELDS, &row);
 		row.id = id;
 		row.driver_version = (uint32_t)driver;
+		row.vendor = gpu_vendor_nvidia;
+		row.missing &= ~(UINT64_C(1) << COLUMN_device_vendor);
 		snprintf(text, sizeof(text), "%s%s",
 			 uuid && *uuid && !strchr(uuid, 'G') ? "GPU-" : "", uuid ? uuid : "");
 		row.uuid = rows_text(p->writer, text);

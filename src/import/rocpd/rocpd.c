@@ -436,6 +436,8 @@ static void append_devices(struct database_import *m, struct database_process *p
 		if (!agent.is_gpu)
 			continue;
 		row.id = agent.ordinal;
+		row.vendor = gpu_vendor_amd;
+		row.missing &= ~(UINT64_C(1) << COLUMN_device_vendor);
 		row.name = rows_text(p->writer, query_text(&q, NAME, &length));
 		snprintf(uuid, sizeof(uuid), "GPU-%llx",
 			 (unsigned long long)query_number(&q, UUID, 0));
