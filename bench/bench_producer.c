@@ -17,9 +17,9 @@
 #include "base/helper_thread.h"
 #include "base/io.h"
 #include "base/proto.h"
+#include "base/proto_read.h"
 #include "perfetto/ipc_frames.h"
 #include "perfetto/producer.h"
-#include "perfetto/proto_read.h"
 
 #define PACKET_BYTES 64
 

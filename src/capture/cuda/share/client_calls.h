@@ -1,6 +1,6 @@
 /*
- * client_calls.h: the functions that the client calls in place of CUPTI's (slots.h), and the state
- * that they share with the recorder's (share.c).
+ * client_calls.h: the functions that the client calls in place of CUPTI's (import_redirect.h), and
+ * the state that they share with the recorder's (share.c).
  */
 #ifndef PITOT_CAPTURE_CUDA_SHARE_CLIENT_CALLS_H
 #define PITOT_CAPTURE_CUDA_SHARE_CLIENT_CALLS_H

@@ -3,11 +3,11 @@
  * Triton's Proton, …) work beside the recorder, although CUPTI accepts one subscriber only, which
  * is the recorder.
  *
- * Calls of other libraries into CUPTI are redirected here (slots.h). CUPTI has everything enabled
- * that either of the two wants. The client's callback is called within the recorder's, and its
- * records are copied from the recorder's buffers (client_records.h). Its timestamp callback, its
- * attributes and its cuptiFinalize take effect here only; functions that are not redirected, such
- * as those for external correlation ids, still reach CUPTI.
+ * Calls of other libraries into CUPTI are redirected here (import_redirect.h). CUPTI has everything
+ * enabled that either of the two wants. The client's callback is called within the recorder's, and
+ * its records are copied from the recorder's buffers (client_records.h). Its timestamp callback,
+ * its attributes and its cuptiFinalize take effect here only; functions that are not redirected,
+ * such as those for external correlation ids, still reach CUPTI.
  *
  * The recorder's own calls go through its table of functions (struct cupti), where share_wrap()
  * replaces the functions that both use by this module's. While the recorder is not subscribed, the
