@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
@@ -48,6 +49,18 @@ static int listen_at(const char *name)
 	return err;
 }
 
+/* The command has its limit already: it was forked before. Returns how many files may be open. */
+static rlim_t raise_limit(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
+		return 0;
+	limit.rlim_cur = limit.rlim_max;
+	setrlimit(RLIMIT_NOFILE, &limit);
+	return getrlimit(RLIMIT_NOFILE, &limit) < 0 ? 0 : limit.rlim_cur;
+}
+
 int segment_server_open(struct segment_server *s, const char *directory,
 			const struct folder_id *folder)
 {
@@ -57,6 +70,7 @@ int segment_server_open(struct segment_server *s, const char *directory,
 	uint64_t bytes = s->ring.bytes, age_ns = s->ring.age_ns;
 
 	*s = (struct segment_server)SEGMENT_SERVER_INIT;
+	s->memories_max = (size_t)MIN(raise_limit() / 4, MEMORIES_MAX);
 	s->ring.bytes = bytes;
 	s->ring.age_ns = age_ns;
 	if (getrandom(random, sizeof(random), 0) != sizeof(random))
@@ -255,7 +269,7 @@ static void hold(struct segment_server *s, pid_t pid, int *fd)
 {
 	struct held_memory memory = { .pid = pid, .process = -1, .fd = *fd };
 
-	if (*fd < 0 || pid <= 0 || s->memories.count == MEMORIES_MAX || !recover_is_area(*fd))
+	if (*fd < 0 || pid <= 0 || s->memories.count >= s->memories_max || !recover_is_area(*fd))
 		return;
 	memory.process = (int)syscall(SYS_pidfd_open, pid, 0);
 	if (vec_push(&s->memories, memory) == 0)

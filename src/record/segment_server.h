@@ -44,6 +44,7 @@ struct segment_server {
 	struct segment_refusal refused[SEGMENTS_REFUSED_MAX];
 	size_t refused_count; /* of all, also of those beyond the array */
 	VEC(struct held_memory) memories;
+	size_t memories_max; /* each has two descriptors */
 	struct segment_ring ring; /* where segments go if its limits are set */
 	struct dump_request {
 		int folder; /* -1: none */
