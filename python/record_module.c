@@ -351,8 +351,7 @@ static PyObject *dump(PyObject *module, PyObject *args)
 	is_none = path == Py_None;
 	if (!is_none && !PyUnicode_FSConverter(path, &path))
 		return NULL;
-	Py_BEGIN_ALLOW_THREADS rc =
-		recorder.dump(is_none ? NULL : PyBytes_AsString(path), last_ns);
+	Py_BEGIN_ALLOW_THREADS rc = recorder.dump(is_none ? NULL : PyBytes_AsString(path), last_ns);
 	Py_END_ALLOW_THREADS if (!is_none) Py_DECREF(path);
 	if (rc < 0)
 		return fail(-rc);
