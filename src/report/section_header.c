@@ -7,6 +7,7 @@
 #include "analysis/capabilities.h"
 #include "analysis/main_process.h"
 #include "base/clock.h"
+#include "base/plural.h"
 #include "report/words.h"
 
 /* Appends a CLOCK_MONOTONIC time as "2026-01-01 00:00:00 UTC". */
@@ -18,6 +19,41 @@ static void add_date(const struct report *r, uint64_t time_ns, struct strbuf *ou
 
 	if (gmtime_r(&seconds, &tm) && strftime(text, sizeof(text), "%Y-%m-%d %H:%M:%S UTC", &tm))
 		strbuf_adds(out, text);
+}
+
+#define ABSENT_SHOWN 8
+
+/* Ranks of the job without a recorder inside. The processes are in order of rank. */
+static void add_absent_ranks(const struct trace *t, struct strbuf *out)
+{
+	_cleanup_strbuf_ struct strbuf list = STRBUF_INIT;
+	uint32_t next = 0, world = 0, absent = 0;
+
+	for (size_t i = 0; i < trace_process_count(t); i++) {
+		const struct trace_process *p = trace_process(t, i);
+
+		if (p->rank != TRACE_NO_RANK && p->world_size != TRACE_NO_RANK)
+			world = MAX(world, p->world_size);
+	}
+	for (size_t i = 0; i <= trace_process_count(t); i++) {
+		const struct trace_process *p =
+			i < trace_process_count(t) ? trace_process(t, i) : NULL;
+		uint32_t rank = p ? p->rank : world;
+
+		if (rank == TRACE_NO_RANK || (p && (!p->inside || p->sampler)))
+			continue;
+		for (; next < rank && next < world; next++)
+			if (absent++ < ABSENT_SHOWN)
+				strbuf_addf(&list, "%s%u", list.length ? ", " : "", next);
+		next = MAX(next, rank + 1);
+	}
+	if (absent > ABSENT_SHOWN)
+		strbuf_addf(out, "; %u of %u %s were not recorded", absent, world,
+			    plural_of(world, "rank", "ranks"));
+	else if (absent)
+		strbuf_addf(out, "; %s %s of %u %s not recorded",
+			    plural_of(absent, "rank", "ranks"), strbuf_text(&list), world,
+			    plural_of(absent, "was", "were"));
 }
 
 static void print(const struct report_view *v)
@@ -59,6 +95,8 @@ static void print(const struct report_view *v)
 			     WORDS(" to "), DURATION(r->end_ns - start_ns));
 	if (trace_only_rank(r->trace, &rank))
 		strbuf_addf(&line, "; rank %u only", rank);
+	else
+		add_absent_ranks(r->trace, &line);
 	report_choice_text(f, &line);
 	report_paragraph(v, 0, strbuf_text(&line));
 }

@@ -186,3 +186,13 @@ def test_a_plugin_of_the_users_own_stays(build, source, rows, pitot, player, tmp
     assert not rows("x.pitot", "collective") and rows("x.pitot", "kernel")
     pitot("record", "-f", "-o", "x.pitot", "--no-cpu", "--stacks", "none", "--engine", "monitor", "--", player, tape)
     assert not rows("x.pitot", "collective")  # no session wants them: the mask stays 0
+
+
+@pytest.mark.parametrize("rank, size, said", [
+    (0, 1, None), (1, 2, "rank 0 of 2 was not recorded"), (1, 4, "ranks 0, 2, 3 of 4 were not recorded"),
+    (0, 4096, "4095 of 4096 ranks were not recorded"), (7, 2, "ranks 0, 1 of 2 were not recorded")])
+def test_the_report_says_which_ranks_are_absent(source, pitot, player, rank, size, said):
+    tape = source / "tests/data/tapes/launch.tape"
+    pitot("record", "-o", "x.pitot", "--no-cpu", "--stacks", "none", "--", player, tape, env={"RANK": str(rank), "WORLD_SIZE": str(size)})
+    text = " ".join(pitot("report", "x.pitot").stdout.split())
+    assert said in text if said else "not recorded" not in text
