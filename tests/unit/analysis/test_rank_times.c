@@ -16,6 +16,7 @@ struct job {
 	int64_t ahead_ns; /* of the second host's clock, which has the upper half of the ranks */
 	double drift; /* of that clock */
 	uint64_t transfer_ns;
+	uint32_t groups; /* communicators, each of equally many ranks; 0: names and order decide */
 	uint64_t hangs_ns; /* the late rank does not come to a last all-reduce, up to the end */
 	bool pairs; /* a second, short all-reduce follows at once, to which no rank is late */
 	bool jumps; /* of that clock, by 2 ms, every other step */
@@ -43,7 +44,10 @@ static void add_step(const struct rank *r, uint32_t rank, uint64_t step)
 {
 	const struct job *job = r->job;
 	uint64_t now = START_NS + step * STEP_NS, late = rank == job->late ? job->late_ns : 0;
-	uint64_t end = now + 130 * US + job->late_ns + job->transfer_ns + (rank + step) % 3 * US;
+	bool waits = !job->groups ||
+		     rank / (job->ranks / job->groups) == job->late / (job->ranks / job->groups);
+	uint64_t end = now + 130 * US + (waits ? job->late_ns : 0) + job->transfer_ns +
+		       (rank + step) % 3 * US;
 	uint64_t slow = job->slow_gpu ? late : 0, launch = now + 10 * US + late - slow;
 	uint64_t second = job->pairs ? 15 * US : 0;
 
@@ -65,6 +69,34 @@ static void add_step(const struct rank *r, uint32_t rank, uint64_t step)
 			     4 * step + 2);
 }
 
+/* NCCL's communicator of a rank's group, and the rows of its all-reduces. */
+static void add_rows(const struct rank *r, uint32_t rank)
+{
+	uint32_t size = r->job->ranks / r->job->groups;
+	struct row_communicator communicator = { .id = 1,
+						 .hash = 77 + rank / size,
+						 .ranks = size,
+						 .rank = rank % size,
+						 .missing = schema_missing(TABLE_communicator) };
+	struct row_collective row = { .communicator = 1,
+				      .function = collective_function_all_reduce,
+				      .thread = 1,
+				      .missing = schema_missing(TABLE_collective) };
+
+	ROW_PRESENT(&communicator, communicator, ranks);
+	ROW_PRESENT(&communicator, communicator, rank);
+	writer_append(r->m->writer, TABLE_communicator, &communicator);
+	ROW_PRESENT(&row, collective, communicator);
+	ROW_PRESENT(&row, collective, sequence);
+	ROW_PRESENT(&row, collective, correlation);
+	for (uint64_t step = 0; step < STEPS; step++) {
+		row.time_ns = START_NS + step * STEP_NS;
+		row.sequence = step;
+		row.correlation = 4 * step + 1;
+		writer_append(r->m->writer, TABLE_collective, &row);
+	}
+}
+
 static void write_rank(const char *folder, const struct job *job, uint32_t rank)
 {
 	struct rank r = { .job = job, .second_host = job->ahead_ns && rank >= job->ranks / 2 };
@@ -82,6 +114,8 @@ static void write_rank(const char *folder, const struct job *job, uint32_t rank)
 				  stack_end_complete);
 	for (uint64_t step = 0; step < STEPS; step++)
 		add_step(&r, rank, step);
+	if (job->groups)
+		add_rows(&r, rank);
 	if (job->hangs_ns && rank != job->late) {
 		maker_call(r.m, MAKER_LAUNCH, 1, START_NS + STEPS * STEP_NS,
 			   START_NS + STEPS * STEP_NS + US, 4 * STEPS);
@@ -179,6 +213,23 @@ static void hosts_whose_clocks_cannot_be_aligned(void **state)
 	analyzed_release(&a);
 }
 
+/* Only the ranks of its group wait for a rank. */
+static void a_rank_delays_its_group(void **state)
+{
+	static const struct job job = { 8, 6, 300 * US, .transfer_ns = 50 * US, .groups = 2 };
+	struct analyzed a;
+
+	analyze_job(&a, *state, &job);
+	assert_false(a.report.collectives->inferred);
+	assert_int_equal(a.report.collectives->whole, 2 * STEPS);
+	check_late(&a.report, &job);
+	for (size_t i = 0; i < 8; i++)
+		assert_int_equal(a.report.rank_times->items[i].state_ns[RANK_WAIT] >
+					 100 * STEPS * US,
+				 i != 6 && i >= 4);
+	analyzed_release(&a);
+}
+
 /* Who is only late when the recording ends has not hung. */
 static void hanging_takes_a_while(void **state)
 {
@@ -211,6 +262,7 @@ int main(void)
 		folder_test(the_late_rank_is_found),
 		folder_test(clocks_limit_what_is_late),
 		folder_test(hosts_whose_clocks_cannot_be_aligned),
+		folder_test(a_rank_delays_its_group),
 		folder_test(hanging_takes_a_while),
 	};
 
