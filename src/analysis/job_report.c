@@ -4,12 +4,13 @@
 #include <stdlib.h>
 
 #include "analysis/rank_times.h"
+#include "base/map.h"
 
 struct job {
 	const char *path;
 	struct report_options options;
 	struct error *error;
-	VEC(char *) processes; /* for trace_options.process */
+	struct interner processes; /* for trace_options.process; one may be several processes */
 	struct report open;
 };
 
@@ -23,13 +24,13 @@ static int list_processes(struct job *j)
 	if (rc < 0)
 		return rc;
 	for (size_t i = 0; i < trace_process_count(t) && rc >= 0; i++) {
-		struct strbuf files = STRBUF_INIT;
+		_cleanup_strbuf_ struct strbuf files = STRBUF_INIT;
 
 		if (trace_process(t, i)->subject != i || !trace_process_files(t, i, &files))
 			continue;
-		rc = files.failed ? -ENOMEM : vec_push(&j->processes, files.data);
-		if (rc < 0)
-			strbuf_release(&files);
+		if (files.failed ||
+		    interner_add(&j->processes, strbuf_text(&files), files.length, NULL) < 0)
+			rc = -ENOMEM;
 	}
 	trace_free(t);
 	return rc;
@@ -38,7 +39,7 @@ static int list_processes(struct job *j)
 static int open_process(void *user, size_t item, struct report **out)
 {
 	struct job *j = user;
-	struct trace_options options = { .process = j->processes.data[item] };
+	struct trace_options options = { .process = j->processes.items[item].text };
 	struct trace *t;
 	int rc = trace_open(j->path, &options, &t, j->error);
 
@@ -65,8 +66,10 @@ int job_report_init(struct report *out, const char *path, const struct report_op
 {
 	struct job j = { .path = path, .options = *options, .error = e };
 	struct job_source source = { .user = &j, .open = open_process, .close = close_process };
-	int rc = list_processes(&j);
+	int rc;
 
+	interner_init(&j.processes);
+	rc = list_processes(&j);
 	*out = (struct report){ .options = *options };
 	j.options.ranks = true;
 	source.count = j.processes.count;
@@ -79,9 +82,7 @@ int job_report_init(struct report *out, const char *path, const struct report_op
 	j.options.steady = true;
 	if (rc >= 0)
 		rc = rank_times_find(&source, out->collectives, out->rank_times);
-	for (size_t i = 0; i < j.processes.count; i++)
-		free(j.processes.data[i]);
-	vec_release(&j.processes);
+	interner_release(&j.processes);
 	if (rc == -ENOMEM)
 		error_set(e, rc, "out of memory");
 	if (rc < 0)

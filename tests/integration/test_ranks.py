@@ -1,5 +1,6 @@
 """Trainings on two GPUs with one known fault each: which rank is late, where in the program, and by how much."""
 import json
+import shutil
 
 import pytest
 
@@ -130,6 +131,15 @@ def test_one_process_at_a_time_finds_the_same(job, pitot, rank_recording, name):
     assert ranks["job"] == report["job"]
     verdict = text.partition("\nverdict  ")[2].partition("\n\n")[0]
     assert verdict in pitot("report", rank_recording(name), "--ranks").stdout
+
+
+def test_processes_whose_files_have_one_prefix_are_read_together(pitot, rank_recording, tmp_path):
+    recording = rank_recording("sleep-3")
+    for file in recording.glob("[0-9]*.pit"):
+        (tmp_path / "host.pitot").mkdir(exist_ok=True)
+        shutil.copy(file, tmp_path / "host.pitot" / f"host.{file.name}")
+    ranks = json.loads(pitot("report", "host.pitot", "--ranks", "--json").stdout)["job"]
+    assert [rank["rank"] for rank in ranks["ranks"]] == [0, 1] and ranks["kind"] == "rank" and ranks["rank"] == 1
 
 
 def test_a_recording_without_ranks(pitot, make_recording, tmp_path):
