@@ -252,6 +252,16 @@ def test_hostile_values(bring, pitot):
     assert "\x1b" not in pitot("report", "r.pitot").stdout
 
 
+def test_kinds_have_limits(bring):
+    """Each thread, function or counter needs memory, also when a trace names one in every event."""
+    events = [event for i in range(16100) for event in (span("cpu_op", "x", f"{i}", "1", tid=i), launch(i, f"{i}", name=f"cudaX{i}"))]
+    said, rows = bring(trace(events))
+    assert said["rows"]["api_call"] == 16100 and said["rows"]["nvtx"] == 2 * 16000
+    assert said["notes"][-1] == "changed: 100 names and ranges without room"
+    assert [(row["reason"], row["count"]) for row in rows("loss")] == [("string_limit", 100)]
+    assert rows("api_call")[-1]["function"] == "[further functions]"
+
+
 def test_truncated_files(bring, tmp_path):
     """Up to the last whole event; the rest is a loss."""
     text = trace(training())

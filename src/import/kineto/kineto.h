@@ -97,6 +97,9 @@ struct kineto_event {
 
 enum kineto_kind { KINETO_RANGE, KINETO_PYTHON, KINETO_CALL, KINETO_UNTIMED };
 #define KINETO_DEVICES 64u
+/* Threads, contexts, functions, counters and so on, of each kind; further ones have no room. */
+#define KINETO_KINDS_MAX 16000u
+#define KINETO_WORK_MAX ((size_t)1 << 25) /* that can wait for its calls */
 #define KINETO_NAMES_MAX (1u << 24)
 #define KINETO_CATEGORIES_MAX 64u
 
@@ -178,9 +181,9 @@ struct kineto {
 
 	struct interner texts; /* of names and Python frames */
 	uint32_t categories[KINETO_CATEGORIES_MAX], category_count; /* texts */
-	struct map threads; /* tid -> index + 1 */
+	struct map threads; /* tid -> index */
 	VEC(struct kineto_thread) all_threads;
-	uint64_t span_count;
+	uint64_t span_count, thread_names;
 	struct map functions; /* text of a name -> id in api_function */
 	struct map function_ids; /* those that are taken */
 	struct map call_stacks; /* External id -> text of "Call stack" */

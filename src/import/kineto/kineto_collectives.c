@@ -116,12 +116,13 @@ void kineto_keep_collective(struct kineto *k, uint64_t correlation)
 	PRESENT(&row, collective, datatype, typed);
 	PRESENT(&row, collective, bytes,
 		counted && typed && !__builtin_mul_overflow(row.count, size, &row.bytes));
-	if (k->event.has >> KINETO_GROUP_NAME & 1) {
+	if (k->event.has >> KINETO_GROUP_NAME & 1 && k->groups.count < KINETO_KINDS_MAX) {
 		row.communicator = group_of(k, &group);
 		PRESENT(&row, collective, communicator, 1);
 		PRESENT(&row, collective, sequence, sequence_of(k, group, &row));
 	}
-	if (map_put(&k->collectives, correlation, k->all_collectives.count) < 0 ||
+	if (k->all_collectives.count >= KINETO_WORK_MAX / 16 ||
+	    map_put(&k->collectives, correlation, k->all_collectives.count) < 0 ||
 	    vec_push(&k->all_collectives, row) < 0)
 		kineto_count(k, KINETO_NO_ROOM_COUNT);
 }

@@ -34,13 +34,14 @@ uint32_t kineto_intern(struct kineto *k, const char *text, size_t length)
 
 void kineto_add_span(struct kineto *k, uint32_t tid, const struct kineto_span *span)
 {
-	uint64_t *index = map_at(&k->threads, tid, 0);
 	struct kineto_thread thread = { .tid = tid };
+	uint64_t index = k->all_threads.count;
 
-	if (index && !*index && vec_push(&k->all_threads, thread) == 0)
-		*index = k->all_threads.count;
-	if (!index || !*index || k->span_count >= SPANS_MAX ||
-	    vec_push(&k->all_threads.data[*index - 1].spans, *span) < 0)
+	if (!map_get(&k->threads, tid, &index) && index < KINETO_KINDS_MAX &&
+	    (vec_push(&k->all_threads, thread) < 0 || map_put(&k->threads, tid, index) < 0))
+		index = KINETO_KINDS_MAX;
+	if (index >= k->all_threads.count || k->span_count >= SPANS_MAX ||
+	    vec_push(&k->all_threads.data[index].spans, *span) < 0)
 		kineto_count(k, KINETO_NO_ROOM_COUNT);
 	else
 		k->span_count++;
@@ -122,8 +123,13 @@ void kineto_add_function(struct kineto *k, uint32_t name, unsigned api, uint32_t
 	if (!id || *id)
 		return;
 	*id = (uint64_t)api << 16 | number;
-	if (!number || number >= OWN_FUNCTIONS || map_add(&k->function_ids, *id) <= 0)
-		*id = (api << 16 | OWN_FUNCTIONS) + k->functions.count % 0x3fff;
+	if (k->functions.count > KINETO_KINDS_MAX) {
+		*id = (uint64_t)api << 16 | 0xffff;
+		text = (struct interned){ "[further functions]", strlen("[further functions]") };
+		row.kind = api_kind_other;
+	} else if (!number || number >= OWN_FUNCTIONS || map_add(&k->function_ids, *id) <= 0) {
+		*id = (api << 16 | OWN_FUNCTIONS) + k->functions.count;
+	}
 	row.id = (uint32_t)*id;
 	row.name = writer_string(k->writer, text.text, text.length);
 	writer_api_function(k->writer, row.id, &row);
@@ -139,7 +145,8 @@ static void keep_launch(struct kineto *k, uint64_t correlation)
 		return;
 	if (sized)
 		memcpy(launch.sizes, k->event.sizes, sizeof(launch.sizes));
-	if (map_put(&k->launches, correlation, k->all_launches.count) < 0 ||
+	if (k->all_launches.count >= KINETO_WORK_MAX ||
+	    map_put(&k->launches, correlation, k->all_launches.count) < 0 ||
 	    vec_push(&k->all_launches, launch) < 0)
 		kineto_count(k, KINETO_NO_ROOM_COUNT);
 }
@@ -207,11 +214,10 @@ static void add_flow(struct kineto *k)
 
 	kineto_count(k, KINETO_FLOWS_COUNT);
 	if (*kineto_text(k, KINETO_PH) != 's' || !strstr(category, "Flow_H2D_") ||
-	    !kineto_u64(k, KINETO_FLOW, &span.id) || !map_get(&k->threads, tid, &index) || !index ||
-	    !k->all_threads.data[index - 1].spans.count)
+	    !kineto_u64(k, KINETO_FLOW, &span.id) || !map_get(&k->threads, tid, &index) ||
+	    index >= k->all_threads.count || !k->all_threads.data[index].spans.count)
 		return;
-	call = k->all_threads.data[index - 1].spans.data +
-	       k->all_threads.data[index - 1].spans.count - 1;
+	call = k->all_threads.data[index].spans.data + k->all_threads.data[index].spans.count - 1;
 	if (call->kind == KINETO_CALL && call->start_ns == span.start_ns && !call->id)
 		call->id = span.id;
 	else
@@ -293,6 +299,10 @@ static void add_counters(struct kineto *k)
 		double value = strtod(v->text.data + v->others[i].value, NULL);
 		size_t known = k->counters.count;
 
+		if (known >= KINETO_KINDS_MAX) {
+			kineto_count(k, KINETO_NO_ROOM_COUNT);
+			continue;
+		}
 		strbuf_clear(&k->scratch);
 		strbuf_addf(&k->scratch, "%s%s%s", kineto_text(k, KINETO_NAME), *key ? " " : "",
 			    key);
@@ -330,7 +340,7 @@ static void name_thread(struct kineto *k, const char *name)
 		row.name = writer_string(k->writer, name + head + 2, length - (size_t)head - 3);
 	else if (!head || name[head])
 		row.name = writer_string(k->writer, name, length);
-	if (row.name)
+	if (row.name && k->thread_names++ < KINETO_KINDS_MAX)
 		kineto_append(k, TABLE_thread, &row);
 }
 

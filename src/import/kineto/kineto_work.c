@@ -37,7 +37,7 @@ static struct place place_of(struct kineto *k)
 	else
 		kineto_u32(k, KINETO_STREAM, &p.stream);
 	k->used_gpus |= p.device < KINETO_DEVICES ? UINT64_C(1) << p.device : 0;
-	if (map_add(&k->contexts, p.context) > 0) {
+	if (k->contexts.count < KINETO_KINDS_MAX && map_add(&k->contexts, p.context) > 0) {
 		struct row_context row = { .id = p.context,
 					   .device = p.device,
 					   .time_ns = k->event.start_ns };
@@ -63,7 +63,9 @@ static bool is_duplicate(struct kineto *k, const struct place *p, uint64_t corre
 	const char *name = kineto_text(k, KINETO_NAME);
 	uint64_t key[] = { k->event.start_ns, k->event.end_ns, correlation,
 			   (uint64_t)p->device << 32 | p->stream, hash_bytes(name, strlen(name)) };
-	int is_new = map_add(&k->seen, hash_bytes(key, sizeof(key)));
+	int is_new = k->seen.count < KINETO_WORK_MAX
+			     ? map_add(&k->seen, hash_bytes(key, sizeof(key)))
+			     : 1;
 
 	k->counts[KINETO_DUPLICATES_COUNT] += is_new == 0;
 	return is_new == 0;
@@ -72,14 +74,17 @@ static bool is_duplicate(struct kineto *k, const struct place *p, uint64_t corre
 void kineto_await_call(struct kineto *k, uint64_t correlation, uint64_t external, uint64_t start_ns)
 {
 	struct kineto_work work = { correlation, external, start_ns, 1 };
-	uint64_t *item = correlation ? map_at(&k->work, correlation, 0) : NULL;
+	uint64_t item;
 
 	kineto_count(k, KINETO_WORK_COUNT);
 	k->counts[KINETO_UNLINKED_COUNT] += !correlation;
-	if (item && *item)
-		k->all_work.data[*item - 1].count++;
-	else if (item && vec_push(&k->all_work, work) == 0)
-		*item = k->all_work.count;
+	if (!correlation)
+		return;
+	if (map_get(&k->work, correlation, &item))
+		k->all_work.data[item - 1].count++;
+	else if (k->all_work.count >= KINETO_WORK_MAX || vec_push(&k->all_work, work) < 0 ||
+		 map_put(&k->work, correlation, k->all_work.count) < 0)
+		kineto_count(k, KINETO_NO_ROOM_COUNT);
 }
 
 static const struct kineto_launch *launch_of(const struct kineto *k, uint64_t correlation)
@@ -150,7 +155,7 @@ static void add_metrics(struct kineto *k, uint64_t correlation)
 		struct row_metric_value row = { .correlation = correlation };
 		size_t known = k->metrics.count;
 
-		if (!counter_is_hardware(name))
+		if (!counter_is_hardware(name) || known >= KINETO_KINDS_MAX)
 			continue;
 		row.metric = metric.id =
 			(uint32_t)map_number(&k->metrics, kineto_intern(k, name, strlen(name)));
