@@ -14,7 +14,6 @@
 #define LEVEL_MAX 30u /* as in tables.h */
 #define FRAMES_MAX 256u
 #define ROUNDING_NS 1000u /* by which a range may end after the one around it: whole microseconds */
-#define CUSTOM_CORRELATION 3u /* CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM0, which Kineto pushes */
 
 struct open_range {
 	uint64_t end_ns, id;
