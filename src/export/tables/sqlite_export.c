@@ -256,7 +256,7 @@ static int write_tables(struct database_writer *w, struct trace *t,
 static int copy(const struct database_writer *w, const struct export_options *options,
 		const char *path, struct export_result *result, struct error *e)
 {
-	static char buffer[1 << 16];
+	char buffer[1 << 14];
 	struct output *output = output_open(path, options->overwrite, e);
 	int fd = open(w->path, O_RDONLY | O_CLOEXEC), rc = output ? 0 : e->code;
 	ssize_t n = 1;
