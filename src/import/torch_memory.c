@@ -86,6 +86,9 @@ static uint64_t add_origin(struct snapshot *s, uint32_t entry, uint64_t time_ns)
 		return 0;
 	kineto_count(s->k, KINETO_STACKS_COUNT);
 	ROW_MISSING(&call, api_call, result);
+	ROW_MISSING(&call, api_call, stream);
+	ROW_MISSING(&call, api_call, event);
+	ROW_MISSING(&call, api_call, context);
 	writer_api_function(s->k->writer, api_kind_untimed, NULL);
 	kineto_append(s->k, TABLE_api_call, &call);
 	return ++s->correlation;

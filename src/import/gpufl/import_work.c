@@ -108,6 +108,7 @@ void import_functions(struct import_session *s)
 		row.name = rows_text(s->writer, kind == api_kind_untimed
 							? "launch (time unknown)"
 							: schema_value_name(kinds, kind));
+		ROW_MISSING(&row, api_function, waits_for);
 		writer_api_function(s->writer, row.id, &row);
 	}
 }

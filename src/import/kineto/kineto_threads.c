@@ -206,6 +206,9 @@ static void append_call(struct kineto *k, const struct kineto_span *span, uint32
 	row.function = (uint32_t)id;
 	ROW_MISSING(&row, api_call, result);
 	ROW_MISSING_IF(&row, api_call, stack, !stack);
+	ROW_MISSING(&row, api_call, stream);
+	ROW_MISSING(&row, api_call, event);
+	ROW_MISSING(&row, api_call, context);
 	writer_api_function(k->writer, row.function, NULL);
 	kineto_append(k, TABLE_api_call, &row);
 }
@@ -319,6 +322,7 @@ static void append_names(struct kineto *k)
 					    .name = rows_text(k->writer, "launch (time unknown)"),
 					    .kind = api_kind_untimed };
 
+	ROW_MISSING(&untimed, api_function, waits_for);
 	kineto_append(k, TABLE_nvtx_domain, &domain);
 	for (uint32_t i = 1; i < k->category_count; i++) {
 		struct interned text = k->texts.items[k->categories[i] - 1];

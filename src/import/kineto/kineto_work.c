@@ -43,6 +43,7 @@ static struct place place_of(struct kineto *k)
 					   .time_ns = k->event.start_ns };
 
 		ROW_MISSING(&row, context, destroyed_ns);
+		ROW_MISSING(&row, context, null_stream);
 		kineto_append(k, TABLE_context, &row);
 	}
 	return p;
