@@ -242,6 +242,7 @@ static uint64_t cost_without(void *user, enum cost_of what, uint32_t index, enum
 }
 
 #define POTENTIALS_MAX 8u
+#define POTENTIAL_TASKS_MAX 4000000u /* each simulation of more takes half a second and longer */
 
 /* Number of threads that make calls in the window. */
 static int count_threads(const struct blame *b)
@@ -281,7 +282,9 @@ static int find_potentials(const struct blame *b)
 	if (same_ns == UINT64_MAX || count_threads(b) < 0)
 		return -ENOMEM;
 	out->identity_ns = MAX(same_ns, last_ns) - MIN(same_ns, last_ns);
-	for (size_t i = 0; i < MIN(out->owner_count, POTENTIALS_MAX) && out->threads < 2; i++) {
+	if (out->threads > 1 || causes_task_count(b->causes) > POTENTIAL_TASKS_MAX)
+		return 0;
+	for (size_t i = 0; i < MIN(out->owner_count, POTENTIALS_MAX); i++) {
 		uint64_t without_ns;
 
 		x.owner = &out->owners[i];
