@@ -63,7 +63,8 @@ def costs(builds, folder, rounds):
                 print(f"{way:22} failed: {done.stderr[-300:] if done else 'stopped'}", flush=True)
     for way, rows in found.items():
         for size in rows[0] if rows else ():
-            print(f"{way:22} {int(size):7} bytes  {statistics.median(row[size] for row in rows):8.3f} us a call")
+            values = [row[size] for row in rows]
+            print(f"{way:22} {int(size):7} bytes  {statistics.median(values):8.3f} us a call (best {min(values):.3f})")
 
 
 def main():
