@@ -254,8 +254,10 @@ uint32_t database_function(struct database_import *m, struct database_process *p
 	if (map_add(&p->functions, id) > 0) {
 		text = database_text(m, number);
 		row = (struct row_api_function){ .id = id };
-		ROW_MISSING(&row, api_function, waits_for);
 		row.kind = (uint8_t)(text ? api_kind_of_function(text->text) : api_kind_other);
+		if (text)
+			row.waits_for = (uint8_t)synchronization_of_function(text->text);
+		ROW_MISSING_IF(&row, api_function, waits_for, !row.waits_for);
 		row.name = database_string(m, p, number);
 		writer_api_function(p->writer, id, &row);
 	} else {

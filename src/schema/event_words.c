@@ -177,6 +177,26 @@ enum api_kind api_kind_of_function(const char *name)
 	return api_kind_other;
 }
 
+enum synchronization_kind synchronization_of_function(const char *name)
+{
+	static const struct {
+		const char *part;
+		enum synchronization_kind kind;
+	} rules[] = {
+		{ "StreamWaitEvent", synchronization_kind_stream_wait_event },
+		{ "EventSynchronize", synchronization_kind_event },
+		{ "StreamSynchronize", synchronization_kind_stream },
+		{ "DeviceSynchronize", synchronization_kind_context },
+		{ "CtxSynchronize", synchronization_kind_context },
+		{ "ThreadSynchronize", synchronization_kind_context },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rules); i++)
+		if (strstr(name, rules[i].part))
+			return rules[i].kind;
+	return synchronization_kind_unknown;
+}
+
 bool counter_is_hardware(const char *name)
 {
 	return strstr(name, "__");

@@ -43,6 +43,8 @@ size_t api_name_length(const char *name, size_t length);
 
 /* Classifies a function of CUDA or HIP by its name. */
 enum api_kind api_kind_of_function(const char *name);
+/* What a function waits for, or makes a stream wait for, by its name. */
+enum synchronization_kind synchronization_of_function(const char *name);
 
 /* Whether a counter is a hardware counter: CUPTI's metrics are named UNIT__WHAT. */
 bool counter_is_hardware(const char *name);

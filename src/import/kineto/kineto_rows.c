@@ -131,7 +131,8 @@ void kineto_add_function(struct kineto *k, uint32_t name, unsigned api, uint32_t
 		*id = (api << 16 | OWN_FUNCTIONS) + k->functions.count;
 	}
 	row.id = (uint32_t)*id;
-	ROW_MISSING(&row, api_function, waits_for);
+	row.waits_for = (uint8_t)synchronization_of_function(text.text);
+	ROW_MISSING_IF(&row, api_function, waits_for, !row.waits_for);
 	row.name = writer_string(k->writer, text.text, text.length);
 	writer_api_function(k->writer, row.id, &row);
 }
