@@ -299,15 +299,22 @@ static bool may_block(const struct sweep *s, const struct task *task)
 	       m->destination_kind[row] == memory_kind_pageable || m->kind[row] == copy_kind_HtoH;
 }
 
-/* By the times of the row, so that no table of drivers' rules is needed. */
+/*
+ * By the times of the row, so that no table of drivers' rules is needed. One rule is documented and
+ * the same everywhere: a copy from a device to pageable memory is over when its call returns, which
+ * may take longer than other returns.
+ */
 static void find_blocking_copy(struct sweep *s, const struct call *call)
 {
 	struct task *task = &s->c->tasks.data[s->c->tasks.count - 1],
 		    *of = &s->c->tasks.data[call->task];
+	const struct memcpy_columns *m = memcpy_columns(s->trace);
 
 	if (may_block(s, task) && task->start_ns <= call->end_ns &&
 	    task->end_ns <= call->end_ns + CAUSES_CLOCK_NS &&
-	    task->end_ns + CAUSES_RETURN_NS >= call->end_ns) {
+	    (task->end_ns + CAUSES_RETURN_NS >= call->end_ns ||
+	     (m->kind[task->row] == copy_kind_DtoH &&
+	      m->destination_kind[task->row] == memory_kind_pageable))) {
 		task->flags |= TASK_BLOCKS;
 		of->flags |= TASK_SYNC_CALL;
 		s->c->counts[EDGE_copy]++;
@@ -487,8 +494,11 @@ static int find_lane(struct sweep *s, struct call *call)
 	if (has_stream)
 		call->lane =
 			sweep_stream(s, a->context[call->row], a->stream[call->row], TRACE_NO_ROW);
-	else
-		s->c->unknown.streams += is_about_stream(call);
+	else if (is_about_stream(call)) {
+		s->c->unknown.streams++;
+		s->c->unknown.stream_waits +=
+			call->waits_for == synchronization_kind_stream_wait_event;
+	}
 	return call->lane == -ENOMEM ? -ENOMEM : 0;
 }
 

@@ -62,14 +62,44 @@ static int step_unknown(struct walk *w)
 	return code;
 }
 
+/*
+ * A call of another thread that launched or waited for work while this call's thread made none,
+ * from since_ns on: this thread may have waited for it, as PyTorch's threads take turns.
+ */
+static uint32_t turn_before(const struct walk *w, uint64_t since_ns)
+{
+	const struct task *call = &w->c->tasks.data[w->task];
+	uint32_t process = w->c->lanes.data[call->lane].process;
+
+	for (uint32_t i = w->task; i-- > 0;) {
+		const struct task *task = &w->c->tasks.data[i];
+
+		if (task->kind != TASK_CALL)
+			continue;
+		if (w->c->lanes.data[task->lane].process != process || task->start_ns < since_ns)
+			break;
+		if (task->end_ns <= call->start_ns && task->lane != call->lane &&
+		    (task->flags & TASK_LAUNCH_CALL || path_can_end(w->c, i)))
+			return i;
+	}
+	return TASK_NONE;
+}
+
 static int step_to_cause(struct walk *w)
 {
 	struct arrival a = causes_start(w->c, w->task);
 	bool is_call = w->c->tasks.data[w->task].kind == TASK_CALL;
+	uint32_t turn =
+		is_call ? turn_before(w, a.from == TASK_NONE ? w->start_ns : a.ns) : TASK_NONE;
 	int code;
 
 	if (a.from == TASK_NONE && !is_call)
 		return step_unknown(w);
+	if (turn != TASK_NONE) {
+		code = add(w, w->c->tasks.data[turn].end_ns, PIECE_UNKNOWN, EDGE_none);
+		go_to(w, turn, false);
+		return code;
+	}
 	code = add(w, a.from == TASK_NONE ? 0 : a.ns, is_call ? PIECE_HOST : PIECE_LATENCY, a.kind);
 	go_to(w, a.from, a.at_start);
 	return code;
@@ -96,22 +126,30 @@ static int step_through(struct walk *w)
 		   EDGE_none);
 }
 
-/* The task that ran last in the window; of several at its end, the one that ended last. */
+bool path_can_end(const struct causes *c, uint32_t task)
+{
+	return task_is_work(&c->tasks.data[task]) || causes_return(c, task).from != TASK_NONE;
+}
+
+/* Of the tasks in the window, the one that ended last, preferably one that can end a path. */
 static uint32_t last_task(const struct causes *c, const uint8_t *processes, uint64_t start_ns,
 			  uint64_t end_ns)
 {
-	uint32_t last = TASK_NONE;
+	uint32_t last = TASK_NONE, any = TASK_NONE;
 
 	for (uint32_t i = 0; i < causes_task_count(c); i++) {
 		const struct task *task = &c->tasks.data[i];
 
-		if (processes && !processes[c->lanes.data[task->lane].process])
+		if ((processes && !processes[c->lanes.data[task->lane].process]) ||
+		    task->start_ns >= end_ns || task->end_ns <= start_ns)
 			continue;
-		if (task->start_ns < end_ns && task->end_ns > start_ns &&
-		    (last == TASK_NONE || task->end_ns >= c->tasks.data[last].end_ns))
+		if (any == TASK_NONE || task->end_ns >= c->tasks.data[any].end_ns)
+			any = i;
+		if ((last == TASK_NONE || task->end_ns >= c->tasks.data[last].end_ns) &&
+		    path_can_end(c, i))
 			last = i;
 	}
-	return last;
+	return last == TASK_NONE ? any : last;
 }
 
 int path_find(struct path *p, const struct causes *c, const uint8_t *processes, uint64_t start_ns,

@@ -1,8 +1,9 @@
 /*
  * cause_path.h: the critical path of a window: what bounded its length, found by a walk backwards
- * from its last event. At each start the latest of the arrivals bounded it: the time since then is
- * the edge's latency, and the walk goes on there. The pieces tile the window, and each has one
- * owner.
+ * from its last GPU work or call that waited for some. Calls that go on beside the GPU, such as the
+ * cudaEventQuery of a thread that polls, end no path. At each start the latest of the arrivals
+ * bounded it: the time since then is the edge's latency, and the walk goes on there. The pieces tile
+ * the window, and each has one owner.
  */
 #ifndef PITOT_CAUSES_CAUSE_PATH_H
 #define PITOT_CAUSES_CAUSE_PATH_H
@@ -28,9 +29,13 @@ struct path {
 	VEC(struct path_piece) pieces; /* from the last to the first; none is empty */
 };
 
+/* Whether it is work, or a call that waited for some. */
+bool path_can_end(const struct causes *c, uint32_t task);
+
 /*
  * Finds the path from start_ns to end_ns, which ends in one of `processes` (a byte for each; NULL:
- * all). 0 or -ENOMEM; path_release in either case.
+ * all), at the last task that can end it, or, without such tasks, at the last one. 0 or -ENOMEM;
+ * path_release in either case.
  */
 int path_find(struct path *p, const struct causes *c, const uint8_t *processes, uint64_t start_ns,
 	      uint64_t end_ns) MUST_USE;

@@ -231,6 +231,7 @@ int sweep_wait_event(struct sweep *s, uint32_t lane, uint64_t event)
 
 	if (!map_get(&s->events, event, &value)) {
 		s->c->unknown.events++;
+		s->c->unknown.stream_waits++;
 		return 0;
 	}
 	if (value >= EVENT_CAPTURED)

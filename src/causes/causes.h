@@ -97,6 +97,7 @@ struct causes_unknown {
 	uint64_t untimed; /* work without times: no task */
 	uint64_t unlaunched; /* work whose call was not recorded */
 	uint64_t streams; /* calls about a stream that is unknown */
+	uint64_t stream_waits; /* of these and the next: calls that make a stream wait */
 	uint64_t events; /* waits for events that were not recorded before */
 	uint64_t assumed; /* waiting calls whose target was deduced from times */
 	uint64_t

@@ -203,17 +203,54 @@ static uint32_t ended_before(const struct graph *g, uint32_t task, uint64_t now_
 	return best;
 }
 
+static bool waited(const struct graph *g, uint32_t task)
+{
+	uint64_t at;
+
+	return g->c.tasks.data[task].kind == TASK_CALL && last_edge(g, task, true, &at);
+}
+
+/* A call of the other thread that launched or waited between since_ns and the call's start. */
+static uint32_t turn_of(const struct graph *g, uint32_t call, uint64_t since_ns)
+{
+	const struct task *of = &g->c.tasks.data[call];
+
+	for (uint32_t i = call; i-- > 0;) {
+		const struct task *t = &g->c.tasks.data[i];
+
+		if (t->kind == TASK_CALL && t->start_ns < since_ns)
+			break;
+		if (t->kind == TASK_CALL && t->lane != of->lane && t->end_ns <= of->start_ns &&
+		    ((t->flags & TASK_LAUNCH_CALL) || waited(g, i)))
+			return i;
+	}
+	return TASK_NONE;
+}
+
+/* `can_end`: of those that are work, or calls that waited. */
+static uint32_t last_of(const struct graph *g, bool can_end)
+{
+	uint32_t last = TASK_NONE;
+
+	for (uint32_t i = 0; i + 1 < g->c.tasks.count; i++) {
+		const struct task *t = &g->c.tasks.data[i];
+
+		if (t->start_ns < g->end_ns && t->end_ns > g->start_ns &&
+		    (last == TASK_NONE || t->end_ns >= g->c.tasks.data[last].end_ns) &&
+		    (!can_end || t->kind < GPU_WORK_KINDS || waited(g, i)))
+			last = i;
+	}
+	return last;
+}
+
 static void tell(const struct graph *g, struct told *told)
 {
 	uint64_t now = g->end_ns, at, floor_ns = g->start_ns;
-	uint32_t task = TASK_NONE;
+	uint32_t task = last_of(g, true), turn;
 	bool at_start = false;
 
-	for (uint32_t i = 0; i + 1 < g->c.tasks.count; i++)
-		if (g->c.tasks.data[i].start_ns < now && g->c.tasks.data[i].end_ns > floor_ns &&
-		    (task == TASK_NONE ||
-		     g->c.tasks.data[i].end_ns >= g->c.tasks.data[task].end_ns))
-			task = i;
+	if (task == TASK_NONE)
+		task = last_of(g, false);
 	told->unknown_ns +=
 		part(task == TASK_NONE ? 0 : g->c.tasks.data[task].end_ns, &now, floor_ns);
 	while (task != TASK_NONE && now > floor_ns) {
@@ -224,6 +261,11 @@ static void tell(const struct graph *g, struct told *told)
 			*(t->kind == TASK_CALL ? &told->call_ns : &told->work_ns) +=
 				part(t->start_ns, &now, floor_ns);
 			at_start = true;
+		} else if (t->kind == TASK_CALL &&
+			   (turn = turn_of(g, task, e ? at : floor_ns)) != TASK_NONE) {
+			task = turn;
+			told->unknown_ns += part(g->c.tasks.data[task].end_ns, &now, floor_ns);
+			at_start = false;
 		} else if (e && e->kind == EDGE_program) {
 			told->host_ns += part(at, &now, floor_ns);
 			task = e->from;
