@@ -88,12 +88,17 @@ static struct place place_of_latency(const struct task *task, enum edge_kind edg
 			       edge, 0 };
 }
 
-/* The usual latency belongs to the edge. The rest is late, or, without a known call, unknown. */
+/*
+ * The usual latency belongs to the edge. The rest is late; of work without a known call, or that
+ * may have waited for an event of which the stream is unknown, it is unknown.
+ */
 static int add_latency(struct blame *b, const struct path_piece *piece, const struct task *task,
 		       uint64_t ns)
 {
 	uint64_t usual = MIN(ns, b->causes->typical_ns[piece->edge]);
-	bool is_known = task->kind != GPU_WORK_kernel || task->launch != TASK_NONE;
+	bool is_known = task->kind == TASK_CALL ||
+			(!b->causes->unknown.stream_waits &&
+			 (task->kind != GPU_WORK_kernel || task->launch != TASK_NONE));
 	int code = add(b, place_of_latency(task, piece->edge), usual);
 
 	return code < 0 ? code
@@ -122,21 +127,24 @@ static int add_piece(struct blame *b, const struct path_piece *piece)
 	}
 }
 
-/* From the first to the last event of the report's window. */
+/* Of the report's window, from the first event to the end of the last that can end a path. */
 static void find_window(const struct report *r, const struct causes *c, struct critical_path *out)
 {
-	uint64_t start_ns = UINT64_MAX, end_ns = 0;
+	uint64_t start_ns = UINT64_MAX, end_ns = 0, any_ns = 0;
 
-	for (size_t i = 0; i < causes_task_count(c); i++) {
+	for (uint32_t i = 0; i < causes_task_count(c); i++) {
 		const struct task *task = &c->tasks.data[i];
 
-		if (!r->selection.processes[c->lanes.data[task->lane].process])
+		if (!r->selection.processes[c->lanes.data[task->lane].process] ||
+		    task->start_ns >= r->end_ns)
 			continue;
 		start_ns = MIN(start_ns, task->start_ns);
-		end_ns = MAX(end_ns, task->end_ns);
+		any_ns = MAX(any_ns, task->end_ns);
+		if (task->end_ns > end_ns && path_can_end(c, i))
+			end_ns = task->end_ns;
 	}
 	start_ns = MAX(start_ns, r->start_ns);
-	end_ns = MIN(end_ns, r->end_ns);
+	end_ns = MIN(end_ns > start_ns ? end_ns : any_ns, r->end_ns);
 	out->start_ns = start_ns;
 	out->window_ns = end_ns > start_ns ? end_ns - start_ns : 0;
 }
@@ -311,7 +319,7 @@ static int run(struct report *r, void *result)
 	groups_take(&b.owners, longest_first, &out->owners, &out->owner_count);
 	if (code >= 0)
 		code = add_edges(b.causes, out);
-	if (code >= 0)
+	if (code >= 0 && out->window_ns)
 		code = find_potentials(&b);
 	return code;
 }

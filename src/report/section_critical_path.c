@@ -2,6 +2,7 @@
 #include "report/section.h"
 
 #include "analysis/critical_path.h"
+#include "analysis/verdict.h"
 #include "report/words.h"
 
 #define PATH(member) MEMBER(struct critical_path, member)
@@ -66,6 +67,34 @@ static const struct field owner_fields[] = {
 	FIELD("name", "bounded by", CODE, .value = read_name, FLEXIBLE_COLUMN),
 };
 
+static uint64_t host_ns(const struct critical_path *p)
+{
+	return p->class_ns[PATH_HOST] + p->class_ns[PATH_CALL];
+}
+
+/*
+ * Whether the path cannot be what bounded the window: the GPU was busy for nearly all of the time,
+ * but the path is in host code and calls for longer than in GPU work. Then dependencies are missing
+ * from the recording.
+ */
+static bool is_contradicted(const struct report_view *v)
+{
+	const struct critical_path *p = v->report->critical_path;
+	const struct verdict *whole = &v->report->verdicts->whole;
+
+	return whole->kind > VERDICT_MEASURED &&
+	       whole->busy_ns >= whole->span_ns / 100 * VERDICT_BUSY_PERCENT &&
+	       host_ns(p) > p->path_work_ns;
+}
+
+ROW_IF(is_hidden, struct path_owner, is_contradicted(v))
+
+static void read_contradicted(const struct report_view *v, const void *row, struct value *out)
+{
+	(void)row;
+	out->n = is_contradicted(v);
+}
+
 static const struct field edge_fields[] = {
 	FIELD("kind", NULL, TEXT, EDGES(kind)),
 	FIELD("count", NULL, COUNT, EDGES(count)),
@@ -94,7 +123,9 @@ static const struct field fields[] = {
 	FIELD("identity_ns", NULL, NS, PATH(identity_ns)),
 	FIELD("contradictions", NULL, COUNT, PATH(contradictions)),
 	FIELD("contradiction_ns", NULL, NS, PATH(contradiction_ns)),
-	LIST("owners", ITEMS(struct critical_path, owners, owner_count), owner_fields),
+	FIELD("contradicts_busy", NULL, FLAG, .value = read_contradicted),
+	LIST("owners", ITEMS(struct critical_path, owners, owner_count), owner_fields,
+	     .hidden = is_hidden),
 	LIST("edges", ITEMS(struct critical_path, edges, edge_count), edge_fields, .all = true),
 	OBJECT("unknown", unknown_fields),
 };
@@ -108,6 +139,10 @@ static void add_remark(const struct report_view *v, struct strbuf *out)
 {
 	const struct critical_path *p = v->report->critical_path;
 
+	if (is_contradicted(v)) {
+		sentence_add(out, WORDS("of "), DURATION(p->window_ns), WORDS(", not known"));
+		return;
+	}
 	sentence_add(out, WORDS("of "), DURATION(p->window_ns), WORDS(", "),
 		     PERCENT(p->class_ns[PATH_UNKNOWN], p->window_ns), WORDS(" unknown"));
 }
@@ -124,9 +159,17 @@ static void add_notes(const struct report_view *v, struct strbuf *out)
 {
 	const struct critical_path *p = v->report->critical_path;
 	const struct causes_unknown *u = &p->unknown;
+	const struct verdict *whole = &v->report->verdicts->whole;
 	struct strbuf missing = STRBUF_INIT;
+	bool contradicted = is_contradicted(v);
 
-	if (p->work_ns)
+	if (contradicted)
+		sentence_add(out, WORDS("the path that was found is "), DURATION(host_ns(p)),
+			     WORDS(" of host code and calls and "), DURATION(p->path_work_ns),
+			     WORDS(" of GPU work; this contradicts GPU utilization "),
+			     PERCENT(whole->busy_ns, whole->span_ns),
+			     WORDS(": the recording lacks what work waited for\n"));
+	else if (p->work_ns)
 		sentence_add(out, DURATION(p->path_work_ns), WORDS(" of "), DURATION(p->work_ns),
 			     WORDS(" of GPU work is on the path; "), DURATION(p->tight_ns),
 			     WORDS(" more would be if it took 100 us longer\n"));
@@ -137,7 +180,7 @@ static void add_notes(const struct report_view *v, struct strbuf *out)
 	add_count(&missing, u->unordered_graphs, "graph launch",
 		  " without dependencies, taken in order");
 	add_count(&missing, p->contradictions, "contradiction", " between times");
-	if (p->threads > 1)
+	if (p->threads > 1 && !contradicted)
 		sentence_add(out, WORDS("no potentials: what "), COUNTED_AS(p->threads, "thread"),
 			     WORDS(" wait for each other for is unknown\n"));
 	if (p->identity_ns)

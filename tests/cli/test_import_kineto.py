@@ -232,6 +232,33 @@ def test_jax_and_unitrace(bring):
     assert [(row["host"], row["command"], row["rank"]) for row in rows("process")] == [("node1", "RANK 2 HOST<node1>", 2)]
 
 
+POLLS = [launch(90 + i, f"{10 + 100 * i}.000", "2.000", "cudaEventQuery", tid=7) for i in range(12)]
+TURNS = [launch(1, "0.000", "400.000"), launch(2, "450.000", tid=7), kernel(1, "395.000", "10.000"), kernel(2, "460.000", "10.000")]
+BUSY = [launch(1, "0.000"), kernel(1, "10.000", "990.000"), launch(2, "980.000"), kernel(2, "990.000", "20.000", stream=13)]
+
+
+@pytest.mark.parametrize("events, window, work, longest, contradicted", [
+    pytest.param(POLLS + [launch(1, "0.000"), kernel(1, "10.000", "990.000")], 1000, 990, ("kernel", "gemm", 990), False, id="polls"),
+    pytest.param(TURNS, 470, 10, ("call", "cudaLaunchKernel", 400), False, id="turns"),
+    pytest.param(BUSY, 1010, 20, None, True, id="busy"),
+])
+def test_critical_path(bring, pitot, events, window, work, longest, contradicted):
+    """Polling calls end no path, threads take turns, and a path that the GPU's busy time contradicts is not shown."""
+    bring(trace(events))
+    found = json.loads(pitot("report", "r.pitot", "--critical-path", "--json").stdout)["critical_path"]
+    assert (found["window_ns"], found["path_work_ns"], found["contradicts_busy"]) == (window * 1000, work * 1000, contradicted)
+    first = [(o["class"], o["name"], o["total_ns"]) for o in found["owners"][:1]]
+    assert first == ([(longest[0], longest[1], longest[2] * 1000)] if longest else [])
+    assert ("this contradicts" in pitot("report", "r.pitot", "--critical-path").stdout) == contradicted
+
+
+def test_what_functions_wait_for(bring):
+    names = "cudaStreamWaitEvent", "cudaEventSynchronize", "cuStreamSynchronize_ptsz", "hipDeviceSynchronize", "cuCtxSynchronize", "cudaEventQuery"
+    _, rows = bring(trace([launch(i + 1, f"{i}.000", "0.500", name) for i, name in enumerate(names)]))
+    kinds = {row["name"]: row["waits_for"] for row in rows("api_function")}
+    assert [kinds[name] for name in names] == ["stream_wait_event", "event", "stream", "context", "context", None]
+
+
 def test_exact_duplicates(bring):
     """Two profilers write the same kernel twice."""
     said, rows = bring(trace([launch(1, "1.000"), kernel(1, "9.000", "2.000"), kernel(1, "9.000", "2.000"), kernel(1, "9.000", "3.000")]))

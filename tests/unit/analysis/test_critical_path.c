@@ -78,11 +78,48 @@ static void no_potentials_with_several_threads(void **state)
 	analyzed_release(&a);
 }
 
+/* A recording without calls and work has no window, and is no error. */
+static void nothing_is_no_error(void **state)
+{
+	struct report_options options = { .filter = FILTER_ALL, .critical_path = true };
+	struct analyzed a;
+
+	maker_close(begin(*state, 100), 500 * US);
+	analyze(&a, *state, options);
+	assert_int_equal(a.report.critical_path->window_ns, 0);
+	analyzed_release(&a);
+}
+
+/* Work that may have waited for an unknown stream's event is late for an unknown reason. */
+static void lateness_is_unknown_with_unknown_waits(void **state)
+{
+	struct report_options options = { .filter = FILTER_ALL, .critical_path = true };
+	struct maker *m = begin(*state, 100);
+	uint32_t a_kernel = maker_config(m, "a", 1, 32);
+	struct analyzed a;
+
+	for (uint64_t i = 0; i < 40; i++) {
+		maker_call(m, MAKER_LAUNCH, 1, i * 100 * US, (i * 100 + 2) * US, (uint32_t)i + 1);
+		maker_kernel(m, a_kernel, 20, (i * 100 + 5) * US, (i * 100 + 20) * US,
+			     (uint32_t)i + 1);
+	}
+	maker_call(m, MAKER_STREAM_WAIT, 1, 4000 * US, 4001 * US, 98);
+	maker_call(m, MAKER_LAUNCH, 1, 4002 * US, 4004 * US, 99);
+	maker_kernel(m, a_kernel, 20, 4800 * US, 4900 * US, 99);
+	maker_close(m, 5000 * US);
+	analyze(&a, *state, options);
+	assert_int_equal(a.report.critical_path->class_ns[PATH_LATE], 0);
+	assert_true(owner(a.report.critical_path, PATH_UNKNOWN)->ns > 700 * US);
+	analyzed_release(&a);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		folder_test(potentials_are_smaller_than_shares),
 		folder_test(no_potentials_with_several_threads),
+		folder_test(nothing_is_no_error),
+		folder_test(lateness_is_unknown_with_unknown_waits),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
