@@ -2,8 +2,8 @@
  * cause_path.h: the critical path of a window: what bounded its length, found by a walk backwards
  * from its last GPU work or call that waited for some. Calls that go on beside the GPU, such as the
  * cudaEventQuery of a thread that polls, end no path. At each start the latest of the arrivals
- * bounded it: the time since then is the edge's latency, and the walk goes on there. The pieces tile
- * the window, and each has one owner.
+ * bounded it: the time since then is the edge's latency, and the walk goes on there. The pieces
+ * tile the window, and each has one owner.
  */
 #ifndef PITOT_CAUSES_CAUSE_PATH_H
 #define PITOT_CAUSES_CAUSE_PATH_H
