@@ -383,14 +383,16 @@ const struct command cmd_export = {
 	.description =
 		"Writes a recording, by default the newest in the current folder, as a Perfetto "
 		"trace, as Chrome trace JSON in the dialect of PyTorch's profiler, as an HTML "
-		"timeline that needs only a browser, or as gpufl's logs. The format follows from "
-		"the file's name: .perfetto-trace, .pftrace, .json, .json.gz, .html, .gpufl.\n\n"
+		"timeline that needs only a browser, as gpufl's logs, or with all its tables as "
+		"Parquet files or a SQLite database. The format follows from the file's name: "
+		".perfetto-trace, .pftrace, .json, .json.gz, .html, .gpufl, .parquet, .sqlite.\n\n"
 		"Every kernel, copy and memset appears once, with an arrow from the call that "
 		"launched it. Events that cannot be shown, such as kernels whose times the GPU did "
 		"not deliver, are counted at the end. A Perfetto trace that would exceed 2 GiB is "
 		"written as several files that follow each other in time: x.perfetto-trace, "
 		"x-2.perfetto-trace and so on. A file gets its name when it is complete. gpufl's "
-		"logs are a folder with one subfolder per process.",
+		"logs are a folder with one subfolder per process, Parquet files a folder with one "
+		"for each table.",
 	.options = options,
 	.takes_recording = true,
 	.operands_max = 1,
