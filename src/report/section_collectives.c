@@ -67,9 +67,17 @@ static bool shown(const struct report_view *v)
 	return v->report->options.collectives && v->report->collective_groups->count;
 }
 
+static void print_none(const struct report_view *v)
+{
+	if (v->report->options.collectives)
+		report_title(v, "collectives",
+			     "none in the window; those of NCCL 2.27 and newer are recorded");
+}
+
 const struct section section_collectives = {
 	.title = "collectives",
 	RESULT(collective_groups),
 	FIELDS(fields),
 	.shown = shown,
+	.empty = print_none,
 };

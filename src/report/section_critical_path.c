@@ -191,6 +191,12 @@ static void add_notes(const struct report_view *v, struct strbuf *out)
 	strbuf_release(&missing);
 }
 
+static void print_none(const struct report_view *v)
+{
+	if (v->report->options.critical_path)
+		report_title(v, "critical path", "no calls and no GPU work in the window");
+}
+
 const struct section section_critical_path = {
 	.key = "critical_path",
 	.title = "critical path",
@@ -200,4 +206,5 @@ const struct section section_critical_path = {
 	.computed = is_shown,
 	.remark = add_remark,
 	.after = add_notes,
+	.empty = print_none,
 };

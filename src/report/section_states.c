@@ -46,7 +46,7 @@ static const struct field fields[] = {
 	LIST("rows", ITEMS(struct stream_states, rows, count), row_fields),
 };
 
-static bool is_shown(const struct report_view *v)
+static bool is_computed(const struct report_view *v)
 {
 	return v->report->stream_states->window_ns != 0;
 }
@@ -56,12 +56,18 @@ static void add_remark(const struct report_view *v, struct strbuf *out)
 	sentence_add(out, WORDS("within "), DURATION(v->report->stream_states->window_ns));
 }
 
+static void print_none(const struct report_view *v)
+{
+	if (v->report->options.states)
+		report_title(v, "states", "no GPU work in the window");
+}
+
 const struct section section_states = {
 	.key = "states",
 	.title = "states",
 	RESULT(stream_states),
 	FIELDS(fields),
-	.shown = is_shown,
-	.computed = is_shown,
+	.computed = is_computed,
 	.remark = add_remark,
+	.empty = print_none,
 };

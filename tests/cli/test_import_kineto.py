@@ -252,6 +252,13 @@ def test_critical_path(bring, pitot, events, window, work, longest, contradicted
     assert ("this contradicts" in pitot("report", "r.pitot", "--critical-path").stdout) == contradicted
 
 
+def test_requested_sections_are_never_missing(bring, pitot):
+    bring(trace([span("cpu_op", "aten::linear", "100.000", "300.000")]))
+    said = pitot("report", "r.pitot", "--critical-path", "--states", "--collectives").stdout
+    for section in "critical path  no calls and no GPU work", "states  no GPU work", "collectives  none":
+        assert f"\n{section} in the window" in said
+
+
 def test_what_functions_wait_for(bring):
     names = "cudaStreamWaitEvent", "cudaEventSynchronize", "cuStreamSynchronize_ptsz", "hipDeviceSynchronize", "cuCtxSynchronize", "cudaEventQuery"
     _, rows = bring(trace([launch(i + 1, f"{i}.000", "0.500", name) for i, name in enumerate(names)]))
