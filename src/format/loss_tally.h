@@ -4,7 +4,7 @@
 
 #include "schema/schema.h"
 
-#define LOSS_REASONS 34
+#define LOSS_REASONS 36
 
 struct loss_item {
 	uint64_t count, start_ns, end_ns;

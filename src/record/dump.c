@@ -10,20 +10,22 @@
 #include "format/rows.h"
 #include "record/recording.h"
 
-/* Says in `pitot record`'s own segment what a dump covers. */
-static void write_window(struct recording *r, const char *what, uint64_t last_ns)
+/* Says in `pitot record`'s own segment from when on a dump is complete. */
+static void write_start(struct recording *r, const char *what, uint64_t last_ns)
 {
 	const struct segment_ring *ring = &r->segments.ring;
-	char text[200], last[48] = "all that the ring has";
+	uint64_t now = clock_monotonic_ns(), since_ns = ring->complete_ns;
+	char text[200], last[64] = "from the start";
 
-	if (last_ns)
-		snprintf(last, sizeof(last), "the last %.3g s at least",
-			 (double)last_ns / (double)NS_PER_S);
+	if (last_ns && last_ns < now)
+		since_ns = MAX(since_ns, now - last_ns);
+	if (since_ns)
+		snprintf(last, sizeof(last), "for the last %.3g s",
+			 (double)(now - since_ns) / (double)NS_PER_S);
 	snprintf(text, sizeof(text),
-		 "%s of a ring: %s; %llu older segment%s had been overwritten before", what, last,
-		 (unsigned long long)ring->dropped, plural(ring->dropped));
-	rows_capability(r->writer, feature_window, capability_state_on, "ring", r->request->ring,
-			text);
+		 "%s of a ring, complete %s; %llu older segment%s had been overwritten before",
+		 what, last, (unsigned long long)ring->dropped, plural(ring->dropped));
+	rows_capability(r->writer, feature_ring, capability_state_on, r->request->ring, NULL, text);
 	writer_flush(r->writer);
 }
 
@@ -47,7 +49,7 @@ static int make_dump(struct recording *r, int folder, uint64_t last_ns)
 {
 	int err;
 
-	write_window(r, "a dump", last_ns);
+	write_start(r, "a dump", last_ns);
 	err = copy_files(r, folder);
 	return err < 0 ? err : segment_ring_write(&r->segments.ring, folder, last_ns);
 }
@@ -71,7 +73,7 @@ void record_finish_ring(struct recording *r)
 	if (!s->ring.bytes)
 		return;
 	segment_ring_trim(&s->ring);
-	write_window(r, "the end", 0);
+	write_start(r, "the end", 0);
 	written = segment_ring_write(&s->ring, s->folder, 0);
 	if (written < 0)
 		record_emit(r, RECORD_WARNING, "the ring is incomplete: cannot write to '%s': %s",

@@ -27,8 +27,29 @@ int segment_ring_parse(const char *text, uint64_t *bytes, uint64_t *age_ns)
 	return (is_time ? *age_ns : *bytes / (64 << 10)) ? 0 : -EINVAL;
 }
 
+static uint64_t written_ns(const struct stat *st)
+{
+	return (uint64_t)st->st_mtim.tv_sec * NS_PER_S + (uint64_t)st->st_mtim.tv_nsec;
+}
+
+/* The segment ends where the next one of its process begins; the last one when it was written. */
+static uint64_t end_of(const struct segment_ring *ring, size_t i)
+{
+	const struct ring_segment *segment = &ring->segments.data[i];
+	uint64_t real_ns = clock_read_ns(CLOCK_REALTIME), now = clock_monotonic_ns(), age_ns;
+	struct stat st = { 0 };
+
+	for (size_t next = i + 1; next < ring->segments.count; next++)
+		if (ring->segments.data[next].pid == segment->pid)
+			return ring->segments.data[next].begun_ns;
+	(void)!fstat(segment->fd, &st);
+	age_ns = real_ns - MIN(real_ns, written_ns(&st));
+	return now - MIN(now, age_ns);
+}
+
 static void drop(struct segment_ring *ring, size_t i)
 {
+	ring->complete_ns = MAX(ring->complete_ns, end_of(ring, i));
 	close(ring->segments.data[i].fd);
 	ring->segments.count--;
 	memmove(&ring->segments.data[i], &ring->segments.data[i + 1],
@@ -38,7 +59,9 @@ static void drop(struct segment_ring *ring, size_t i)
 
 int segment_ring_add(struct segment_ring *ring, uint32_t pid, pid_t writer, uint32_t *number)
 {
-	struct ring_segment segment = { .pid = pid, .writer = writer };
+	struct ring_segment segment = { .pid = pid,
+					.writer = writer,
+					.begun_ns = clock_monotonic_ns() };
 	uint64_t *next = map_at(&ring->numbers, pid, 0);
 	int passed;
 
@@ -64,11 +87,6 @@ int segment_ring_add(struct segment_ring *ring, uint32_t pid, pid_t writer, uint
 		ring->segments.data[i].is_ended |= ring->segments.data[i].pid == pid;
 	ring->segments.data[ring->segments.count - 1].number = *number;
 	return passed;
-}
-
-static uint64_t written_ns(const struct stat *st)
-{
-	return (uint64_t)st->st_mtim.tv_sec * NS_PER_S + (uint64_t)st->st_mtim.tv_nsec;
 }
 
 /* Bytes of the ended segments of a process, from segment i on. */

@@ -22,6 +22,7 @@ struct ring_segment {
 	uint32_t pid, number; /* of the file's name */
 	pid_t writer; /* as we see it */
 	int fd;
+	uint64_t begun_ns; /* CLOCK_MONOTONIC */
 	bool is_ended; /* the process has begun another one */
 };
 
@@ -30,6 +31,7 @@ struct segment_ring {
 	uint64_t bytes; /* most that a process has, besides the segment that it is writing */
 	uint64_t age_ns; /* older segments are dropped; 0: however old */
 	uint64_t dropped; /* segments */
+	uint64_t complete_ns; /* from then on the segments have all that was recorded */
 	VEC(struct ring_segment) segments; /* oldest first */
 	struct map numbers; /* pid -> next number */
 };

@@ -215,8 +215,11 @@ static void write_result(struct recovery *r)
 
 	rows_loss(r->w, loss_reason_incomplete_record, o->incomplete, r->now_ns, r->now_ns,
 		  "GPU work that had not ended when the process died");
-	rows_loss(r->w, loss_reason_unknown_record, o->others, r->now_ns, r->now_ns,
-		  "events and records of the last moments that only the process itself could read");
+	rows_loss(r->w, loss_reason_unread_event, o->others, r->now_ns, r->now_ns,
+		  "synchronizations, overhead, counters and others that only the process itself "
+		  "could read");
+	rows_loss(r->w, loss_reason_unknown_record, o->unknown, r->now_ns, r->now_ns,
+		  "buffers of the last moments, from the first record of unknown size on");
 	rows_loss(r->w, loss_reason_ring_full, o->lost, r->now_ns, r->now_ns,
 		  "rows and events of the last moments for which there was no room");
 	snprintf(text, sizeof(text),

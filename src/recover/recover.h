@@ -23,6 +23,7 @@ struct recovered {
 	uint64_t records; /* of GPU work */
 	uint64_t incomplete; /* records of work that had not ended */
 	uint64_t others; /* events and records of kinds that are not read here */
+	uint64_t unknown; /* buffers with records of unknown size, which end there */
 	uint64_t lost; /* rows and events for which there was no room */
 };
 

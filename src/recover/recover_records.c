@@ -101,7 +101,7 @@ static void read_buffer(struct record_reader *reader, size_t valid, uint64_t don
 			return;
 		size = kind < AREA_RECORD_KINDS ? r->head.record_bytes[kind] : 0;
 		if (size < sizeof(kind) || size > valid - at) {
-			r->out->others++;
+			r->out->unknown++;
 			return;
 		}
 		if (number++ < done || r->head.left_out >> kind & 1)

@@ -43,6 +43,8 @@ enum loss_effect loss_effect(enum loss_items items, uint64_t lost, uint64_t reco
 	switch (items) {
 	case LOST_PART:
 		return LOSS_UNSAFE;
+	case LOST_BY_REQUEST:
+		return LOSS_CHANGES_NOTHING;
 	case LOST_NAMES:
 		return lost && is_below(lost, all, 20) ? LOSS_CHANGES_NOTHING : LOSS_CHANGES_SOME;
 	case LOST_TAIL:

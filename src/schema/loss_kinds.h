@@ -22,6 +22,7 @@ enum loss_items {
 	LOST_TAIL, /* the last moments of a process, if it recorded anything */
 	LOST_DETAILS, /* which no sum contains */
 	LOST_PART, /* an unknown number of events */
+	LOST_BY_REQUEST, /* what is before the recording */
 };
 
 /* L(reason, items, text that follows the count 1, text that follows any other) */
@@ -61,6 +62,10 @@ enum loss_items {
 	  "segments without an end (_exit, signals, crashes, or still running): the last rows may " \
 	  "be missing")                                                                            \
 	L(missing_segment, LOST_PART, "segment missing", "segments missing")                       \
+	L(overwritten, LOST_BY_REQUEST, "segment overwritten by the ring, as requested",           \
+	  "segments overwritten by the ring, as requested")                                        \
+	L(unread_event, LOST_EVENTS, "event of the last moments of a kind that is not read there", \
+	  "events of the last moments of kinds that are not read there")                           \
 	L(clock_step, LOST_DETAILS, "step of the GPU's clock, nearby times are less certain",      \
 	  "steps of the GPU's clock, nearby times are less certain")                               \
 	L(missing_kernels, LOST_GPU_RECORDS, "launch without a record of its kernel",              \

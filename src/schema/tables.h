@@ -484,7 +484,7 @@
 	V(E, memcpy_peer, 35) V(E, memset, 36) V(E, synchronization, 37) V(E, cuda_event, 38) V(E, allocation, 39)     \
 	V(E, memory_pool, 40) V(E, graph_launch, 41) V(E, graph_node, 42) V(E, overhead, 43)                           \
 	V(E, external_correlation, 44) V(E, context, 45) V(E, stream, 46) V(E, device, 47) V(E, import, 48)            \
-	V(E, session, 49) V(E, collectives, 50) V(E, last_moments, 51)
+	V(E, session, 49) V(E, collectives, 50) V(E, last_moments, 51) V(E, ring, 52)
 #define ENUM_sampling_method(V, E) V(E, ebpf, 0) V(E, perf_events, 1) V(E, timer, 2)
 #define ENUM_capability_state(V, E) V(E, on, 0) V(E, off, 1) V(E, degraded, 2) V(E, unavailable, 3)
 
@@ -530,7 +530,9 @@
 	V(E, own_profiler, 30)           /* GPU work while the program's own profiler used the library */              \
 	V(E, refused_segment, 31)        /* segments that a process could not create: all that it did is missing */    \
 	V(E, events_beyond_limit, 32)    /* events of the threads of thread_limit */                                   \
-	V(E, end_limit, 33)              /* events that were not read yet when the end had taken too long */
+	V(E, end_limit, 33)              /* events that were not read yet when the end had taken too long */           \
+	V(E, overwritten, 34)            /* reader: segments that a ring has dropped, as requested */                  \
+	V(E, unread_event, 35)           /* of the last moments, of a kind that only the process itself can read */
 
 #define SCHEMA_cost(C, T)                                                                                              \
 	C(T, start_ns, TIME, ALWAYS, NONE, "ns", "start of the period measured")                                       \

@@ -201,6 +201,7 @@ static int group_segments(struct trace *t)
 		bool same = before && before->file.header.session == header->session;
 		struct session fresh = { .id = header->session,
 					 .pid = header->pid,
+					 .first_number = header->number,
 					 .start_ns = UINT64_MAX };
 
 		segment->repeated = same && before->file.header.number == header->number;

@@ -182,7 +182,7 @@ static int add_segments(struct trace *t)
 	return result;
 }
 
-/* Adds gaps in the numbers of a session's segments, including before the first. */
+/* Adds gaps in the numbers of a session's segments. A ring drops the ones before the first. */
 static int add_gaps(struct trace *t)
 {
 	const struct segment_header *before = NULL;
@@ -190,6 +190,7 @@ static int add_gaps(struct trace *t)
 	for (size_t i = 0; i < t->segments.count; i++) {
 		const struct trace_segment *segment = &t->segments.data[i];
 		const struct segment_header *header = &segment->file.header;
+		enum loss_reason reason;
 		uint32_t expected;
 		char detail[128];
 
@@ -198,10 +199,12 @@ static int add_gaps(struct trace *t)
 		if (before && before->session != header->session)
 			before = NULL;
 		expected = before ? before->number + 1 : 0;
+		reason = !before && t->is_ring ? loss_reason_overwritten
+					       : loss_reason_missing_segment;
 		snprintf(detail, sizeof(detail), "segment %u%s of process %u", expected,
 			 header->number - expected > 1 ? " and following" : "", header->pid);
 		if (header->number != expected &&
-		    add(t, t->sessions.data[segment->session].process, loss_reason_missing_segment,
+		    add(t, t->sessions.data[segment->session].process, reason,
 			header->number - expected, before ? before->start_monotonic_ns : 0,
 			header->start_monotonic_ns, detail) < 0)
 			return -ENOMEM;

@@ -154,7 +154,8 @@ static int add_session(struct building *b, size_t index)
 	process.session = session->id;
 	process.inside = true;
 	process.segments = session->segments;
-	process.missing_segments = session->missing_segments;
+	process.missing_segments =
+		session->missing_segments - (t->is_ring ? session->first_number : 0);
 	process.closed = session->closed;
 	if (!session->by_record && vec_push(&b->processes, process) < 0)
 		return -ENOMEM;
@@ -357,6 +358,24 @@ static int store_processes(struct building *b)
 	return 0;
 }
 
+/*
+ * Whether `pitot record` says that the recording is the end of a ring. Only a ring has no first
+ * segments, unless they are missing.
+ */
+static int find_ring(struct trace *t, struct error *e)
+{
+	bool any = false;
+	int rc;
+
+	t->is_ring = false;
+	for (size_t i = 0; i < t->sessions.count; i++)
+		any |= t->sessions.data[i].first_number != 0;
+	rc = any ? trace_load(t, TABLE_capability, COLUMN_BITS(capability, name), e) : 0;
+	for (uint64_t row = 0; any && rc >= 0 && row < trace_rows(t, TABLE_capability); row++)
+		t->is_ring |= capability_columns(t)->name[row] == feature_ring;
+	return rc;
+}
+
 /* Loads the process rows; until the list is built, each session is a process. */
 static int load_rows(struct trace *t, struct error *e)
 {
@@ -383,6 +402,8 @@ int processes_build(struct trace *t, struct error *e)
 	struct building b = { .t = t };
 	int result = load_rows(t, e);
 
+	if (result >= 0)
+		result = find_ring(t, e);
 	if (result < 0)
 		return result;
 	for (size_t i = 0; i < t->sessions.count && result == 0; i++)

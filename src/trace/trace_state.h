@@ -41,6 +41,7 @@ struct session {
 	uint64_t id;
 	uint32_t pid; /* in the segments' headers */
 	uint32_t segments, missing_segments;
+	uint32_t first_number; /* of its segments that are there */
 	uint64_t start_ns, end_ns; /* by the headers of segments and blocks */
 	bool closed;
 	bool by_record; /* written by `pitot record`, not by a recorded process */
@@ -89,6 +90,7 @@ struct trace {
 	struct trace_options options;
 	char *path;
 	bool is_file; /* path is one segment */
+	bool is_ring; /* the first segments of a session may have been overwritten */
 	VEC(struct trace_segment) segments; /* ordered by session id and number */
 	VEC(struct failed_file) failed;
 	VEC(struct session) sessions;

@@ -48,12 +48,12 @@ def numbers(folder):
 
 
 def test_dumps_beside_the_recording(ring, pitot, rows, tmp_path):
-    process, folder = ring("1M", "--repeat", "2000", "--rate", "0")
+    process, folder = ring("1M", "--repeat", "1000000", "--rate", "0")  # until the test is over
     dumped = []
 
     def overwrites():
         target = tmp_path / f"dump{len(dumped)}.pitot"
-        result = pitot("dump", process.pid, "-o", target, status=None)
+        result = pitot("dump", process.pid, "-f", "-o", target, status=None)
         if result.returncode == 0 and list(target.glob("[0-9]*.pit")):
             dumped.append(target)
         return len(dumped) > 2 and numbers(dumped[-3])[0] > 2
@@ -64,10 +64,14 @@ def test_dumps_beside_the_recording(ring, pitot, rows, tmp_path):
         assert sum(sizes) <= RING + 3 * PART
         found = numbers(target)
         assert found == list(range(found[0], found[-1] + 1)), "a hole"
-    windows = [row for row in rows(dumped[-1], "capability") if row["name"] == "window"]
-    assert windows and "a dump of a ring" in windows[-1]["reason"]
-    missing = re.search(r"missing_segment +(\d+)", pitot("info", dumped[-1]).stdout)
-    assert missing and int(missing[1]) == numbers(dumped[-1])[0]
+    said = [row["reason"] for row in rows(dumped[-1], "capability") if row["name"] == "ring"]
+    assert said and re.match(r"a dump of a ring, complete for the last [\d.]+ s; ", said[-1])
+    shown = pitot("info", dumped[-1])
+    overwritten = re.search(r"overwritten +(\d+)", shown.stdout)
+    assert overwritten and int(overwritten[1]) == numbers(dumped[-1])[0]
+    assert "missing_segment" not in shown.stdout and "unsafe" not in shown.stdout
+    report = pitot("report", dumped[-1])
+    assert "segments of the recording are missing" not in report.stdout + report.stderr and "overwritten by the ring" in report.stdout
     assert list(folder.glob("[0-9]*.pit")) == [], "nothing is on the disk"
 
 

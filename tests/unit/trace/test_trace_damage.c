@@ -239,6 +239,22 @@ static void missing_segments(void **state)
 	for (uint64_t row = 0; row < trace_rows(t, TABLE_kernel); row++)
 		assert_string_equal(kernel_name(t, row), "add");
 	trace_free(t);
+
+	/* A ring has dropped the first one; the hole is one all the same. */
+	m = maker_begin(*state, 1, 1000, "pitot");
+	maker_capability(m, feature_ring, capability_state_on, "");
+	maker_close(m, 9000000);
+	t = open_recording(*state);
+	load(t, TABLE_kernel, 0);
+	assert_int_equal(count_losses(t, loss_reason_overwritten, &loss), 1);
+	assert_int_equal(loss.count, 1);
+	assert_int_equal(count_losses(t, loss_reason_missing_segment, &loss), 1);
+	assert_int_equal(loss.count, 2);
+	segments = 0;
+	for (size_t i = 0; i < trace_process_count(t); i++)
+		segments += trace_process(t, i)->missing_segments;
+	assert_int_equal(segments, 2);
+	trace_free(t);
 }
 
 static void copy_of_a_segment_counts_once(void **state)
