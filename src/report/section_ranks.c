@@ -270,6 +270,10 @@ static void add_remark(const struct report_view *v, struct strbuf *out)
 {
 	const struct rank_times *t = v->report->rank_times;
 
+	if (!t->span_ns) {
+		strbuf_adds(out, "no collectives to compare");
+		return;
+	}
 	sentence_add(out, COUNTED_AS(t->compared, "collective"), WORDS(", ranks are late by "),
 		     PERCENT(t->late_ns, t->span_ns), WORDS(" of "), DURATION(t->span_ns));
 }

@@ -99,6 +99,7 @@ def test_a_rank_that_does_not_come(job):
     report, text = job("missing")
     assert report["job"]["kind"] == "hung" and report["job"]["rank"] == 1
     assert "hung: rank 1 did not come" in text and "for which 1 rank waited" in text
+    assert "ranks  no collectives to compare\n" in text
 
 
 def test_collectives_by_function_size_and_communicator(job):
