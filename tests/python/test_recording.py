@@ -774,7 +774,7 @@ def test_threads_stop_the_same_recording(run, tmp_path):
 
 
 @SOME
-def test_dumps(run, program, folder_of, environment, tmp_path, python):
+def test_dumps(run, program, folder_of, environment, launcher, tmp_path, python):
     """Only below `pitot record --ring`; of a process that has recorded nothing there is what the launcher says."""
     said = run("""
         try:
@@ -785,6 +785,7 @@ def test_dumps(run, program, folder_of, environment, tmp_path, python):
     assert "does not record this process" in said and not (tmp_path / "none.pitot").exists()
     script = "import pitot; print(pitot.dump('all.pitot'), pitot.dump(last=5.5))"
     made = subprocess.run([program, "record", "--ring", "1M", "-o", "r.pitot", "-q", "--", python["path"], "-c", script], cwd=tmp_path,
-                          capture_output=True, text=True, env={**environment, "PYTHONPATH": str(folder_of(python))})
+                          capture_output=True, text=True,
+                          env={**environment, "PYTHONPATH": str(folder_of(python)), **launcher})
     assert made.stdout == "0 0\n", made.stderr
     assert (tmp_path / "all.pitot" / "record.0.pit").exists() and len(list(tmp_path.glob("dump-*.pitot"))) == 1
