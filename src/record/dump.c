@@ -40,7 +40,7 @@ static int copy_files(const struct recording *r, int to)
 	while (err >= 0 && (name = folder_next(list))) {
 		_cleanup_close_ int file = folder_open_file(folder, name, O_RDONLY, FOLDER_OWN);
 
-		err = file < 0 ? 0 : segment_copy(file, to, name);
+		err = file < 0 ? 0 : segment_copy(file, to, name, UINT64_MAX);
 	}
 	return err;
 }
@@ -54,15 +54,17 @@ static int make_dump(struct recording *r, int folder, uint64_t last_ns)
 	return err < 0 ? err : segment_ring_write(&r->segments.ring, folder, last_ns);
 }
 
-void record_serve_ring(struct recording *r)
+bool record_serve_ring(struct recording *r)
 {
 	struct segment_server *s = &r->segments;
 
 	if (!s->ring.bytes)
-		return;
+		return false;
 	segment_ring_trim(&s->ring);
-	if (s->dump.folder >= 0)
-		segment_server_dumped(s, make_dump(r, s->dump.folder, s->dump.last_ns));
+	if (s->dump.folder < 0)
+		return false;
+	segment_server_dumped(s, make_dump(r, s->dump.folder, s->dump.last_ns));
+	return true;
 }
 
 void record_finish_ring(struct recording *r)

@@ -58,7 +58,9 @@ static void finish_segments(struct recording *r)
 	struct segment_server *s = &r->segments;
 	size_t stored;
 
-	segment_server_answer(s);
+	do
+		segment_server_answer(s);
+	while (record_serve_ring(r));
 	record_finish_ring(r);
 	record_recover(r, true);
 	stored = MIN(s->refused_count, ARRAY_SIZE(s->refused));

@@ -113,8 +113,8 @@ void record_emit_cpu_method(const struct recording *r);
  * that have executed another program.
  */
 void record_recover(struct recording *r, bool last);
-/* dump.c: drops old segments of a ring and makes the dump that was requested. */
-void record_serve_ring(struct recording *r);
+/* dump.c: drops old segments of a ring, makes a requested dump, and returns whether it has. */
+bool record_serve_ring(struct recording *r);
 /* Writes the ring's segments into the recording. */
 void record_finish_ring(struct recording *r);
 /* Undoes record_prepare if nothing was recorded: stops sampling, removes the folder. */

@@ -1,10 +1,11 @@
 #include "record/segment_ring.h"
 
 #include <errno.h>
-#include <signal.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 
 #include "base/error.h"
 #include "base/io.h"
@@ -32,6 +33,11 @@ static uint64_t written_ns(const struct stat *st)
 	return (uint64_t)st->st_mtim.tv_sec * NS_PER_S + (uint64_t)st->st_mtim.tv_nsec;
 }
 
+static bool is_same_process(const struct ring_segment *a, const struct ring_segment *b)
+{
+	return a->writer == b->writer && a->pid == b->pid;
+}
+
 /* The segment ends where the next one of its process begins; the last one when it was written. */
 static uint64_t end_of(const struct segment_ring *ring, size_t i)
 {
@@ -40,16 +46,25 @@ static uint64_t end_of(const struct segment_ring *ring, size_t i)
 	struct stat st = { 0 };
 
 	for (size_t next = i + 1; next < ring->segments.count; next++)
-		if (ring->segments.data[next].pid == segment->pid)
+		if (is_same_process(&ring->segments.data[next], segment))
 			return ring->segments.data[next].begun_ns;
 	(void)!fstat(segment->fd, &st);
 	age_ns = real_ns - MIN(real_ns, written_ns(&st));
 	return now - MIN(now, age_ns);
 }
 
+static void close_writer(struct ring_segment *segment)
+{
+	segment->is_ended = true;
+	if (segment->process >= 0)
+		close(segment->process);
+	segment->process = -1;
+}
+
 static void drop(struct segment_ring *ring, size_t i)
 {
 	ring->complete_ns = MAX(ring->complete_ns, end_of(ring, i));
+	close_writer(&ring->segments.data[i]);
 	close(ring->segments.data[i].fd);
 	ring->segments.count--;
 	memmove(&ring->segments.data[i], &ring->segments.data[i + 1],
@@ -59,10 +74,11 @@ static void drop(struct segment_ring *ring, size_t i)
 
 int segment_ring_add(struct segment_ring *ring, uint32_t pid, pid_t writer, uint32_t *number)
 {
-	struct ring_segment segment = { .pid = pid,
-					.writer = writer,
-					.begun_ns = clock_monotonic_ns() };
+	struct ring_segment segment = {
+		.pid = pid, .writer = writer, .process = -1, .begun_ns = clock_monotonic_ns()
+	};
 	uint64_t *next = map_at(&ring->numbers, pid, 0);
+	struct ring_segment *added;
 	int passed;
 
 	segment_ring_trim(ring);
@@ -84,21 +100,32 @@ int segment_ring_add(struct segment_ring *ring, uint32_t pid, pid_t writer, uint
 	*number = (uint32_t)MAX(*next, *number);
 	*next = (uint64_t)*number + 1;
 	for (size_t i = 0; i + 1 < ring->segments.count; i++)
-		ring->segments.data[i].is_ended |= ring->segments.data[i].pid == pid;
-	ring->segments.data[ring->segments.count - 1].number = *number;
+		if (is_same_process(&ring->segments.data[i], &segment))
+			close_writer(&ring->segments.data[i]);
+	added = &ring->segments.data[ring->segments.count - 1];
+	added->number = *number;
+	added->process = (int)syscall(SYS_pidfd_open, writer, 0);
+	added->is_ended = added->process < 0 && errno == ESRCH;
 	return passed;
+}
+
+bool process_has_ended(int process)
+{
+	struct pollfd polled = { .fd = process, .events = POLLIN };
+
+	return poll(&polled, 1, 0) > 0;
 }
 
 /* Bytes of the ended segments of a process, from segment i on. */
 static uint64_t bytes_from(const struct segment_ring *ring, size_t i)
 {
-	uint32_t pid = ring->segments.data[i].pid;
+	const struct ring_segment *first = &ring->segments.data[i];
 	uint64_t bytes = 0;
 	struct stat st;
 
 	for (; i < ring->segments.count; i++)
-		if (ring->segments.data[i].pid == pid && ring->segments.data[i].is_ended &&
-		    fstat(ring->segments.data[i].fd, &st) == 0)
+		if (is_same_process(&ring->segments.data[i], first) &&
+		    ring->segments.data[i].is_ended && fstat(ring->segments.data[i].fd, &st) == 0)
 			bytes += (uint64_t)st.st_size;
 	return bytes;
 }
@@ -111,7 +138,8 @@ void segment_ring_trim(struct segment_ring *ring)
 	for (size_t i = 0; i < ring->segments.count;) {
 		struct ring_segment *segment = &ring->segments.data[i];
 
-		segment->is_ended |= kill(segment->writer, 0) < 0 && errno == ESRCH;
+		if (segment->process >= 0 && process_has_ended(segment->process))
+			close_writer(segment);
 		if (segment->is_ended && fstat(segment->fd, &st) == 0 &&
 		    ((ring->age_ns && written_ns(&st) + ring->age_ns < now) ||
 		     bytes_from(ring, i) > ring->bytes))
@@ -121,7 +149,7 @@ void segment_ring_trim(struct segment_ring *ring)
 	}
 }
 
-int segment_copy(int from, int folder, const char *name)
+int segment_copy(int from, int folder, const char *name, uint64_t bytes)
 {
 	_cleanup_close_ int to = folder_create_file(folder, name);
 	uint8_t *buffer = malloc(COPY_BYTES);
@@ -129,7 +157,8 @@ int segment_copy(int from, int folder, const char *name)
 	int err = to < 0 ? to : buffer ? 0 : -ENOMEM;
 	ssize_t n;
 
-	while (err == 0 && (n = pread(from, buffer, COPY_BYTES, (off_t)at)) != 0) {
+	while (err == 0 && at < bytes &&
+	       (n = pread(from, buffer, MIN(COPY_BYTES, bytes - at), (off_t)at)) != 0) {
 		if (n < 0)
 			err = -errno;
 		else
@@ -154,7 +183,9 @@ int segment_ring_write(const struct segment_ring *ring, int folder, uint64_t las
 		    (last_ns && written_ns(&st) + last_ns < now))
 			continue;
 		snprintf(name, sizeof(name), "%u.%u" SEGMENT_SUFFIX, segment->pid, segment->number);
-		err = segment_copy(segment->fd, folder, name);
+		/* A hostile process may have made it larger, and longer while it is copied. */
+		err = segment_copy(segment->fd, folder, name,
+				   MIN((uint64_t)st.st_size, ring->bytes + BLOCK_BYTES_MAX));
 		if (err < 0)
 			return err;
 		count++;

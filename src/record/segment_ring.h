@@ -21,9 +21,10 @@
 struct ring_segment {
 	uint32_t pid, number; /* of the file's name */
 	pid_t writer; /* as we see it */
+	int process; /* pidfd of the writer until the segment is ended; -1: unknown */
 	int fd;
 	uint64_t begun_ns; /* CLOCK_MONOTONIC */
-	bool is_ended; /* the process has begun another one */
+	bool is_ended; /* the process has begun another one, or has ended */
 };
 
 /* All zeros: the recording is on the disk, and there are no segments. */
@@ -53,8 +54,11 @@ void segment_ring_trim(struct segment_ring *ring);
  * writing them. Returns their number or a negative errno.
  */
 int segment_ring_write(const struct segment_ring *ring, int folder, uint64_t last_ns);
-/* Copies a whole file into a folder. Returns 0 or a negative errno. */
-int segment_copy(int from, int folder, const char *name);
+/* Copies at most `bytes` of a file into a folder. Returns 0 or a negative errno. */
+int segment_copy(int from, int folder, const char *name, uint64_t bytes);
+
+/* Whether the process of a pidfd has ended. */
+bool process_has_ended(int process);
 
 void segment_ring_release(struct segment_ring *ring);
 

@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <stddef.h>
-#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
@@ -220,7 +219,7 @@ void segment_server_dumped(struct segment_server *s, int result)
 	s->dump.folder = -1;
 }
 
-/* One at a time: another one is refused. Only our user may read what others have recorded. */
+/* Further requests wait until it is answered. Only our user may read what others have recorded. */
 static void take_dump(struct segment_server *s, const struct segment_request *request,
 		      const struct ucred *sender, const struct sockaddr_un *from,
 		      socklen_t from_length, int *folder)
@@ -235,8 +234,6 @@ static void take_dump(struct segment_server *s, const struct segment_request *re
 		segment_server_dumped(&one, -EACCES);
 	} else if (!s->ring.bytes) {
 		segment_server_dumped(&one, E_UNSUPPORTED);
-	} else if (s->dump.folder >= 0) {
-		segment_server_dumped(&one, -EBUSY);
 	} else {
 		s->dump = one.dump;
 		s->dump.folder = *folder;
@@ -264,12 +261,29 @@ static bool read_control(struct msghdr *m, struct ucred *sender, int *passed)
 	return known;
 }
 
+/* Whether the memory is new, and the process has not sent too many: it has one for each exec. */
+static bool may_hold(const struct segment_server *s, pid_t pid, int fd)
+{
+	struct stat memory, other;
+	size_t of_sender = 0;
+
+	if (fstat(fd, &memory) < 0)
+		return false;
+	for (size_t i = 0; i < s->memories.count; i++) {
+		of_sender += s->memories.data[i].pid == pid;
+		if (fstat(s->memories.data[i].fd, &other) < 0 || other.st_ino == memory.st_ino)
+			return false;
+	}
+	return of_sender < MEMORIES_OF_ONE;
+}
+
 /* Takes *fd, which is the memory of the process. */
 static void hold(struct segment_server *s, pid_t pid, int *fd)
 {
 	struct held_memory memory = { .pid = pid, .process = -1, .fd = *fd };
 
-	if (*fd < 0 || pid <= 0 || s->memories.count >= s->memories_max || !recover_is_area(*fd))
+	if (*fd < 0 || pid <= 0 || s->memories.count >= s->memories_max || !recover_is_area(*fd) ||
+	    !may_hold(s, pid, *fd))
 		return;
 	memory.process = (int)syscall(SYS_pidfd_open, pid, 0);
 	if (vec_push(&s->memories, memory) == 0)
@@ -280,9 +294,7 @@ static void hold(struct segment_server *s, pid_t pid, int *fd)
 
 static bool has_ended(const struct held_memory *memory)
 {
-	struct pollfd polled = { .fd = memory->process, .events = POLLIN };
-
-	return memory->process < 0 || poll(&polled, 1, 0) > 0;
+	return memory->process < 0 || process_has_ended(memory->process);
 }
 
 /* Whether the process still has the memory: exec takes it away. Unknown counts as true. */
@@ -323,7 +335,7 @@ int segment_server_take_memory(struct segment_server *s, bool last)
 
 void segment_server_answer(struct segment_server *s)
 {
-	for (unsigned i = 0; s->fd >= 0 && i < REQUESTS_AT_ONCE; i++) {
+	for (unsigned i = 0; s->fd >= 0 && s->dump.folder < 0 && i < REQUESTS_AT_ONCE; i++) {
 		/* Further descriptors do not fit, and are closed by the kernel. */
 		union {
 			char bytes[CMSG_SPACE(sizeof(struct ucred)) + CMSG_SPACE(sizeof(int))];

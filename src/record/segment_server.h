@@ -27,6 +27,7 @@ struct segment_refusal {
 };
 
 #define MEMORIES_MAX 1024
+#define MEMORIES_OF_ONE 16
 
 /* Memory that a process shares with us (recover/recover.h). */
 struct held_memory {

@@ -5,9 +5,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "base/error.h"
 #include "base/folder.h"
+#include "format/segment.h"
 #include "support/cmocka_tests.h"
 #include "support/temp_folder.h"
 
@@ -69,6 +73,18 @@ static void the_oldest_are_dropped(void **state)
 	segment_ring_release(&ring);
 }
 
+/* As if a process had written it that has ended. */
+static void end_writer(struct ring_segment *segment)
+{
+	pid_t child = fork();
+
+	if (child == 0)
+		_exit(0);
+	close(segment->process);
+	segment->process = (int)syscall(SYS_pidfd_open, child, 0);
+	assert_int_equal(waitpid(child, NULL, 0), child);
+}
+
 /* The age is that of the last row, and the segment that is being written has none. */
 static void old_ones_are_dropped(void **state)
 {
@@ -83,9 +99,33 @@ static void old_ones_are_dropped(void **state)
 	segment_ring_trim(&ring);
 	assert_int_equal(ring.segments.count, 2);
 	assert_int_equal(ring.segments.data[0].number, 1);
-	ring.segments.data[1].writer = 0x7ffffff0; /* a process that has ended */
+	end_writer(&ring.segments.data[1]);
 	segment_ring_trim(&ring);
 	assert_int_equal(ring.segments.count, 1);
+	segment_ring_release(&ring);
+}
+
+/* A process that makes its segment huge fills no disk, and one with the same id ends no other's. */
+static void hostile_processes(void **state)
+{
+	struct segment_ring ring = { .bytes = 1000 };
+	int folder = folder_open(*state, FOLDER_ANY);
+	uint32_t number = 0;
+	struct stat st;
+	int fd;
+
+	add(&ring, 7, (off_t)1 << 40);
+	fd = segment_ring_add(&ring, 7, 1, &number);
+	assert_true(fd >= 0);
+	close(fd);
+	assert_false(ring.segments.data[0].is_ended);
+	assert_int_equal(segment_ring_write(&ring, folder, 0), 1);
+	assert_int_equal(stat(temp_file(*state, "7.0.pit"), &st), 0);
+	assert_int_equal(st.st_size, 1000 + BLOCK_BYTES_MAX);
+	add(&ring, 7, 10);
+	segment_ring_trim(&ring);
+	assert_int_equal(ring.dropped, 1);
+	close(folder);
 	segment_ring_release(&ring);
 }
 
@@ -115,6 +155,7 @@ int main(void)
 		cmocka_unit_test(values_of_the_option),
 		cmocka_unit_test(the_oldest_are_dropped),
 		cmocka_unit_test(old_ones_are_dropped),
+		folder_test(hostile_processes),
 		folder_test(dumps),
 	};
 

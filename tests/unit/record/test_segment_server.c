@@ -77,20 +77,32 @@ static int cubins(void)
 }
 
 /* Memory of the recorder's form, and something else. */
+/* Ours, many times over, and what is none. */
 static int memories(void)
 {
 	int area = memfd_create("pitot", MFD_CLOEXEC | MFD_ALLOW_SEALING),
 	    shrinks = memfd_create("pitot", MFD_CLOEXEC | MFD_ALLOW_SEALING),
-	    other = memfd_create("other", MFD_CLOEXEC);
+	    other = memfd_create("other", MFD_CLOEXEC), pipes[2];
 	off_t size = (off_t)area_offset(AREA_PART_COUNT);
 
 	if (ftruncate(area, size) < 0 || ftruncate(shrinks, size) < 0 ||
 	    fcntl(area, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) < 0)
 		return 1;
 	if (segment_send_memory(launcher.data, shrinks) < 0 ||
-	    segment_send_memory(launcher.data, other) < 0 ||
-	    segment_send_memory(launcher.data, area) < 0)
+	    segment_send_memory(launcher.data, other) < 0 || pipe(pipes) < 0 ||
+	    segment_send_memory(launcher.data, pipes[0]) < 0)
 		return 2;
+	for (unsigned i = 0; i < 100; i++)
+		if (segment_send_memory(launcher.data, area) < 0)
+			return 3;
+	for (unsigned i = 0; i < 100; i++) {
+		close(area);
+		area = memfd_create("pitot", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+		if (ftruncate(area, size) < 0 ||
+		    fcntl(area, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) < 0 ||
+		    segment_send_memory(launcher.data, area) < 0)
+			return 4;
+	}
 	return 0;
 }
 
@@ -250,10 +262,12 @@ static void memory_is_held_until_the_end(void **state)
 
 	begin(*state);
 	assert_int_equal(serve(memories), 0);
-	assert_int_equal(server.memories.count, 1);
-	memory = segment_server_take_memory(&server, false);
-	assert_true(memory >= 0);
-	close(memory);
+	assert_int_equal(server.memories.count, MEMORIES_OF_ONE);
+	for (unsigned i = 0; i < MEMORIES_OF_ONE; i++) {
+		memory = segment_server_take_memory(&server, false);
+		assert_true(memory >= 0);
+		close(memory);
+	}
 	assert_int_equal(segment_server_take_memory(&server, true), -1);
 	end();
 }
