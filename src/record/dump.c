@@ -61,6 +61,7 @@ bool record_serve_ring(struct recording *r)
 	if (!s->ring.bytes)
 		return false;
 	segment_ring_trim(&s->ring);
+	segment_server_trim_memories(s);
 	if (s->dump.folder < 0)
 		return false;
 	segment_server_dumped(s, make_dump(r, s->dump.folder, s->dump.last_ns));

@@ -333,6 +333,13 @@ int segment_server_take_memory(struct segment_server *s, bool last)
 	return -1;
 }
 
+void segment_server_trim_memories(struct segment_server *s)
+{
+	for (size_t i = s->memories.count; i-- > 0;)
+		if (has_ended(&s->memories.data[i]) && !recover_has_rest(s->memories.data[i].fd))
+			close(take(s, i));
+}
+
 void segment_server_answer(struct segment_server *s)
 {
 	for (unsigned i = 0; s->fd >= 0 && s->dump.folder < 0 && i < REQUESTS_AT_ONCE; i++) {

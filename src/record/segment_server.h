@@ -74,6 +74,8 @@ void segment_server_answer(struct segment_server *s);
  * whose end cannot be seen. Returns its descriptor, which the caller closes, or -1: there is none.
  */
 int segment_server_take_memory(struct segment_server *s, bool last);
+/* Gives memory back of processes that ended in order, for which nobody takes it yet. */
+void segment_server_trim_memories(struct segment_server *s);
 void segment_server_close(struct segment_server *s);
 
 #endif

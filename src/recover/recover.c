@@ -65,6 +65,14 @@ bool recover_is_area(int memory)
 	       (uint64_t)st.st_size == area_offset(AREA_PART_COUNT);
 }
 
+bool recover_has_rest(int memory)
+{
+	const struct recovery r = { .memory = memory };
+	struct journal journal;
+
+	return recovery_read(&r, AREA_JOURNAL, 0, &journal, sizeof(journal)) && journal.session;
+}
+
 /* --- rows that are in segments already --- */
 
 static void count_stored(const struct segment *s, const struct journal_commit *commit,

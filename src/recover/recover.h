@@ -30,6 +30,9 @@ struct recovered {
 /* Whether the descriptor is memory of this version's recorder, which cannot shrink. */
 bool recover_is_area(int memory);
 
+/* Whether the process has ended without order, and left something. */
+bool recover_has_rest(int memory);
+
 /*
  * Adds the segment to the recording in `directory`. Returns 1; 0: nothing was left, because the
  * process ended in order or had not begun a recording; or a negative code.
