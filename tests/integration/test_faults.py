@@ -123,7 +123,7 @@ def test_calls_cannot_be_watched(record_faults):
 
 
 def test_one_function_cannot_be_watched(record_faults):
-    _, _, capabilities = record_faults("call cuptiEnableCallback#9 returns 999")
+    _, _, capabilities = record_faults("call cuptiEnableCallback#20 returns 999")
     assert capabilities["api_call"]["state"] == "degraded"
 
 
