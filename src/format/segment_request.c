@@ -13,6 +13,7 @@
 
 #define WAIT_S 2
 #define DUMP_WAIT_S 60
+#define NO_FAILURE (-EOWNERDEAD) /* launchers refuse requests without a negative code */
 
 struct launcher {
 	unsigned uid;
@@ -68,11 +69,27 @@ static int connect_to(const struct launcher *l)
 	return -(int)length;
 }
 
-static int send_request(int fd, const struct launcher *l, struct segment_request *r)
+/* Sends a request, with a descriptor unless that is negative. */
+static int send_request(int socket, const struct launcher *l, struct segment_request *r, int passed)
 {
+	union {
+		char bytes[CMSG_SPACE(sizeof(int))];
+		struct cmsghdr header;
+	} control = { .bytes = { 0 } };
+	struct iovec part = { r, sizeof(*r) };
+	struct msghdr m = { .msg_iov = &part, .msg_iovlen = 1 };
+
 	r->magic = SEGMENT_REQUEST_MAGIC;
 	memcpy(r->token, l->token, sizeof(r->token));
-	while (send(fd, r, sizeof(*r), MSG_NOSIGNAL) < 0)
+	if (passed >= 0) {
+		control.header.cmsg_level = SOL_SOCKET;
+		control.header.cmsg_type = SCM_RIGHTS;
+		control.header.cmsg_len = CMSG_LEN(sizeof(int));
+		memcpy(CMSG_DATA(&control.header), &passed, sizeof(passed));
+		m.msg_control = control.bytes;
+		m.msg_controllen = sizeof(control.bytes);
+	}
+	while (sendmsg(socket, &m, MSG_NOSIGNAL) < 0)
 		if (errno != EINTR)
 			return -errno;
 	return 0;
@@ -130,9 +147,11 @@ static int receive(int socket, unsigned uid, struct segment_answer *answer)
 									     : -EPROTO;
 }
 
-static int request_file(const char *launcher, struct segment_request *request,
-			struct segment_answer *answer)
+/* `passed` is a descriptor, or -1; `answer` is NULL if there will be none. */
+static int exchange(const char *launcher, struct segment_request *request, int passed,
+		    struct segment_answer *answer)
 {
+	struct timeval limit = { .tv_sec = DUMP_WAIT_S };
 	struct launcher l;
 	int socket, rc;
 
@@ -141,8 +160,10 @@ static int request_file(const char *launcher, struct segment_request *request,
 	socket = connect_to(&l);
 	if (socket < 0)
 		return socket;
-	rc = send_request(socket, &l, request);
-	if (rc == 0)
+	if (request->number == SEGMENT_DUMP) /* it copies what a ring has */
+		setsockopt(socket, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
+	rc = send_request(socket, &l, request, passed);
+	if (rc == 0 && answer)
 		rc = receive(socket, l.uid, answer);
 	close(socket);
 	return rc;
@@ -152,7 +173,7 @@ int segment_request(const char *launcher, uint32_t pid, int error, uint32_t *num
 {
 	struct segment_request request = { .pid = pid, .number = *number, .error = error };
 	struct segment_answer answer;
-	int rc = request_file(launcher, &request, &answer);
+	int rc = exchange(launcher, &request, -1, &answer);
 
 	if (rc >= 0)
 		*number = answer.number;
@@ -166,67 +187,31 @@ int segment_request_cubin(const char *launcher, uint64_t crc)
 	};
 	struct segment_answer answer;
 
-	return request_file(launcher, &request, &answer);
-}
-
-/* Sends a request with a descriptor. */
-static int send_descriptor(int socket, const struct launcher *l, struct segment_request *request,
-			   int passed)
-{
-	union {
-		char bytes[CMSG_SPACE(sizeof(int))];
-		struct cmsghdr header;
-	} control = { .bytes = { 0 } };
-	struct iovec part = { request, sizeof(*request) };
-	struct msghdr m = { .msg_iov = &part,
-			    .msg_iovlen = 1,
-			    .msg_control = control.bytes,
-			    .msg_controllen = sizeof(control.bytes) };
-
-	request->magic = SEGMENT_REQUEST_MAGIC;
-	request->pid = (uint32_t)getpid();
-	request->error = -EOWNERDEAD; /* is not used */
-	memcpy(request->token, l->token, sizeof(request->token));
-	control.header.cmsg_level = SOL_SOCKET;
-	control.header.cmsg_type = SCM_RIGHTS;
-	control.header.cmsg_len = CMSG_LEN(sizeof(int));
-	memcpy(CMSG_DATA(&control.header), &passed, sizeof(passed));
-	return sendmsg(socket, &m, MSG_NOSIGNAL) < 0 ? -errno : 0;
-}
-
-static int pass(const char *launcher, struct segment_request *request, int passed, bool answered)
-{
-	struct segment_answer answer = { .number = 0 };
-	struct launcher l;
-	int socket, rc;
-
-	if (!parse(launcher, &l))
-		return -EINVAL;
-	socket = connect_to(&l);
-	if (socket < 0)
-		return socket;
-	/* A dump copies what a ring has. */
-	setsockopt(socket, SOL_SOCKET, SO_RCVTIMEO, &(struct timeval){ .tv_sec = DUMP_WAIT_S },
-		   sizeof(struct timeval));
-	rc = send_descriptor(socket, &l, request, passed);
-	if (rc == 0 && answered) {
-		rc = receive(socket, l.uid, &answer);
-		if (rc == -EPROTO && answer.magic == SEGMENT_REQUEST_MAGIC && !answer.error)
-			rc = (int)answer.number;
-	}
-	close(socket);
-	return rc;
+	return exchange(launcher, &request, -1, &answer);
 }
 
 int segment_send_memory(const char *launcher, int memory)
 {
-	return pass(launcher, &(struct segment_request){ .number = SEGMENT_MEMORY }, memory, false);
+	struct segment_request request = { .pid = (uint32_t)getpid(),
+					   .number = SEGMENT_MEMORY,
+					   .error = NO_FAILURE };
+
+	return exchange(launcher, &request, memory, NULL);
 }
 
 int segment_request_dump(const char *launcher, int folder, uint64_t last_ns)
 {
-	return pass(launcher, &(struct segment_request){ .number = SEGMENT_DUMP, .crc = last_ns },
-		    folder, true);
+	struct segment_request request = { .pid = (uint32_t)getpid(),
+					   .number = SEGMENT_DUMP,
+					   .error = NO_FAILURE,
+					   .crc = last_ns };
+	struct segment_answer answer = { .number = 0 };
+	int rc = exchange(launcher, &request, folder, &answer);
+
+	/* receive() takes an answer without a descriptor for a refusal. */
+	if (rc == -EPROTO && answer.magic == SEGMENT_REQUEST_MAGIC && !answer.error)
+		rc = (int)answer.number;
+	return rc;
 }
 
 void segment_report_lost(const char *launcher, uint32_t pid, int error)
@@ -237,6 +222,6 @@ void segment_report_lost(const char *launcher, uint32_t pid, int error)
 
 	if (socket < 0)
 		return;
-	(void)!send_request(socket, &l, &request);
+	(void)!send_request(socket, &l, &request, -1);
 	close(socket);
 }
