@@ -25,7 +25,7 @@ foreach(name read record)
 	install(TARGETS pitot_python_${name} LIBRARY DESTINATION pitot COMPONENT python EXCLUDE_FROM_ALL)
 endforeach()
 target_link_libraries(pitot_python_read PRIVATE pitotread)
-target_sources(pitot_python_record PRIVATE ${PROJECT_SOURCE_DIR}/python/record_operators.c ${PROJECT_SOURCE_DIR}/python/record_scopes.c ${PROJECT_SOURCE_DIR}/python/record_options.c)
+target_sources(pitot_python_record PRIVATE ${PROJECT_SOURCE_DIR}/python/record_library.c ${PROJECT_SOURCE_DIR}/python/record_operators.c ${PROJECT_SOURCE_DIR}/python/record_scopes.c ${PROJECT_SOURCE_DIR}/python/record_options.c)
 target_include_directories(pitot_python_record PRIVATE ${PROJECT_SOURCE_DIR}/include)
 target_link_libraries(pitot_python_record PRIVATE pitot_schema ${CMAKE_DL_LIBS}) # it finds the recorder itself
 target_link_options(pitot_python_record PRIVATE -Wl,--exclude-libs,ALL)

@@ -18,135 +18,17 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "record_library.h"
 #include "record_operators.h"
 #include "record_scopes.h"
 
-#define LIBRARY "libpitot.so"
 #ifndef METH_FASTCALL /* exists since 3.7; the limited API has it since 3.10, with this value */
 #define METH_FASTCALL 0x0080
 #endif
 
 #define SCOPES_MAX 4096 /* most cached scopes; names made up at run time are not cached */
 
-/* --- the recorder --- */
-
-#define FUNCTIONS(F)                                                                               \
-	F(start)                                                                                   \
-	F(stop)                                                                                    \
-	F(path)                                                                                    \
-	F(flush)                                                                                   \
-	F(dump)                                                                                    \
-	F(init)                                                                                    \
-	F(shutdown)                                                                                \
-	F(upload)                                                                                  \
-	F(error)                                                                                   \
-	F(scope_begin)                                                                             \
-	F(scope_begin_runs)                                                                        \
-	F(scope_end)                                                                               \
-	F(scope_start)                                                                             \
-	F(scope_finish)                                                                            \
-	F(mark)                                                                                    \
-	F(system_start)                                                                            \
-	F(system_stop)                                                                             \
-	F(external_push)                                                                           \
-	F(external_pop)                                                                            \
-	F(engine_begin)                                                                            \
-	F(engine_end)                                                                              \
-	F(counter)                                                                                 \
-	F(counter_add)                                                                             \
-	F(gauge)
-
-static struct {
-#define F(name) __typeof__(&pitot_##name) name;
-	FUNCTIONS(F)
-#undef F
-} recorder; /* all or none */
-
 static PyObject *error_class, *file_error;
-static char why_not[PATH_MAX + 256]; /* reason for having no recorder */
-
-static bool use_library(void *library, const char *path)
-{
-	const char *missing = NULL;
-	__typeof__(recorder) found;
-
-	if (!library) {
-		const char *text = dlerror();
-
-		snprintf(why_not, sizeof(why_not), "cannot load '%s': %s", path, text ? text : "?");
-		return false;
-	}
-#define F(name)                                                                                    \
-	*(void **)&found.name = dlsym(library, "pitot_" #name);                                    \
-	if (!found.name)                                                                           \
-		missing = "pitot_" #name;
-	FUNCTIONS(F)
-#undef F
-	if (missing)
-		snprintf(why_not, sizeof(why_not), "'%s' is an older recorder, without %s", path,
-			 missing);
-	else
-		recorder = found;
-	return true; /* also for an older recorder, because it records this process */
-}
-
-static bool is_recorder(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash && strncmp(slash + 1, LIBRARY, strlen(LIBRARY)) == 0;
-}
-
-/* The file of a loaded library may have been deleted; the loader still knows it by its name. */
-static bool use_loaded(void)
-{
-	static const char deleted[] = " (deleted)";
-	FILE *maps = fopen("/proc/self/maps", "re");
-	char *line = NULL;
-	size_t room = 0;
-	bool used = false;
-
-	while (maps && !used && getline(&line, &room, maps) > 0) {
-		char *path = strchr(line, '/'), *end;
-		void *library;
-
-		if (!path || !is_recorder(path))
-			continue;
-		path[strcspn(path, "\n")] = '\0';
-		end = path + strlen(path);
-		if (end - path >= (ptrdiff_t)sizeof(deleted) &&
-		    strcmp(end - sizeof(deleted) + 1, deleted) == 0)
-			end[1 - (ptrdiff_t)sizeof(deleted)] = '\0';
-		library = dlopen(path, RTLD_NOW | RTLD_NOLOAD);
-		used = library && use_library(library, path);
-	}
-	free(line);
-	if (maps)
-		fclose(maps);
-	return used;
-}
-
-static void find_recorder(void)
-{
-	static const char *const variables[] = { "CUDA_INJECTION64_PATH", "PITOT_LIBRARY" };
-	char path[PATH_MAX];
-	const char *slash;
-	Dl_info self;
-
-	if (use_loaded())
-		return;
-	for (size_t i = 0; i < ARRAY_SIZE(variables); i++) {
-		const char *named = getenv(variables[i]);
-
-		if (named && is_recorder(named) && use_library(dlopen(named, RTLD_NOW), named))
-			return;
-	}
-	if (!dladdr((void *)&find_recorder, &self) || !(slash = strrchr(self.dli_fname, '/')))
-		return;
-	snprintf(path, sizeof(path), "%.*s" LIBRARY, (int)(slash + 1 - self.dli_fname),
-		 self.dli_fname);
-	use_library(dlopen(path, RTLD_NOW), path);
-}
 
 /* Returns the path of the recorder, or None and the reason. */
 static PyObject *library(PyObject *module, PyObject *unused)
@@ -157,7 +39,7 @@ static PyObject *library(PyObject *module, PyObject *unused)
 	(void)unused;
 	if (recorder.start && dladdr((void *)recorder.start, &info))
 		return Py_BuildValue("Ns", PyUnicode_DecodeFSDefault(info.dli_fname), "");
-	return Py_BuildValue("Os", Py_None, why_not);
+	return Py_BuildValue("Os", Py_None, no_recorder);
 }
 
 /* --- recordings --- */
@@ -178,7 +60,7 @@ static bool check_recorder(void)
 		PyErr_Format(error_class,
 			     "no recorder was found (%s); it needs Linux on x86-64, and is part "
 			     "of the package: `pip install .`",
-			     why_not);
+			     no_recorder);
 	return recorder.start != NULL;
 }
 
