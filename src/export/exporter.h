@@ -69,6 +69,7 @@ struct exporter {
 	 * Writes a recording to path, or to standard output if path is "-"; result must be zeroed.
 	 * The file gets its name only when it is complete. Returns 0, -ECANCELED after *cancel,
 	 * -ENODATA (and no file) if there is nothing to write but losses, or another negative code.
+	 * Formats of tables have the process at least.
 	 */
 	int (*write)(struct trace *t, const struct export_options *options, const char *path,
 		     struct export_result *result, struct error *e);

@@ -209,16 +209,36 @@ bool flat_next(struct flat_table *f, uint64_t *first, size_t *count)
 	*first = f->next;
 	*count = (size_t)MIN(end - f->next, (uint64_t)FLAT_ROWS);
 	f->next += *count;
+	f->taken += *count;
 	return true;
 }
 
+static bool is_for_exports(enum table_id table)
+{
+	return table != TABLE_string;
+}
+
+int flat_progress(const struct flat_table *f)
+{
+	const struct export_options *o = f->options;
+	uint64_t total = 0;
+
+	for (uint32_t id = 1; id <= TABLE_MAX && o->progress; id++)
+		total += is_for_exports((enum table_id)id) ? trace_rows(f->trace, id) : 0;
+	if (o->progress)
+		o->progress(o->progress_user, export_result_events(f->result) + f->taken, total);
+	return o->cancel && *o->cancel ? -ECANCELED : 0;
+}
+
 int flat_table_init(struct flat_table *f, struct trace *t, const struct export_options *options,
-		    enum table_id table, struct error *e)
+		    const struct export_result *result, enum table_id table, struct error *e)
 {
 	int rc;
 
-	*f = (struct flat_table){ .trace = t, .options = options, .schema = schema_table(table) };
-	if (table == TABLE_string || !trace_rows(t, table))
+	*f = (struct flat_table){
+		.trace = t, .options = options, .result = result, .schema = schema_table(table)
+	};
+	if (!is_for_exports(table) || !trace_rows(t, table))
 		return 0;
 	rc = trace_load(t, table, 0, e);
 	if (rc >= 0)
@@ -454,7 +474,7 @@ static int write_files(struct trace *t, const struct export_options *options, co
 	for (uint32_t id = 1; id <= TABLE_MAX && rc >= 0; id++) {
 		struct flat_table f;
 
-		rc = flat_table_init(&f, t, options, (enum table_id)id, e);
+		rc = flat_table_init(&f, t, options, result, (enum table_id)id, e);
 		strbuf_clear(&file);
 		strbuf_addf(&file, "%s/%s%s", path, schema_table(id)->name, suffix);
 		if (rc > 0)

@@ -49,10 +49,11 @@ struct flat_column {
 struct flat_table {
 	struct trace *trace;
 	const struct export_options *options;
+	const struct export_result *result; /* of the tables before this one */
 	const struct table_schema *schema;
 	VEC(struct flat_column) columns;
 	uint64_t rows; /* in the window of the options */
-	uint64_t next; /* private: row of flat_next() */
+	uint64_t next, taken; /* private to flat_next(): its row, and how many there were */
 	size_t process;
 	bool windowed;
 	int64_t offset_ns; /* CLOCK_REALTIME - CLOCK_MONOTONIC */
@@ -60,14 +61,17 @@ struct flat_table {
 
 /*
  * Loads a table. Returns 1, or 0 if it has no rows or is not for exports, or a negative code;
- * release in any case.
+ * release in any case. The result is that of the tables before, and is kept.
  */
 int flat_table_init(struct flat_table *f, struct trace *t, const struct export_options *options,
-		    enum table_id table, struct error *e) MUST_USE;
+		    const struct export_result *result, enum table_id table,
+		    struct error *e) MUST_USE;
 void flat_table_release(struct flat_table *f);
 
 /* Sets the next rows to write, at most FLAT_ROWS; false: there are no more. */
 bool flat_next(struct flat_table *f, uint64_t *first, size_t *count);
+/* Reports that the rows of flat_next() are written. Returns 0, or -ECANCELED if that is wanted. */
+int flat_progress(const struct flat_table *f) MUST_USE;
 /*
  * Reads the values of rows first … first+count-1: 64 bits each, 32-bit ones sign-extended if they
  * are signed; valid[i] is 0 where there is none, and its value is 0. Returns how many there are.

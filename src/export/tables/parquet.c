@@ -466,18 +466,13 @@ static void release(struct parquet *p)
 
 static int write_rows(struct parquet *p, struct error *e)
 {
-	const struct export_options *o = p->table->options;
-	uint64_t done = 0;
 	int rc = 0;
 
 	output_write(p->output, MAGIC, strlen(MAGIC));
 	while (rc >= 0 && flat_next(p->table, &p->first, &p->rows)) {
 		rc = write_group(p, e);
-		done += p->rows;
-		if (o->progress)
-			o->progress(o->progress_user, done, p->table->rows);
-		if (rc >= 0 && o->cancel && *o->cancel)
-			rc = -ECANCELED;
+		if (rc >= 0)
+			rc = flat_progress(p->table);
 	}
 	return rc < 0 ? rc : write_footer(p, e);
 }

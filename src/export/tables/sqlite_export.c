@@ -159,8 +159,7 @@ static int insert_rows(struct database_writer *w, sqlite3_stmt *s, size_t count,
 static int insert_table(struct database_writer *w, sqlite3_stmt *s, struct error *e)
 {
 	struct flat_table *f = w->table;
-	const struct export_options *o = f->options;
-	uint64_t first, done = 0;
+	uint64_t first;
 	size_t count;
 	int rc = 0;
 
@@ -168,11 +167,8 @@ static int insert_table(struct database_writer *w, sqlite3_stmt *s, struct error
 		for (size_t i = 0; i < f->columns.count; i++)
 			flat_read(f, &f->columns.data[i], first, count, w->values[i], w->valid[i]);
 		rc = insert_rows(w, s, count, e);
-		done += count;
-		if (o->progress)
-			o->progress(o->progress_user, done, f->rows);
-		if (rc >= 0 && o->cancel && *o->cancel)
-			rc = -ECANCELED;
+		if (rc >= 0)
+			rc = flat_progress(f);
 	}
 	return rc;
 }
@@ -242,7 +238,7 @@ static int write_tables(struct database_writer *w, struct trace *t,
 		struct flat_table f;
 
 		w->table = &f;
-		rc = flat_table_init(&f, t, options, (enum table_id)id, e);
+		rc = flat_table_init(&f, t, options, result, (enum table_id)id, e);
 		if (rc > 0) {
 			rc = write_table(w, e);
 			result->written[id] = f.rows;
