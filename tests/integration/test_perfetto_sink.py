@@ -312,9 +312,10 @@ def test_categories(live, config, calls, ranges):
 
 
 def told(trace):
-    """What the trace says that it has not, without whose words these are."""
+    """What the trace says that it has not, without whose words these are. The tape has no readings of NVML: whether one is due in so short a time is luck."""
     assert all(tag == "pitot" and re.match(r"tape-play \d+: ", text) for _, tag, text in trace.warnings)
-    return [text.split(": ", 1)[1] for _, _, text in trace.warnings]
+    texts = [text.split(": ", 1)[1] for _, _, text in trace.warnings]
+    return [text for text in texts if not text.startswith("nvml: device 0 has no ")]
 
 
 GRAPHS = "graph_metrics: kernels of CUDA graphs are not measured"
