@@ -14,8 +14,8 @@
 
 struct record_reader {
 	struct recovery *r;
-	struct map names; /* address of a kernel's name -> string */
-	uint32_t unknown_name; /* 0: not yet written */
+	struct map names; /* address of a kernel's name -> its number in the area + 1 */
+	struct map strings; /* that number -> string */
 	bool is_delivered; /* CUPTI has completed the buffer */
 	uint8_t bytes[BUFFER_BYTES];
 };
@@ -31,15 +31,34 @@ static struct span span_of(const struct recovery *r, uint64_t start, uint64_t en
 	return s;
 }
 
+/* Returns the string of that name; 0: it cannot be read. */
+static uint32_t read_name(const struct recovery *r, uint32_t number)
+{
+	struct area_kernel_name name;
+	uint32_t id = 0;
+	char *text;
+
+	if (!recovery_read(r, AREA_KERNEL_NAMES, number * sizeof(name), &name, sizeof(name)) ||
+	    name.length >= AREA_KERNEL_NAMES_BYTES)
+		return 0;
+	text = malloc(name.length + 1);
+	if (text && recovery_read(r, AREA_KERNEL_NAMES,
+				  offsetof(struct area_kernel_names, text) + name.offset, text,
+				  name.length))
+		id = writer_string(r->w, text, name.length);
+	free(text);
+	return id;
+}
+
 static uint32_t name_of(struct record_reader *reader, const char *address)
 {
-	uint64_t id;
+	uint64_t number = 0, *id;
 
-	if (map_get(&reader->names, (uintptr_t)address, &id))
-		return (uint32_t)id;
-	if (!reader->unknown_name)
-		reader->unknown_name = writer_string(reader->r->w, "?", 1);
-	return reader->unknown_name;
+	(void)map_get(&reader->names, (uintptr_t)address, &number);
+	id = map_at(&reader->strings, number, 0);
+	if (id && !*id)
+		*id = number ? read_name(reader->r, (uint32_t)number - 1) : 0;
+	return id && *id ? (uint32_t)*id : writer_string(reader->r->w, "?", 1);
 }
 
 /* Appends the row of a record that was copied into `record`; false: the work has not ended. */
@@ -119,7 +138,7 @@ static int read_names(struct record_reader *reader)
 
 	for (uint32_t i = 0; i < count && rc == 0; i++)
 		if (recovery_read(r, AREA_KERNEL_NAMES, i * sizeof(name), &name, sizeof(name)))
-			rc = map_put(&reader->names, name.address, name.string);
+			rc = map_put(&reader->names, name.address, i + 1);
 	return rc;
 }
 
@@ -160,6 +179,7 @@ int recover_records(struct recovery *r)
 	if (rc == 0)
 		read_buffers(reader);
 	map_release(&reader->names);
+	map_release(&reader->strings);
 	free(reader);
 	return rc;
 }

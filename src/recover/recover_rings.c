@@ -75,8 +75,6 @@ static void define_function(struct ring_reader *reader, uint32_t id)
 
 	if (api * AREA_CALLBACKS < AREA_FUNCTIONS_MAX && callback < AREA_CALLBACKS)
 		f = &reader->functions[api * AREA_CALLBACKS + callback];
-	if (f->is_written)
-		return;
 	f->name[sizeof(f->name) - 1] = '\0';
 	row.kind = f->kind;
 	row.waits_for = f->waits_for;

@@ -67,11 +67,12 @@ static void put_buffer(int memory)
 	struct record_kernel kernel = {
 		.kind = RECORD_CONCURRENT_KERNEL, .start = 1, .end = 2, .correlation = 3
 	};
-	struct area_kernel_name name = { .address = 0, .string = 2 };
+	struct area_kernel_name name = { .address = 0, .length = 6 };
 
 	put(memory, AREA_SLOTS, sizeof(slot), &slot, sizeof(slot));
 	put(memory, AREA_BUFFERS, 0, &kernel, sizeof(kernel));
 	put(memory, AREA_KERNEL_NAMES, 0, &name, sizeof(name));
+	put(memory, AREA_KERNEL_NAMES, offsetof(struct area_kernel_names, text), "kernel", 6);
 }
 
 static int make_area(void)

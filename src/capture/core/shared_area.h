@@ -23,7 +23,7 @@
 #include "format/journal.h"
 
 #define AREA_MAGIC "PITOTMEM"
-#define AREA_LAYOUT 1u /* changes with any struct in the area */
+#define AREA_LAYOUT 2u /* changes with any struct in the area */
 #define AREA_PAGE 4096u
 #define AREA_RINGS_MAX 1024u
 #define AREA_RING_BYTES 0x10a000u /* a ring's events, then its additions */
@@ -31,6 +31,7 @@
 #define AREA_CALLBACKS 2048u /* ids of functions of one API */
 #define AREA_FUNCTIONS_MAX (3 * AREA_CALLBACKS)
 #define AREA_KERNEL_NAMES_MAX 65536u
+#define AREA_KERNEL_NAMES_BYTES (16u << 20)
 #define AREA_NVTX_NAMES_MAX 65536u
 #define AREA_NVTX_BYTES (16u << 20)
 #define AREA_JOURNAL_BYTES (8u << 20) /* at most; a share of the container's memory */
@@ -52,13 +53,16 @@ struct area_head {
 struct area_function {
 	uint8_t kind; /* enum api_kind */
 	uint8_t waits_for; /* enum synchronization_kind; 0: nothing */
-	uint8_t is_written; /* its row is in the recording */
-	char name[53];
+	char name[54];
 };
 
-struct area_kernel_name {
-	uint64_t address; /* in the process */
-	uint32_t string, padding;
+/* An address has the name of its last entry. */
+struct area_kernel_names {
+	struct area_kernel_name {
+		uint64_t address; /* in the process */
+		uint32_t offset, length; /* of the text */
+	} names[AREA_KERNEL_NAMES_MAX];
+	char text[AREA_KERNEL_NAMES_BYTES];
 };
 
 /* Number i is that of nvtx_names.h. */
@@ -76,7 +80,7 @@ struct area_nvtx {
 #define AREA_PARTS(P)                                                                              \
 	P(HEAD, sizeof(struct area_head))                                                          \
 	P(FUNCTIONS, AREA_FUNCTIONS_MAX * sizeof(struct area_function))                            \
-	P(KERNEL_NAMES, AREA_KERNEL_NAMES_MAX * sizeof(struct area_kernel_name))                   \
+	P(KERNEL_NAMES, sizeof(struct area_kernel_names))                                          \
 	P(NVTX, sizeof(struct area_nvtx))                                                          \
 	P(JOURNAL, sizeof(struct journal) + AREA_JOURNAL_BYTES)                                    \
 	P(RINGS, AREA_RINGS_MAX * 4096)                                                            \

@@ -412,11 +412,7 @@ static bool known[API_FUNCTIONS_MAX]; /* functions whose rows were written */
 
 void api_functions_begin(void)
 {
-	struct area_function *shared = shared_area_part(AREA_FUNCTIONS);
-
 	memset(known, 0, sizeof(known));
-	for (unsigned i = 0; shared && i < AREA_FUNCTIONS_MAX; i++)
-		shared[i].is_written = 0;
 }
 
 static NOINLINE void write_function(struct writer *w, uint32_t function, const char *name,
@@ -426,14 +422,11 @@ static NOINLINE void write_function(struct writer *w, uint32_t function, const c
 					.name = rows_text(w, name ? name : "?"),
 					.kind = (uint8_t)kind };
 	unsigned index = api_function_index(function);
-	struct area_function *shared = shared_area_part(AREA_FUNCTIONS);
 
 	row.waits_for = (uint8_t)handles[index / API_CALLBACK_IDS_MAX][index % API_CALLBACK_IDS_MAX]
 				.waits_for;
 	ROW_MISSING_IF(&row, api_function, waits_for, !row.waits_for);
 	known[index] = true;
-	if (shared)
-		shared[index].is_written = 1;
 	writer_api_function(w, function, &row);
 }
 

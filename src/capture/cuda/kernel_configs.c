@@ -51,41 +51,66 @@ _Static_assert(SPAN(cache_config, start) == 12, "cache_config and partitioned_re
 
 static struct {
 	struct map names; /* address of a kernel name -> string id */
+	struct map shared; /* addresses whose names the area has */
+	uint32_t shared_bytes;
 	struct recent {
 		struct key key;
 		uint32_t id;
 		bool used;
 	} recent[1 << SET_BITS][2];
 	uint32_t epoch; /* the writer's epoch in which the ids are valid */
-} self = { .names = MAP_INIT };
+} self = { .names = MAP_INIT, .shared = MAP_INIT };
 
-static void forget_names(void)
+static void clear_shared(void)
 {
-	map_clear(&self.names);
 	atomic_store(&shared_area_head->kernel_names, 0);
+	map_clear(&self.shared);
+	self.shared_bytes = 0;
 }
 
-/* For recover/, to which the address means nothing. */
-static void share_name(const char *name, uint32_t id)
+/*
+ * For recover/, to which the address means nothing. The text is shared rather than its id, whose
+ * epoch may be over when the process dies, and its segment overwritten.
+ */
+static void share_name(const char *name)
 {
-	struct area_kernel_name *shared = shared_area_part(AREA_KERNEL_NAMES);
-	unsigned count = atomic_load(&shared_area_head->kernel_names);
+	struct area_kernel_names *area = shared_area_part(AREA_KERNEL_NAMES);
+	size_t length = strlen(name);
+	unsigned count;
+	uint64_t seen;
 
-	if (!shared || count == AREA_KERNEL_NAMES_MAX)
+	if (!area || length >= AREA_KERNEL_NAMES_BYTES ||
+	    map_get(&self.shared, (uintptr_t)name, &seen))
 		return;
-	shared[count] = (struct area_kernel_name){ .address = (uintptr_t)name, .string = id };
+	if (self.shared.count == AREA_KERNEL_NAMES_MAX ||
+	    self.shared_bytes + length > AREA_KERNEL_NAMES_BYTES)
+		clear_shared();
+	if (map_put(&self.shared, (uintptr_t)name, 1) < 0)
+		return;
+	count = atomic_load(&shared_area_head->kernel_names);
+	memcpy(area->text + self.shared_bytes, name, length);
+	area->names[count] = (struct area_kernel_name){ .address = (uintptr_t)name,
+							.offset = self.shared_bytes,
+							.length = (uint32_t)length };
+	self.shared_bytes += (uint32_t)length;
 	atomic_store_explicit(&shared_area_head->kernel_names, count + 1, memory_order_release);
+}
+
+static void forget_ids(void)
+{
+	map_clear(&self.names);
+	memset(self.recent, 0, sizeof(self.recent));
 }
 
 void kernel_configs_forget(void)
 {
-	forget_names();
-	memset(self.recent, 0, sizeof(self.recent));
+	forget_ids();
+	clear_shared();
 }
 
 void kernel_configs_after_fork(void)
 {
-	self.names = (struct map)MAP_INIT;
+	self.names = self.shared = (struct map)MAP_INIT;
 	kernel_configs_forget();
 }
 
@@ -98,11 +123,11 @@ static uint32_t name_id(struct writer *w, const char *name)
 	if (map_get(&self.names, (uintptr_t)name, &id))
 		return (uint32_t)id;
 	if (self.names.count >= KNOWN_NAMES_MAX)
-		forget_names();
+		map_clear(&self.names);
 	id = rows_text(w, name);
 	if (map_put(&self.names, (uintptr_t)name, id) < 0)
-		forget_names();
-	share_name(name, (uint32_t)id);
+		map_clear(&self.names);
+	share_name(name);
 	return (uint32_t)id;
 }
 
@@ -147,7 +172,7 @@ uint32_t kernel_config_of(struct writer *w, const struct record_kernel *record)
 	struct recent *set;
 
 	if (unlikely(self.epoch != writer_epoch(w))) {
-		kernel_configs_forget();
+		forget_ids();
 		self.epoch = writer_epoch(w);
 	}
 	set = self.recent[set_of(record)];
