@@ -304,9 +304,16 @@ void buffers_give_back(const struct full_buffer *taken, uint64_t records, uint64
 {
 	unsigned in_use = atomic_load(&with_cupti) + atomic_fetch_sub(&waiting, 1),
 		 most = warm_target(in_use), extra;
+	struct journal *journal = shared_area_marks();
 
 	adapt_size(taken->slot, records, work_ns);
+	/*
+	 * From is_full on, nobody reads the slot, and the mark has no meaning. It must be gone
+	 * before CUPTI gets the slot again, whose first records would count as decoded.
+	 */
 	atomic_store(&slots[taken->slot].is_full, false);
+	if (journal)
+		journal_mark(journal, JOURNAL_NO_SOURCE, 0);
 	slots[taken->slot].valid = 0;
 	/* Clears all that CUPTI may have written: unfinished records may follow the valid bytes. */
 	memset(taken->bytes, 0, slots[taken->slot].size);

@@ -17,6 +17,20 @@ static atomic_uint head, tail;
 static uint64_t last_row_ns, last_pair_ns; /* the collector's */
 static bool is_certain; /* the collector's: times are converted with a pair that is */
 
+/*
+ * Publishes the pair for whoever reads the records after the process's death, which may come before
+ * the collector has read any pair.
+ */
+static void share(const struct row_clock *pair)
+{
+	struct area_head *area = shared_area_head;
+
+	if (atomic_load(&area->has_clock) && pair->width_ns > CERTAIN_NS)
+		return;
+	atomic_store(&area->clock_offset_ns, (int64_t)(pair->monotonic_ns - pair->gpu_ns));
+	atomic_store(&area->has_clock, 1);
+}
+
 bool clock_pairs_read(const struct cupti *cupti)
 {
 	unsigned at = atomic_load_explicit(&head, memory_order_relaxed);
@@ -46,6 +60,7 @@ bool clock_pairs_read(const struct cupti *cupti)
 		pair->width_ns = (uint32_t)MIN(clock_monotonic_ns() - before, UINT64_C(0xffffffff));
 	}
 	ROW_MISSING_IF(pair, clock, gpu_ns, !known);
+	share(pair);
 	atomic_store_explicit(&head, at + 1, memory_order_release);
 	return known;
 }
@@ -71,9 +86,6 @@ uint64_t clock_pairs_drain(struct writer *w)
 		const struct row_clock *pair = &pairs[at % PAIRS];
 
 		add_pair(pair);
-		atomic_store(&shared_area_head->clock_offset_ns,
-			     (int64_t)(pair->monotonic_ns - pair->gpu_ns));
-		atomic_store(&shared_area_head->has_clock, 1);
 		last_pair_ns = pair->monotonic_ns;
 		if (pair->monotonic_ns - last_row_ns >= ROW_NS) {
 			writer_append(w, TABLE_clock, pair);

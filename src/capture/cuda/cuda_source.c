@@ -622,8 +622,6 @@ static uint64_t collect(struct writer *w, uint64_t now)
 		share_copy(full.bytes, full.valid);
 		decoded = activity_decode(&self.cupti, w, full.bytes, full.valid, full.slot);
 		buffers_give_back(&full, decoded.records, decoded.work_ns);
-		if (shared_area_marks())
-			journal_mark(shared_area_marks(), JOURNAL_NO_SOURCE, 0);
 	}
 	records = activity_counts()->records - before;
 	find_work_under_way();
