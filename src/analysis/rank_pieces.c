@@ -76,9 +76,8 @@ static void add_without_numbers(const char *text, struct strbuf *out)
 	}
 }
 
-/* Makes a place. id: a caller, or the string id of the range's or kernel's name. */
-static int set_place(struct rank_pieces *p, struct rank_place *place, enum place_kind kind,
-		     uint32_t id)
+int rank_pieces_place(struct rank_pieces *p, struct rank_place *place, enum place_kind kind,
+		      uint32_t id)
 {
 	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
 	uint64_t key = (uint64_t)kind << 32 | id, known;
@@ -113,7 +112,7 @@ static int place_of_range(struct rank_pieces *p, uint32_t range, struct rank_pla
 		range = p->ranges.items[range].outer;
 	if (range == NVTX_NO_RANGE || !p->ranges.items[range].message)
 		return 0;
-	return set_place(p, place, PLACE_RANGE, p->ranges.items[range].message);
+	return rank_pieces_place(p, place, PLACE_RANGE, p->ranges.items[range].message);
 }
 
 /* The place that launched an operation. */
@@ -125,7 +124,7 @@ static int place_of_launch(struct finding *x, const struct operation *o, struct 
 
 	*place = (struct rank_place){ .state = o->state };
 	if (caller != CALLER_NONE)
-		return set_place(x->out, place, PLACE_LINE, caller);
+		return rank_pieces_place(x->out, place, PLACE_LINE, caller);
 	if (o->call != TRACE_NO_ROW &&
 	    place_of_range(x->out, x->out->ranges.of_call[o->call], place) < 0)
 		return -ENOMEM;
@@ -133,8 +132,9 @@ static int place_of_launch(struct finding *x, const struct operation *o, struct 
 		uint32_t config = kernel_columns(x->report->trace)->config[o->row];
 
 		if (config != TRACE_NO_ROW)
-			return set_place(x->out, place, PLACE_KERNEL,
-					 kernel_config_columns(x->report->trace)->name[config]);
+			return rank_pieces_place(
+				x->out, place, PLACE_KERNEL,
+				kernel_config_columns(x->report->trace)->name[config]);
 	}
 	return 0;
 }
@@ -196,7 +196,9 @@ static int line_at(struct finding *x, uint32_t thread, uint64_t time_ns, uint64_
 	if (callers_place(&x->out->report->callers, m[next - 1].process, m[next - 1].stack, &line) <
 	    0)
 		return -ENOMEM;
-	return line.caller == CALLER_NONE ? 0 : set_place(x->out, place, PLACE_LINE, line.caller);
+	return line.caller == CALLER_NONE
+		       ? 0
+		       : rank_pieces_place(x->out, place, PLACE_LINE, line.caller);
 }
 
 /*

@@ -68,6 +68,12 @@ int rank_pieces_init(struct rank_pieces *p, struct report *r, struct interner *t
 int rank_pieces_find(struct rank_pieces *p, const struct job_rank *rank,
 		     const struct collective_part *parts, const uint64_t *last_ns,
 		     size_t count) MUST_USE;
+/*
+ * Sets kind and text of a place. id: a caller, or the string id of the name of a range or kernel. 0
+ * or -ENOMEM.
+ */
+int rank_pieces_place(struct rank_pieces *p, struct rank_place *place, enum place_kind kind,
+		      uint32_t id) MUST_USE;
 void rank_pieces_release(struct rank_pieces *p);
 
 #endif

@@ -205,7 +205,6 @@ static uint64_t launch_ns(const struct comparing *x, uint32_t kernel)
  * the GPU's progress sets whenever it waits for the GPU, by `host_ns`.
  */
 struct advance {
-
 	size_t latest; /* item of comparing.parts */
 	uint64_t gpu_ns, host_ns;
 };
@@ -287,8 +286,8 @@ struct position {
 static int add_interval(struct comparing *x, uint32_t rank, struct advance *advance, size_t to,
 			struct position *at)
 {
-	size_t from = advance->latest;
 	const struct rank_pieces *p = &x->pieces;
+	size_t from = advance->latest;
 	uint64_t start_ns = x->parts.data[from].start_ns, end_ns = x->parts.data[to].start_ns;
 	uint64_t launch = launch_ns(x, x->parts.data[from].kernel), ignored = 0;
 	struct interval v = { .match = x->matches.data[to],
@@ -377,9 +376,11 @@ static int measure_rank(struct comparing *x, uint32_t rank)
 				      x->parts.count);
 	if (rc >= 0)
 		rc = add_intervals(x, rank);
-	if (rc >= 0)
-		add_states(x, &x->out->items[rank]);
-	return rc;
+	if (rc < 0)
+		return rc;
+	add_states(x, &x->out->items[rank]);
+	return rank_measures_find(&x->pieces, job_rank, x->out->items[rank].state_ns,
+				  x->steady.start_up.end_ns, &x->out->measured.items[rank]);
 }
 
 /* How the intervals before a collective compare. */
@@ -735,21 +736,25 @@ int rank_times_find(const struct job_source *source, const struct collectives *c
 		return 0;
 	out->items = calloc(c->rank_count, sizeof(*out->items));
 	out->by_late = calloc(c->rank_count, sizeof(*out->by_late));
+	out->measured.items = calloc(c->rank_count, sizeof(*out->measured.items));
 	x.hiccups = calloc(c->rank_count, sizeof(*x.hiccups));
-	rc = out->items && out->by_late && x.hiccups ? find_arrivals(&x) : -ENOMEM;
+	rc = out->items && out->by_late && out->measured.items && x.hiccups ? find_arrivals(&x)
+									    : -ENOMEM;
 	if (rc >= 0)
 		rc = order_parts(&x);
-	if (rc >= 0)
-		out->count = c->rank_count;
+	out->count = out->measured.count = rc < 0 ? 0 : c->rank_count;
 	for (size_t i = 0; i < source->count && rc >= 0; i++) {
 		rc = source->open(source->user, i, &report);
-		if (rc < 0)
-			break;
-		rc = measure_ranks(&x, report, i);
-		source->close(source->user, report);
+		if (rc >= 0) {
+			rc = measure_ranks(&x, report, i);
+			source->close(source->user, report);
+		}
 	}
 	if (rc >= 0)
 		rc = compare_all(&x);
+	if (rc >= 0)
+		rc = rank_measures_compare(&out->measured, out->span_ns, c->uncertainty_ns,
+					   out->compared);
 	groups_take(&x.causes, compare_causes, &out->causes, &out->cause_count);
 	order_by_late(out);
 	if (rc >= 0)
@@ -767,11 +772,15 @@ int rank_times_find(const struct job_source *source, const struct collectives *c
 	return rc < 0 ? rc : 0;
 }
 
-void rank_times_free(struct rank_times *t)
+static void release(void *result)
 {
+	struct rank_times *t = result;
+
 	free(t->items);
 	free(t->by_late);
 	free(t->causes);
+	free(t->measured.items);
+	free(t->measured.outliers);
 	interner_release(&t->texts);
 }
 
@@ -780,11 +789,6 @@ static int run(struct report *r, void *result)
 	struct job_source source = job_source_of(r);
 
 	return rank_times_find(&source, r->collectives, result);
-}
-
-static void release(void *result)
-{
-	rank_times_free(result);
 }
 
 const struct analysis analysis_rank_times = {

@@ -15,7 +15,7 @@
 #ifndef PITOT_ANALYSIS_RANK_TIMES_H
 #define PITOT_ANALYSIS_RANK_TIMES_H
 
-#include "analysis/rank_pieces.h"
+#include "analysis/rank_measures.h"
 
 struct rank_time {
 	uint64_t state_ns[RANK_STATES]; /* from the first to the last compared collective */
@@ -53,6 +53,7 @@ struct rank_times {
 	uint32_t *by_late; /* items by late_ns, descending */
 	struct late_cause *causes; /* by late_ns, descending */
 	size_t cause_count;
+	struct measured_ranks measured;
 	struct interner texts; /* of places */
 	uint64_t span_ns; /* between the compared collectives */
 	uint64_t late_ns; /* of all ranks */
@@ -68,7 +69,6 @@ struct rank_times {
 /* Compares the ranks of a job. 0 or a negative code; release *out in either case. */
 int rank_times_find(const struct job_source *source, const struct collectives *c,
 		    struct rank_times *out) MUST_USE;
-void rank_times_free(struct rank_times *t);
 
 /* Time of all ranks in a state, and in all states. */
 uint64_t rank_times_sum(const struct rank_times *t, enum rank_state state);

@@ -21,7 +21,9 @@ static const struct entry entries[] = { ANALYSES(ENTRY) };
 
 /* What comparing ranks needs of a report: results, and columns besides theirs. */
 static const struct analysis *const for_ranks[] = { &analysis_busy, &analysis_idle,
-						    &analysis_collectives, &analysis_rank_times };
+						    &analysis_system_use, &analysis_collectives,
+						    &analysis_rank_times };
+#define RUN_FOR_RANKS 3 /* the first of these; job_report.h runs the others on all processes */
 
 static bool is_needed(const struct report *r, const struct analysis *a, size_t of_ranks)
 {
@@ -39,7 +41,7 @@ static bool is_loaded(const struct report *r, const struct analysis *a)
 
 static bool is_run(const struct report *r, const struct analysis *a)
 {
-	return is_needed(r, a, r->options.steady ? 2 : 0);
+	return is_needed(r, a, r->options.steady ? RUN_FOR_RANKS : 0);
 }
 
 static void **result_of(struct report *r, const struct entry *entry)

@@ -167,6 +167,12 @@ static int write_page(const struct context *c, const struct strbuf *page)
 	return rc < 0 ? cli_fail(c, &e) : EXIT_DONE;
 }
 
+static unsigned width_of(const struct context *c)
+{
+	return option_output ? REPORT_WIDTH_MAX
+			     : MIN(MAX(c->width, REPORT_WIDTH_MIN), REPORT_WIDTH_MAX);
+}
+
 static int print(const struct context *c, const struct report *r, const char *path)
 {
 	_cleanup_strbuf_ struct strbuf flame = STRBUF_INIT;
@@ -175,8 +181,7 @@ static int print(const struct context *c, const struct report *r, const char *pa
 	struct report_view view = {
 		.report = r,
 		.path = path,
-		.width = option_output ? REPORT_WIDTH_MAX
-				       : MIN(MAX(c->width, REPORT_WIDTH_MIN), REPORT_WIDTH_MAX),
+		.width = width_of(c),
 		.color = c->color,
 		.html = option_output != NULL,
 		.bars = isatty(STDOUT_FILENO) && terminal_shows_utf8(),
@@ -215,21 +220,25 @@ static int print_ranks(const struct context *c, const char *recording)
 	struct report report;
 	struct report_view view = {
 		.report = &report,
-		.width = MIN(MAX(c->width, REPORT_WIDTH_MIN), REPORT_WIDTH_MAX),
+		.width = width_of(c),
 		.color = c->color,
+		.html = option_output != NULL,
 		.top = option_top,
 		.out = &out,
 	};
 	int status;
 
-	if (option_output)
-		return cli_usage(c, "--ranks goes to standard output: leave out -o");
+	if (is_picture())
+		return cli_usage(c, "--ranks has no picture: name a page, x.html, with -o");
+	status = check_output(c);
+	if (status != EXIT_DONE)
+		return status;
 	path = cli_find_recording(c, recording, &e);
 	if (!path || job_report_init(&report, path, &everything, &e) < 0)
 		return cli_fail(c, &e);
 	view.path = path;
 	report_print_ranks(&view, c->json);
-	status = cli_print(c, &out);
+	status = option_output ? write_page(c, &out) : cli_print(c, &out);
 	strbuf_release(&out);
 	report_release(&report);
 	return status;

@@ -2,6 +2,7 @@
 #include "report/section.h"
 
 #include <errno.h>
+#include <math.h>
 #include <string.h>
 
 #include "report/section_html.h"
@@ -143,6 +144,7 @@ static void add_cell(const struct report_view *v, const struct field *f, const v
 	struct value value = { 0 };
 	struct strbuf text = STRBUF_INIT, full = STRBUF_INIT;
 	uint64_t count = 1;
+	double heat = 0;
 
 	value_read(v, f, result, row, &value);
 	if (v->html && value.state == VALUE_KNOWN && f->layout == LAYOUT_FLEXIBLE)
@@ -153,8 +155,12 @@ static void add_cell(const struct report_view *v, const struct field *f, const v
 		strbuf_addc(&text, '-');
 	else if (value.state == VALUE_KNOWN)
 		value_text(v, f, &value, &text);
+	if (f->heat)
+		memcpy(&heat, (const char *)row + f->heat - 1, sizeof(heat));
 	if (v->html && f->unit == UNIT_SHARE)
 		html_share(t, strbuf_text(&text));
+	else if (v->html && f->heat && isfinite(heat))
+		html_heat(t, strbuf_text(&text), heat);
 	else if (full.length && strcmp(strbuf_text(&full), strbuf_text(&text)) != 0)
 		html_named(t, strbuf_text(&text), strbuf_text(&full));
 	else

@@ -120,6 +120,8 @@ struct field {
 	 */
 	uint16_t per;
 	uint16_t count; /* offset of a count in the row, plus 1; text is "-" if the count is 0 */
+	/* HTML: offset in the row, plus 1, of a double from -1 to 1 that colours the cell */
+	uint16_t heat;
 	bool wide; /* column of wide tables only */
 	enum table_id table;
 	int column;
@@ -181,6 +183,7 @@ struct field {
 #define WHOLE(type, member) .whole = offsetof(type, member) + 1
 #define PER(type, member) .per = offsetof(type, member) + 1
 #define COUNTED(type, member) .count = offsetof(type, member) + 1
+#define HEAT(type, member) .heat = offsetof(type, member) + 1
 #define NUMBERS(type, member) MEMBER(type, member), .width = sizeof(((type *)NULL)->member[0])
 #define ENUM(name, column_name) .table = TABLE_##name, .column = COLUMN_##name##_##column_name
 /* FIELD("total_ns", "time", NS, MEMBER(struct row, total_ns)); NULL: no key, or no head. */

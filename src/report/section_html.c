@@ -4,6 +4,7 @@
  */
 #include "report/section_html.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "base/html.h"
@@ -15,6 +16,7 @@ extern const char report_css[], report_js[];
 #define BAR '\002' /* the length of a bar in percent follows */
 #define SHARE '\003' /* text that begins with a percentage follows */
 #define NAMED '\004' /* a short name and a full one follow, with this byte between them */
+#define HEAT '\005' /* '+' or '-', how far from the middle in percent, HEAT and text follow */
 
 static const char *const style_words[] = {
 	[STYLE_NONE] = "",     [STYLE_BOLD] = "",       [STYLE_DIM] = "dim",
@@ -122,6 +124,12 @@ void html_share(struct text_table *t, const char *text)
 	text_table_addf(t, "%c%s", SHARE, text);
 }
 
+void html_heat(struct text_table *t, const char *text, double heat)
+{
+	text_table_addf(t, "%c%c%.0f%c%s", HEAT, heat < 0 ? '-' : '+', 100 * fabs(heat), HEAT,
+			text);
+}
+
 void html_named(struct text_table *t, const char *text, const char *full)
 {
 	text_table_addf(t, "%c%s%c%s", NAMED, text, NAMED, full);
@@ -164,6 +172,16 @@ static void add_cell(const struct report_view *v, const struct text_column *colu
 		add_text(v, full + 1);
 		add(v, "\">");
 		html_escape(v->out, text + 1, (size_t)(full - text - 1));
+		add(v, "</td>");
+		return;
+	}
+	if (*text == HEAT) {
+		full = strchr(text + 1, HEAT);
+		strbuf_addf(v->out,
+			    "<td class=\"%s\" style=\"--heat:", text[1] == '-' ? "low" : "high");
+		html_escape(v->out, text + 2, (size_t)(full - text - 2));
+		add(v, "%\">");
+		add_text(v, full + 1);
 		add(v, "</td>");
 		return;
 	}

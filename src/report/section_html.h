@@ -24,6 +24,8 @@ void html_paragraph(const struct report_view *v, const char *text); /* one per l
 void html_table(const struct report_view *v, struct text_table *t);
 /* Adds a cell with a percentage that also is a bar; other text is shown as it is. */
 void html_share(struct text_table *t, const char *text);
+/* Adds a cell whose colour shows how low (-1) or high (1) its value is among the others. */
+void html_heat(struct text_table *t, const char *text, double heat);
 /* Adds a cell with a short name, and its full name for the tooltip. */
 void html_named(struct text_table *t, const char *text, const char *full);
 /* Adds a cell with a bar for part / whole. */

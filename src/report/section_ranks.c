@@ -1,9 +1,13 @@
 /* section_ranks.c: where the time of each rank went, and which rank the others wait for. */
 #include "report/section.h"
 
+#include <inttypes.h>
+#include <math.h>
 #include <string.h>
 
 #include "analysis/rank_times.h"
+#include "base/human.h"
+#include "report/section_html.h"
 #include "report/words.h"
 
 static size_t index_of(const struct report_view *v, const void *row)
@@ -240,6 +244,92 @@ static const struct field rank_fields[] = {
 	FIELD("late_ns", "late by", NS, TIME(late_ns)),
 };
 
+/* --- measures --- */
+
+#define X(id, key, head, unit) { key, head, UNIT_##unit },
+static const struct measure {
+	const char *key, *head;
+	enum unit unit;
+} measures[] = { RANK_MEASURES(X) };
+#undef X
+
+static void read_measure(const struct rank_measures *m, enum rank_measure measure,
+			 struct value *out)
+{
+	double value = m->values[measure];
+
+	if (isfinite(value))
+		out->n = (uint64_t)llround(value);
+	else
+		out->state = VALUE_UNKNOWN;
+}
+
+ROW_READ(read_measured, struct rank_measures,
+	 out->n = v->report->collectives->ranks[row - v->report->rank_times->measured.items].number)
+
+#define X(id, ...)                                                                                 \
+	ROW_READ(read_measure_##id, struct rank_measures, read_measure(row, MEASURE_##id, out))
+RANK_MEASURES(X)
+#undef X
+
+#define X(id, key, head, unit)                                                                     \
+	FIELD(key, head, unit, .value = read_measure_##id,                                         \
+	      HEAT(struct rank_measures, heat[MEASURE_##id])),
+static const struct field measure_fields[] = { FIELD("rank", "rank", ID, .value = read_measured),
+					       RANK_MEASURES(X) };
+#undef X
+
+static const void *measured_row(const struct report_view *v, const void *result, size_t i)
+{
+	const struct rank_times *t = result;
+	const struct rank_time *time = rank_row(v, result, i);
+
+	return time ? &t->measured.items[time - t->items] : NULL;
+}
+
+static void add_amount(const struct report_view *v, const struct rank_outlier *o, double amount,
+		       struct strbuf *out)
+{
+	const struct field f = { .unit = measures[o->measure].unit };
+
+	value_text(v, &f, &(struct value){ .n = (uint64_t)llround(amount) }, out);
+}
+
+ROW_READ(read_outlier, struct rank_outlier,
+	 out->n = v->report->collectives->ranks[row->rank].number)
+ROW_READ(read_outlier_key, struct rank_outlier, strbuf_adds(&out->text, measures[row->measure].key))
+ROW_READ(read_outlier_head, struct rank_outlier,
+	 strbuf_adds(&out->text, measures[row->measure].head))
+ROW_READ(read_outlier_amount, struct rank_outlier, add_amount(v, row, row->value, &out->text))
+ROW_READ(read_outlier_median, struct rank_outlier, add_amount(v, row, row->median, &out->text))
+
+#define OUTLIER(member) MEMBER(struct rank_outlier, member)
+
+static const struct field outlier_fields[] = {
+	FIELD(NULL, "outlier in", TEXT, .value = read_outlier_head, LEFT_COLUMN),
+	FIELD("rank", "rank", ID, .value = read_outlier),
+	FIELD("measure", NULL, TEXT, .value = read_outlier_key),
+	FIELD("value", NULL, REAL, OUTLIER(value)),
+	FIELD("median", NULL, REAL, OUTLIER(median)),
+	FIELD(NULL, "value", TEXT, .value = read_outlier_amount, .layout = LAYOUT_RIGHT),
+	FIELD(NULL, "median", TEXT, .value = read_outlier_median, .layout = LAYOUT_RIGHT),
+	FIELD("score", "score", REAL, OUTLIER(score)),
+};
+
+ROW_IF(has_outliers, struct rank_times, row->count >= SPREAD_VALUES_MIN)
+
+static void add_rules(const struct report_view *v, struct strbuf *out)
+{
+	const struct rank_times *t = v->report->rank_times;
+
+	if (v->html && t->count > 1)
+		strbuf_adds(out, "colours: below (blue) or above (orange) the median of the ranks, "
+				 "stronger up to twice the smallest difference that counts\n");
+	if (t->count > 1 && t->count < SPREAD_VALUES_MIN)
+		sentence_add(out, WORDS("outliers are not judged: there are fewer than "),
+			     COUNTED_AS(SPREAD_VALUES_MIN, "rank"), WORDS("\n"));
+}
+
 static const struct field cause_fields[] = {
 	FIELD("late_ns", "late by", NS, MEMBER(struct late_cause, late_ns)),
 	FIELD("excess_ns", "longer", NS, MEMBER(struct late_cause, excess_ns)),
@@ -260,6 +350,17 @@ static const struct field fields[] = {
 	LIST("ranks", ITEMS(struct rank_times, items, count), rank_fields, .item = rank_row),
 	LIST("causes", ITEMS(struct rank_times, causes, cause_count), cause_fields,
 	     .ends = is_minor),
+	LIST("measures", ITEMS(struct rank_times, measured.items, measured.count), measure_fields,
+	     .item = measured_row),
+	{
+		.key = "outliers",
+		.unit = UNIT_LIST,
+		.when = has_outliers,
+		.null = true,
+		.list = &(const struct list){ ITEMS(struct rank_times, measured.outliers,
+						    measured.outlier_count),
+					      FIELDS(outlier_fields) },
+	},
 	FIELD("span_ns", NULL, NS, MEMBER(struct rank_times, span_ns)),
 	FIELD("late_ns", NULL, NS, MEMBER(struct rank_times, late_ns)),
 	FIELD("compared", NULL, COUNT, MEMBER(struct rank_times, compared)),
@@ -292,6 +393,7 @@ const struct section section_ranks = {
 	FIELDS(fields),
 	.shown = shown,
 	.remark = add_remark,
+	.after = add_rules,
 };
 
 void report_print_ranks(const struct report_view *v, bool json)
@@ -310,7 +412,19 @@ void report_print_ranks(const struct report_view *v, bool json)
 	report_job_text(v->report, &heading, &text);
 	if (v->report->rank_times->kind == JOB_SINGLE)
 		strbuf_adds(&text, "fewer than two ranks with collectives\n");
+	if (v->html) {
+		html_begin(v);
+		html_section_begin(v, "verdict");
+	}
 	report_verdict(v, STYLE_YELLOW, heading.length ? strbuf_text(&heading) : "ranks", "");
 	report_paragraph(v, 2, strbuf_text(&text));
+	if (v->html) {
+		html_section_end(v);
+		html_section_begin(v, "ranks");
+	}
 	section_print_text(&section_ranks, v);
+	if (v->html) {
+		html_section_end(v);
+		html_end(v);
+	}
 }

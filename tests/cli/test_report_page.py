@@ -121,3 +121,34 @@ def test_names_cannot_leave_the_frame(pitot, make_recording, browser, tmp_path):
         return [window.hacked, frame.contentWindow.hacked, document.images.length, frame.contentDocument.images.length].map(String);
     """, END)
     assert result == ["undefined", "undefined", "0", "0"]
+
+
+@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize("width", [400, 1240])
+def test_the_heat_map_of_ranks(pitot, rank_recording, browser, tmp_path, dark, width):
+    """Rank 0 waits for rank 1: orange and blue, on which the text is readable; wide tables scroll in their own box."""
+    pitot("report", rank_recording("sleep-3"), "--ranks", "-o", tmp_path / "x.html")
+    result = show(browser, tmp_path / "x.html", tmp_path, """
+        const canvas = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
+        const painted = (colors) => {
+            canvas.clearRect(0, 0, 1, 1);
+            for (const color of colors) { canvas.fillStyle = color; canvas.fillRect(0, 0, 1, 1); }
+            return [...canvas.getImageData(0, 0, 1, 1).data];
+        };
+        const light = (rgb) => rgb.slice(0, 3).map((c) => (c /= 255) <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4)
+            .reduce((sum, c, i) => sum + c * [0.2126, 0.7152, 0.0722][i], 0);
+        const page = getComputedStyle(document.body).backgroundColor;
+        const cells = [...document.querySelectorAll("td.low, td.high")].map((cell) => {
+            const style = getComputedStyle(cell), back = light(painted([page, style.backgroundColor])), text = light(painted([style.color]));
+            const column = cell.closest("table").querySelectorAll("th")[cell.cellIndex].innerText.trim();
+            return { column, rank: cell.parentNode.cells[0].innerText, side: cell.className, heat: cell.style.getPropertyValue("--heat"),
+                     contrast: (Math.max(back, text) + 0.05) / (Math.min(back, text) + 0.05) };
+        });
+        return { cells, scrolls: document.documentElement.scrollWidth > innerWidth + 1, verdict: document.querySelector("#verdict h2").innerText };
+    """, END, width, dark)
+    sides = {(cell["column"], cell["rank"]): (cell["side"], cell["heat"]) for cell in result["cells"]}
+    assert sides["waiting", "0"] == sides["exposed", "0"] == ("high", "100%")
+    assert sides["waiting", "1"] == sides["exposed", "1"] == ("low", "100%")
+    assert all(int(heat[:-1]) < 50 for (column, _), (_, heat) in sides.items() if column in ("busy", "memory", "MHz"))
+    assert min(cell["contrast"] for cell in result["cells"]) > 4.5 and not result["scrolls"]
+    assert result["verdict"] == "verdict: bound by rank 1"

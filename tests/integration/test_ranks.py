@@ -146,7 +146,18 @@ def test_processes_whose_files_have_one_prefix_are_read_together(pitot, rank_rec
 def test_a_recording_without_ranks(pitot, make_recording, tmp_path):
     make_recording(tmp_path / "one.pitot")
     assert "fewer than two ranks with collectives" in pitot("report", "one.pitot", "--ranks").stdout
-    assert pitot("report", "one.pitot", "--ranks", "-o", "x.html", status=2).stderr
+    assert "name a page" in pitot("report", "one.pitot", "--ranks", "-o", "x.svg", status=2).stderr
+
+
+def test_what_is_measured_of_each_rank(job):
+    report, text = job("sleep-3")
+    ranks, measures = report["job"]["ranks"], report["job"]["measures"]
+    assert [row["rank"] for row in measures] == [0, 1] and report["job"]["outliers"] is None
+    assert "outliers are not judged: there are fewer than 4 ranks" in text
+    for rank, row in zip(ranks, measures):
+        assert row["busy_ns"] == rank["compute_ns"] + rank["copy_ns"] and row["wait_ns"] == rank["wait_ns"]
+        assert row["exposed_ns"] == rank["transfer_ns"] + rank["wait_ns"]
+        assert row["step_ns"] == pytest.approx(5.2e6, rel=0.1)  # the program prints 5.3 ms
 
 
 def test_one_rank_has_no_section_of_ranks(pitot, build, source):

@@ -1,8 +1,10 @@
 #include "analysis/rank_times.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "report_fixture.h"
+#include "system/metrics.h"
 
 #define US UINT64_C(1000)
 #define STEPS 60
@@ -21,6 +23,9 @@ struct job {
 	bool pairs; /* a second, short all-reduce follows at once, to which no rank is late */
 	bool jumps; /* of that clock, by 2 ms, every other step */
 	bool slow_gpu; /* the kernel lasts longer, instead of a sleep */
+	bool steps; /* each step is a range, whose optimizer's is inside */
+	bool odd_steps; /* the late rank names its steps differently */
+	int64_t degrees; /* by which the late rank is hotter than the others */
 };
 
 struct rank {
@@ -38,6 +43,53 @@ static uint64_t at(const struct rank *r, uint64_t time_ns)
 	return time_ns + (uint64_t)r->job->ahead_ns +
 	       (uint64_t)(r->job->drift * (double)(time_ns - START_NS)) +
 	       (r->job->jumps && time_ns / STEP_NS % 2 ? 2000 * US : 0);
+}
+
+static void add_ranges(const struct rank *r, uint32_t rank, uint64_t step)
+{
+	bool odd = r->job->odd_steps && rank == r->job->late;
+	uint64_t now = START_NS + step * STEP_NS;
+	char name[64];
+
+	snprintf(name, sizeof(name), "%s %d", odd ? "step" : "iteration", (int)step);
+	maker_nvtx(r->m, nvtx_kind_push, 1, name, at(r, now));
+	maker_nvtx(r->m, nvtx_kind_push, 1, "inner step", at(r, now + 1));
+	maker_nvtx(r->m, nvtx_kind_push, 1, "Optimizer.step", at(r, now + 2));
+	for (uint64_t i = 0; i < 3; i++)
+		maker_nvtx(r->m, nvtx_kind_pop, 1, NULL, at(r, now + STEP_NS - 10 * US + i));
+}
+
+/* Readings of the GPU: the temperature twice, the memory, and the clock while it works. */
+static void add_readings(const struct rank *r, uint32_t rank)
+{
+	static const struct {
+		uint32_t id;
+		const char *name;
+		int64_t first, second;
+	} readings[] = {
+		{ METRIC_gpu_temperature, "gpu_temperature", 40, 50 },
+		{ METRIC_gpu_memory_used, "gpu_memory_used", INT64_C(3) << 30, 1 << 30 },
+		{ METRIC_gpu_sm_clock, "gpu_sm_clock", 1500, 300 },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(readings); i++) {
+		struct row_counter counter = { .id = readings[i].id,
+					       .name = maker_string(r->m, readings[i].name),
+					       .kind = counter_kind_level };
+		struct row_counter_sample sample = { .time_ns = at(r, START_NS),
+						     .counter = counter.id,
+						     .device = rank,
+						     .value = readings[i].first };
+
+		ROW_MISSING(&counter, counter, reading);
+		writer_append(r->m->writer, TABLE_counter, &counter);
+		writer_append(r->m->writer, TABLE_counter_sample, &sample);
+		sample.time_ns = at(r, START_NS + STEPS * STEP_NS);
+		sample.value = readings[i].second;
+		if (!i && rank == r->job->late)
+			sample.value += r->job->degrees;
+		writer_append(r->m->writer, TABLE_counter_sample, &sample);
+	}
 }
 
 static void add_step(const struct rank *r, uint32_t rank, uint64_t step)
@@ -114,6 +166,10 @@ static void write_rank(const char *folder, const struct job *job, uint32_t rank)
 				  stack_end_complete);
 	for (uint64_t step = 0; step < STEPS; step++)
 		add_step(&r, rank, step);
+	for (uint64_t step = 0; step < STEPS && job->steps; step++)
+		add_ranges(&r, rank, step);
+	if (job->steps)
+		add_readings(&r, rank);
 	if (job->groups)
 		add_rows(&r, rank);
 	if (job->hangs_ns && rank != job->late) {
@@ -256,6 +312,59 @@ static void hanging_takes_a_while(void **state)
 	}
 }
 
+static bool has_outlier(const struct rank_times *t, enum rank_measure measure)
+{
+	for (size_t i = 0; i < t->measured.outlier_count; i++)
+		if (t->measured.outliers[i].measure == measure)
+			return true;
+	return false;
+}
+
+/* The late rank waits for nobody, and may be hotter: only it is an outlier, and only in that. */
+static void outliers_are_what_differs(void **state)
+{
+	static const struct {
+		struct job job;
+		size_t outliers; /* number of measures */
+	} jobs[] = {
+		{ { 8, 3, 300 * US, .transfer_ns = 50 * US, .steps = true, .degrees = 20 }, 3 },
+		{ { 8, 3, 300 * US, .transfer_ns = 50 * US, .steps = true, .degrees = 2 }, 2 },
+		{ { 8, 3, 20 * US, .transfer_ns = 50 * US, .steps = true }, 0 },
+		{ { 8, 3, 300 * US, .transfer_ns = 50 * US, .odd_steps = true, .steps = true }, 2 },
+		{ { 3, 1, 300 * US, .transfer_ns = 50 * US, .steps = true, .degrees = 20 }, 0 },
+		/* The clocks of these hosts are aligned within what the ranks wait for. */
+		{ { 8, 3, 60 * US, 3000 * US, .transfer_ns = 200 * US, .steps = true }, 1 },
+		{ { 8, 3, 300 * US, 3000 * US, 0, 50 * US, .jumps = true, .steps = true }, 1 },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(jobs); i++) {
+		const struct rank_times *t;
+		const double *values;
+		char folder[512];
+		struct analyzed a;
+
+		snprintf(folder, sizeof(folder), "%s/%zu", (const char *)*state, i);
+		analyze_job(&a, folder, &jobs[i].job);
+		t = a.report.rank_times;
+		if (t->measured.outlier_count != jobs[i].outliers)
+			fail_msg("job %zu: %zu outliers", i, t->measured.outlier_count);
+		for (size_t o = 0; o < t->measured.outlier_count; o++)
+			assert_int_equal(t->measured.outliers[o].rank, jobs[i].job.late);
+		assert_int_equal(has_outlier(t, MEASURE_TEMPERATURE),
+				 t->count > 3 && jobs[i].job.degrees == 20);
+		values = t->measured.items[0].values;
+		if (jobs[i].job.odd_steps)
+			assert_true(isnan(values[MEASURE_STEP]));
+		else
+			assert_in_range((uint64_t)values[MEASURE_STEP], STEP_NS * 99 / 100,
+					STEP_NS * 101 / 100 * (jobs[i].job.jumps ? 2 : 1));
+		assert_true(isnan(values[MEASURE_WAIT]) == jobs[i].job.jumps);
+		assert_true(values[MEASURE_MEMORY] == (double)(INT64_C(3) << 30));
+		assert_true(values[MEASURE_TEMPERATURE] == 50 && values[MEASURE_CLOCK] == 1500);
+		analyzed_release(&a);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -264,6 +373,7 @@ int main(void)
 		folder_test(hosts_whose_clocks_cannot_be_aligned),
 		folder_test(a_rank_delays_its_group),
 		folder_test(hanging_takes_a_while),
+		folder_test(outliers_are_what_differs),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
