@@ -16,6 +16,7 @@
 	X(hotspots)                                                                                \
 	X(stream_states)                                                                           \
 	X(critical_path)                                                                           \
+	X(steps)                                                                                   \
 	X(idle)                                                                                    \
 	X(busy)                                                                                    \
 	X(launches)                                                                                \

@@ -4,7 +4,6 @@
 
 #include "analysis/groups.h"
 #include "analysis/report.h"
-#include "causes/cause_path.h"
 #include "causes/simulate.h"
 #include "trace/columns.h"
 
@@ -22,109 +21,120 @@ struct blame {
 	GROUPS(struct path_owner) owners;
 };
 
-struct place {
-	enum path_class class;
-	uint32_t key, config;
-};
-
-static const struct place unknown = { PATH_UNKNOWN, 0, 0 };
-
-static int add(struct blame *b, struct place p, uint64_t ns)
-{
-	struct path_owner *o;
-
-	if (!ns)
-		return 0;
-	o = groups_at(&b->owners, (uint64_t)p.class << 32 | p.key, .class = (uint8_t)p.class,
-		      .key = p.key, .config = p.config, .potential_ns = CRITICAL_UNKNOWN);
-	if (!o)
-		return -ENOMEM;
-	o->ns += ns;
-	o->count++;
-	b->out->class_ns[p.class] += ns;
-	return 0;
-}
-
-static struct place place_of_work(const struct report *r, const struct task *task)
+struct path_place path_place_of_work(const struct report *r, const struct task *task)
 {
 	uint32_t config;
 
 	switch (task->kind) {
 	case GPU_WORK_kernel:
 		config = kernel_columns(r->trace)->config[task->row];
-		return (struct place){ PATH_KERNEL,
-				       config == TRACE_NO_ROW
-					       ? 0
-					       : kernel_config_columns(r->trace)->name[config],
-				       config };
+		return (struct path_place){ PATH_KERNEL,
+					    config == TRACE_NO_ROW
+						    ? 0
+						    : kernel_config_columns(r->trace)->name[config],
+					    config };
 	case GPU_WORK_memcpy:
-		return (struct place){ PATH_COPY, memcpy_columns(r->trace)->kind[task->row], 0 };
+		return (struct path_place){ PATH_COPY, memcpy_columns(r->trace)->kind[task->row],
+					    0 };
 	case GPU_WORK_memset:
-		return (struct place){ PATH_MEMSET, 0, 0 };
+		return (struct path_place){ PATH_MEMSET, 0, 0 };
 	default:
-		return (struct place){ PATH_GRAPH, task->kind, 0 };
+		return (struct path_place){ PATH_GRAPH, task->kind, 0 };
 	}
 }
 
-static struct place place_of_call(const struct report *r, const struct task *call)
+struct path_place path_place_of_call(const struct report *r, const struct task *call)
 {
-	return (struct place){ PATH_CALL, r->calls.functions[call->row], 0 };
+	return (struct path_place){ PATH_CALL, r->calls.functions[call->row], 0 };
 }
 
 /* Host time belongs to the line of the call that ended it. */
-static struct place place_of_host(const struct report *r, const struct causes *c,
-				  const struct task *call)
+struct path_place path_place_of_host(const struct report *r, const struct task *call)
 {
-	uint32_t process = c->lanes.data[call->lane].process;
+	uint32_t process = r->causes.lanes.data[call->lane].process;
 
-	return (struct place){ PATH_HOST, callers_of_call(&r->callers, process, call->row), 0 };
+	return (struct path_place){ PATH_HOST, callers_of_call(&r->callers, process, call->row),
+				    0 };
 }
 
-static struct place place_of_latency(const struct task *task, enum edge_kind edge)
+static struct path_place place_of_latency(const struct task *task, enum edge_kind edge)
 {
-	return (struct place){ task->kind == TASK_CALL ? PATH_RETURN
-			       : edge == EDGE_launch   ? PATH_LAUNCH
-						       : PATH_GAP,
-			       edge, 0 };
+	return (struct path_place){ task->kind == TASK_CALL ? PATH_RETURN
+				    : edge == EDGE_launch   ? PATH_LAUNCH
+							    : PATH_GAP,
+				    edge, 0 };
 }
 
 /*
  * The usual latency belongs to the edge. The rest is late; of work without a known call, or that
  * may have waited for an event of which the stream is unknown, it is unknown.
  */
-static int add_latency(struct blame *b, const struct path_piece *piece, const struct task *task,
-		       uint64_t ns)
+static void share_latency(const struct causes *c, const struct path_piece *piece, uint64_t ns,
+			  struct path_share shares[2])
 {
-	uint64_t usual = MIN(ns, b->causes->typical_ns[piece->edge]);
+	const struct task *task = &c->tasks.data[piece->task];
+	uint64_t usual = MIN(ns, c->typical_ns[piece->edge]);
 	bool is_known = task->kind == TASK_CALL ||
-			(!b->causes->unknown.stream_waits &&
+			(!c->unknown.stream_waits &&
 			 (task->kind != GPU_WORK_kernel || task->launch != TASK_NONE));
-	int code = add(b, place_of_latency(task, piece->edge), usual);
 
-	return code < 0 ? code
-			: add(b, is_known ? (struct place){ PATH_LATE, piece->edge, 0 } : unknown,
-			      ns - usual);
+	shares[0] = (struct path_share){ place_of_latency(task, piece->edge), usual };
+	shares[1] = (struct path_share){
+		{ is_known ? PATH_LATE : PATH_UNKNOWN, is_known ? piece->edge : 0, 0 }, ns - usual
+	};
+}
+
+unsigned path_shares(const struct report *r, const struct path_piece *piece,
+		     struct path_share shares[2])
+{
+	uint64_t ns = piece->end_ns - piece->start_ns;
+	const struct task *task =
+		piece->task == TASK_NONE ? NULL : &r->causes.tasks.data[piece->task];
+
+	shares[0] = (struct path_share){ { PATH_UNKNOWN, 0, 0 }, ns };
+	shares[1] = (struct path_share){ 0 };
+	switch (task ? (enum piece_kind)piece->kind : PIECE_UNKNOWN) {
+	case PIECE_WORK:
+		shares[0].place = path_place_of_work(r, task);
+		break;
+	case PIECE_CALL:
+		shares[0].place = path_place_of_call(r, task);
+		break;
+	case PIECE_HOST:
+		shares[0].place = path_place_of_host(r, task);
+		break;
+	case PIECE_LATENCY:
+		share_latency(&r->causes, piece, ns, shares);
+		break;
+	default:
+		break;
+	}
+	if (!shares[0].ns)
+		shares[0] = shares[1];
+	else if (shares[1].ns)
+		return 2;
+	return shares[0].ns != 0;
 }
 
 static int add_piece(struct blame *b, const struct path_piece *piece)
 {
-	uint64_t ns = piece->end_ns - piece->start_ns;
-	const struct task *task =
-		piece->task == TASK_NONE ? NULL : &b->causes->tasks.data[piece->task];
+	struct path_share shares[2];
+	unsigned count = path_shares(b->report, piece, shares);
 
-	switch (task ? (enum piece_kind)piece->kind : PIECE_UNKNOWN) {
-	case PIECE_WORK:
-		b->out->path_work_ns += ns;
-		return add(b, place_of_work(b->report, task), ns);
-	case PIECE_CALL:
-		return add(b, place_of_call(b->report, task), ns);
-	case PIECE_HOST:
-		return add(b, place_of_host(b->report, b->causes, task), ns);
-	case PIECE_LATENCY:
-		return add_latency(b, piece, task, ns);
-	default:
-		return add(b, unknown, ns);
+	if (piece->kind == PIECE_WORK)
+		b->out->path_work_ns += piece->end_ns - piece->start_ns;
+	for (unsigned i = 0; i < count; i++) {
+		struct path_place p = shares[i].place;
+		struct path_owner *o = groups_at(&b->owners, path_place_id(p), .place = p,
+						 .potential_ns = CRITICAL_UNKNOWN);
+
+		if (!o)
+			return -ENOMEM;
+		o->ns += shares[i].ns;
+		o->count++;
+		b->out->class_ns[p.class] += shares[i].ns;
 	}
+	return 0;
 }
 
 /* Of the report's window, from the first event to the end of the last that can end a path. */
@@ -192,7 +202,7 @@ static int add_edges(const struct causes *c, struct critical_path *out)
 	return 0;
 }
 
-ORDER(longest_first, struct path_owner, DOWN(ns) ?: UP(class) ?: UP(key))
+ORDER(longest_first, struct path_owner, DOWN(ns) ?: UP(place.class) ?: UP(place.key))
 
 static int find_path(struct blame *b)
 {
@@ -216,9 +226,9 @@ struct removal {
 	const struct path_owner *owner; /* NULL: nothing is removed */
 };
 
-static bool owns(const struct path_owner *o, struct place p)
+static bool owns(const struct path_owner *o, struct path_place p)
 {
-	return o->class == p.class && o->key == p.key;
+	return path_place_id(o->place) == path_place_id(p);
 }
 
 static uint64_t cost_without(void *user, enum cost_of what, uint32_t index, enum edge_kind edge,
@@ -233,15 +243,16 @@ static uint64_t cost_without(void *user, enum cost_of what, uint32_t index, enum
 		return recorded_ns;
 	switch (what) {
 	case COST_WORK:
-		return task_is_work(task) && owns(x->owner, place_of_work(x->blame->report, task))
+		return task_is_work(task) &&
+				       owns(x->owner, path_place_of_work(x->blame->report, task))
 			       ? 0
 			       : recorded_ns;
 	case COST_CALL:
-		return owns(x->owner, place_of_call(x->blame->report, task)) ? 0 : recorded_ns;
+		return owns(x->owner, path_place_of_call(x->blame->report, task)) ? 0 : recorded_ns;
 	case COST_HOST:
-		return owns(x->owner, place_of_host(x->blame->report, c, task)) ? 0 : recorded_ns;
+		return owns(x->owner, path_place_of_host(x->blame->report, task)) ? 0 : recorded_ns;
 	case COST_LATENCY:
-		if (owns(x->owner, (struct place){ PATH_LATE, edge, 0 }))
+		if (owns(x->owner, (struct path_place){ PATH_LATE, edge, 0 }))
 			return usual;
 		return owns(x->owner, place_of_latency(task, edge)) ? recorded_ns - usual
 								    : recorded_ns;
@@ -296,7 +307,7 @@ static int find_potentials(const struct blame *b)
 		uint64_t without_ns;
 
 		x.owner = &out->owners[i];
-		if (x.owner->class == PATH_UNKNOWN || x.owner->ns < out->window_ns / 100)
+		if (x.owner->place.class == PATH_UNKNOWN || x.owner->ns < out->window_ns / 100)
 			continue;
 		without_ns = simulate(&s, out->start_ns, end_ns);
 		if (without_ns == UINT64_MAX)

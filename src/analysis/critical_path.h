@@ -5,7 +5,9 @@
 #ifndef PITOT_ANALYSIS_CRITICAL_PATH_H
 #define PITOT_ANALYSIS_CRITICAL_PATH_H
 
-#include "causes/causes.h"
+#include "causes/cause_path.h"
+
+struct report;
 
 enum path_class {
 	PATH_KERNEL, /* key: string id of its name */
@@ -24,11 +26,21 @@ enum path_class {
 
 extern const char *const path_class_names[PATH_CLASSES]; /* in JSON */
 
-struct path_owner {
-	uint64_t ns, count; /* of pieces */
+struct path_place {
+	enum path_class class;
 	uint32_t key;
 	uint32_t config; /* PATH_KERNEL: a row of kernel_config */
-	uint8_t class; /* enum path_class */
+};
+
+/* Part of a piece of a path. */
+struct path_share {
+	struct path_place place;
+	uint64_t ns;
+};
+
+struct path_owner {
+	uint64_t ns, count; /* of pieces */
+	struct path_place place;
 	/*
 	 * How much shorter the window would be if all that this owner costs in it, on the path or
 	 * not, took no time; CRITICAL_UNKNOWN: not computed, as for small owners.
@@ -61,5 +73,19 @@ struct critical_path {
 };
 
 #define CRITICAL_TIGHT_NS UINT64_C(100000)
+
+/* Divides a piece of a path among its owners. Returns the number of shares, none of which is 0. */
+unsigned path_shares(const struct report *r, const struct path_piece *piece,
+		     struct path_share shares[2]);
+
+/* The owners of costs of a task: of work, of a call, and of the host time before a call. */
+struct path_place path_place_of_work(const struct report *r, const struct task *task);
+struct path_place path_place_of_call(const struct report *r, const struct task *call);
+struct path_place path_place_of_host(const struct report *r, const struct task *call);
+
+static inline uint64_t path_place_id(struct path_place p)
+{
+	return (uint64_t)p.class << 32 | p.key;
+}
 
 #endif

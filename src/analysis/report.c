@@ -104,7 +104,7 @@ static int load_needs(struct report *r, struct error *e)
 
 static bool needs_causes(const struct report *r)
 {
-	return r->options.critical_path || r->options.states;
+	return r->options.critical_path || r->options.states || r->options.steps;
 }
 
 /* Loads everything before the analyses get pointers to columns. */
@@ -117,7 +117,8 @@ static int load(struct report *r, struct error *e)
 		code = load_needs(r, e);
 	if (code >= 0)
 		code = gpus_init(&r->gpus, r->trace, e);
-	if (code >= 0 && (f->scope || r->options.by == HOTSPOT_SCOPE || r->options.scope_tree))
+	if (code >= 0 && (f->scope || r->options.by == HOTSPOT_SCOPE || r->options.scope_tree ||
+			  r->options.steps))
 		code = nvtx_ranges_init(&r->ranges, r->trace, r->options.scopes, true, e);
 	if (code >= 0)
 		code = callers_init(&r->callers, r->trace, true, e);

@@ -40,7 +40,7 @@ struct report_options {
 	bool collectives; /* show collectives */
 	bool ranks; /* load only what ranks are compared by: job_report.h */
 	bool steady; /* with `ranks`: analyze what each rank is measured by */
-	bool critical_path, states; /* compute these */
+	bool critical_path, states, steps; /* compute these */
 	bool captures; /* callers of graph kernels are the lines that captured them */
 	unsigned threads; /* 0: two */
 };

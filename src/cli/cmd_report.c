@@ -16,7 +16,7 @@ static uint64_t option_top = 10, option_callers = 2, option_process, option_devi
 static struct window_options option_window;
 static bool top_given, process_given, device_given, stream_given, option_full_names, scopes_given,
 	option_system, option_stalls, option_counters, option_collectives, option_ranks,
-	option_critical_path, option_states, option_force, option_flame = true;
+	option_critical_path, option_states, option_steps, option_force, option_flame = true;
 
 static int option_by = HOTSPOT_KERNEL, option_graphs, option_scopes;
 static const char *option_kernel, *option_scope, *option_source, *option_output;
@@ -57,8 +57,10 @@ static const struct option options[] = {
 	FLAG("system", 0, option_system,
 	     "also show readings of the GPUs and the machine, during GPU work and outside of it"),
 	FLAG("critical-path", 0, option_critical_path,
-	     "show what bounded the length of the window: the chain of causes that led to its last "
-	     "event, by kernel, copy, latency, call and line"),
+	     "show the chain of causes that made the window as long as it is, by kernel, copy, "
+	     "latency, call and line"),
+	FLAG("steps", 0, option_steps,
+	     "show how long steps of a training or another loop take, and why some are slow"),
 	FLAG("states", 0, option_states,
 	     "show what GPUs and streams did: running, queued, waiting for other streams, starved "
 	     "by the host, idle"),
@@ -94,6 +96,7 @@ static const struct command_example examples[] = {
 	{ "pitot report -o train.html", "as a page, to show to others" },
 	{ "pitot report --ranks", "which rank of a job delays the others" },
 	{ "pitot report --system", "power, clocks and throttling while the GPUs worked" },
+	{ "pitot report --steps", "how long steps take, and why some are slow" },
 	{ "pitot report --critical-path", "which chain of causes made it as long as it is" },
 	{ "pitot report --stalls", "what kernels waited for, by source line" },
 	{ "pitot report --source=kernel.cu:16", "a source line with its instructions" },
@@ -254,6 +257,7 @@ static int run(struct context *c, int argc, char **argv)
 		.counters = option_counters || is_picture(),
 		.critical_path = option_critical_path,
 		.states = option_states,
+		.steps = option_steps,
 		.captures = option_graphs,
 		.collectives = option_collectives,
 	};

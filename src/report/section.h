@@ -26,6 +26,7 @@
 #define SECTIONS(X)                                                                                \
 	X(header)                                                                                  \
 	X(verdict)                                                                                 \
+	X(steps)                                                                                   \
 	X(critical_path)                                                                           \
 	X(states)                                                                                  \
 	X(activity)                                                                                \

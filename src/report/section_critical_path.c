@@ -10,24 +10,19 @@
 #define EDGES(member) MEMBER(struct path_edges, member)
 #define UNKNOWN(member) MEMBER(struct critical_path, unknown.member)
 
-static const char *class_name(unsigned class)
-{
-	return path_class_names[class];
-}
-
-static void add_name(const struct report_view *v, const struct path_owner *o, struct strbuf *out)
+void report_place_text(const struct report_view *v, struct path_place p, struct strbuf *out)
 {
 	static const struct field copy = { ENUM(memcpy, kind) };
 	const struct report *r = v->report;
 	const char *name;
 	size_t length;
 
-	switch (o->class) {
+	switch (p.class) {
 	case PATH_KERNEL:
-		report_kernel_text(r, o->config, v->full_names, out);
+		report_kernel_text(r, p.config, v->full_names, out);
 		break;
 	case PATH_COPY:
-		strbuf_addf(out, "copy %s", value_name(&copy, o->key));
+		strbuf_addf(out, "copy %s", value_name(&copy, p.key));
 		break;
 	case PATH_MEMSET:
 		strbuf_adds(out, "memory set");
@@ -36,24 +31,29 @@ static void add_name(const struct report_view *v, const struct path_owner *o, st
 		strbuf_adds(out, "graph");
 		break;
 	case PATH_CALL:
-		name = calls_function_name(r->trace, o->key, &length);
+		name = calls_function_name(r->trace, p.key, &length);
 		text_safe(out, name, length);
 		break;
 	case PATH_HOST:
 		strbuf_adds(out, "host before ");
-		report_line_text(r, o->key, CALLER_NONE, out);
+		report_line_text(r, p.key, CALLER_NONE, out);
 		break;
 	case PATH_UNKNOWN:
 		strbuf_adds(out, "unknown");
 		break;
 	default:
-		strbuf_addf(out, "%s%s", o->class == PATH_LATE ? "longer than usual: " : "",
-			    edge_kind_texts[o->key]);
+		strbuf_addf(out, "%s%s", p.class == PATH_LATE ? "longer than usual: " : "",
+			    edge_kind_texts[p.key]);
 		break;
 	}
 }
 
-ROW_READ(read_name, struct path_owner, add_name(v, row, &out->text))
+static const char *class_name(unsigned class)
+{
+	return path_class_names[class];
+}
+
+ROW_READ(read_name, struct path_owner, report_place_text(v, row->place, &out->text))
 
 ROW_IF(has_potential, struct path_owner, row->potential_ns != CRITICAL_UNKNOWN)
 
@@ -63,7 +63,7 @@ static const struct field owner_fields[] = {
 	FIELD("count", "pieces", COUNT, OWNER(count)),
 	FIELD("potential_ns", "potential", NS, OWNER(potential_ns), .when = has_potential,
 	      .null = true),
-	FIELD("class", NULL, CHOICE, OWNER(class), .names = class_name),
+	FIELD("class", NULL, CHOICE, OWNER(place.class), .names = class_name),
 	FIELD("name", "bounded by", CODE, .value = read_name, FLEXIBLE_COLUMN),
 };
 

@@ -5,8 +5,10 @@
 #include <stdbool.h>
 
 #include "analysis/commands.h"
+#include "analysis/critical_path.h"
 #include "analysis/report.h"
 #include "analysis/sentence.h"
+#include "report/report_view.h"
 
 /* "python 4711 (pid 4700)" */
 void report_thread_text(const struct report *r, uint32_t process, uint32_t thread,
@@ -49,5 +51,7 @@ bool report_amount_text(const char *unit, double value, struct strbuf *out);
 bool report_job_text(const struct report *r, struct strbuf *heading, struct strbuf *out);
 /* kernel_name_text() of the name of a row of kernel_config, made safe. */
 void report_kernel_text(const struct report *r, uint32_t config, bool full, struct strbuf *out);
+/* Owner of a part of the critical path: "host before train.py:57". In section_critical_path.c. */
+void report_place_text(const struct report_view *v, struct path_place p, struct strbuf *out);
 
 #endif

@@ -45,3 +45,13 @@ def test_without_the_option(record, pitot, make_tape):
     recording = record(make_tape("waits", 1), "stacks=none")
     assert json.loads(pitot("report", "--json", recording).stdout)["critical_path"] is None
     assert "critical path" not in pitot("report", recording).stdout
+
+
+def test_steps_of_a_tape(record, pitot):
+    """Four steps of a training, marked by NVTX, of which the first one loads kernels and takes 50 times as long."""
+    found = json.loads(pitot("report", "--steps", "--json", record("train", "stacks=none")).stdout)["steps"]
+    (loop,) = found["loops"]
+    assert (loop["source"], loop["count"], loop["name"]) == ("ranges", 4, "step 0")
+    assert loop["max_ns"] > 20 * loop["median_ns"]
+    launches = [item["launches"] for item in found["items"]]
+    assert launches[0] > launches[1] and max(launches[1:]) - min(launches[1:]) <= 10

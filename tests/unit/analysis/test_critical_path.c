@@ -8,7 +8,7 @@
 static const struct path_owner *owner(const struct critical_path *p, enum path_class class)
 {
 	for (size_t i = 0; i < p->owner_count; i++)
-		if (p->owners[i].class == class)
+		if (p->owners[i].place.class == class)
 			return &p->owners[i];
 	fail_msg("no owner of class %u", class);
 	return NULL;
