@@ -37,6 +37,7 @@
 	X(collectives)                                                                             \
 	X(rank_times)                                                                              \
 	X(collective_groups)                                                                       \
+	X(peer_traffic)                                                                            \
 	X(commands)                                                                                \
 	X(no_gpu)                                                                                  \
 	X(verdicts)                                                                                \

@@ -34,6 +34,7 @@
 	X(failures)                                                                                \
 	X(ranks)                                                                                   \
 	X(collectives)                                                                             \
+	X(peers)                                                                                   \
 	X(gpus)                                                                                    \
 	X(idle)                                                                                    \
 	X(idle_lines)                                                                              \

@@ -112,6 +112,18 @@ def test_collectives_by_function_size_and_communicator(job):
     assert "\ncollectives\n" in text and "512.0 MiB" in text and "\ncollectives" not in job("large")[1]
 
 
+def test_what_ranks_send_to_each_other(job):
+    report, text = job("pipeline", "--collectives")
+    size = 14 * 8 << 20
+    assert report["sends"] == {"pattern": "pairs", "groups": 1, "unknown": 0, "collectives": 2, "pairs": [
+        {"from": 0, "to": 1, "bytes": size, "count": 14}, {"from": 1, "to": 0, "bytes": size, "count": 14}]}
+    lines = text.partition("\nsends  a pair: 28 sends, 224.0 MiB\n")[2].splitlines()
+    assert [line.split() for line in lines[:3]] == [
+        ["from", "\\", "to", "0", "1"], ["0", "112.0", "MiB"], ["1", "112.0", "MiB"]]
+    assert lines[3].startswith("  2 collectives not included") and "\nsends" not in job("large", "--collectives")[1]
+    assert job("large")[0]["sends"]["pattern"] == "none"
+
+
 def test_functions_of_a_mixed_program(job):
     """The second communicator was split from the first; a kernel of the group carries three collectives."""
     groups = job("mixed")[0]["collectives"]
