@@ -34,6 +34,10 @@ endfunction()
 # A layer that has no sources yet is an interface library, so that the order can be stated before the code exists.
 function(pitot_layer name)
 	file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${name}/*.c)
+	if(name STREQUAL arch) # of other processors only what reads their files
+		list(FILTER sources EXCLUDE REGEX "/processor_[^/]*$")
+		list(APPEND sources ${PROJECT_SOURCE_DIR}/src/arch/${CMAKE_SYSTEM_PROCESSOR}/processor_${CMAKE_SYSTEM_PROCESSOR}.c)
+	endif()
 	set(dependencies)
 	foreach(dependency IN LISTS ARGN)
 		if(dependency MATCHES "^[a-z]")

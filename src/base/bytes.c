@@ -1,11 +1,13 @@
 /*
- * bytes.c: CRC-32C, with the SSE4.2 instruction where the processor has it, else with eight tables
+ * bytes.c: CRC-32C, with the processor's instruction where it has one, else with eight tables
  * of 256 entries ("slicing by eight").
  *
  * Both variants work on the inverted remainder. The tables are computed when the library is loaded,
  * so crc32c() needs no check for initialization.
  */
 #include "base/bytes.h"
+
+#include "arch/processor.h"
 
 #define POLYNOMIAL UINT32_C(0x82f63b78) /* 0x1edc6f41, lowest bit first */
 
@@ -25,22 +27,7 @@ static uint32_t update_tables(uint32_t crc, const uint8_t *p, size_t length)
 	return crc;
 }
 
-#if defined(__x86_64__)
-__attribute__((target("sse4.2"))) static uint32_t update_sse42(uint32_t crc, const uint8_t *p,
-							       size_t length)
-{
-	uint64_t wide = crc;
-
-	for (; length >= 8; p += 8, length -= 8)
-		wide = __builtin_ia32_crc32di(wide, load_u64(p));
-	crc = (uint32_t)wide;
-	while (length--)
-		crc = __builtin_ia32_crc32qi(crc, *p++);
-	return crc;
-}
-#endif
-
-static uint32_t (*update)(uint32_t crc, const uint8_t *p, size_t length) = update_tables;
+static crc32c_update *update = update_tables;
 
 /* Priority 200: runs before the constructors of libpitot.so, which may start recording. */
 __attribute__((constructor(200))) static void choose(void)
@@ -55,11 +42,8 @@ __attribute__((constructor(200))) static void choose(void)
 	for (unsigned t = 1; t < 8; t++)
 		for (uint32_t i = 0; i < 256; i++)
 			tables[t][i] = (tables[t - 1][i] >> 8) ^ tables[0][tables[t - 1][i] & 0xff];
-#if defined(__x86_64__)
-	__builtin_cpu_init();
-	if (__builtin_cpu_supports("sse4.2"))
-		update = update_sse42;
-#endif
+	if (arch_crc32c())
+		update = arch_crc32c();
 }
 
 uint32_t crc32c(uint32_t crc, const void *bytes, size_t length)

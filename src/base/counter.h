@@ -7,6 +7,8 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
+#include "arch/processor.h"
+
 static inline void counter_add(atomic_uint_fast64_t *counter, uint64_t n)
 {
 	atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + n,
@@ -14,27 +16,24 @@ static inline void counter_add(atomic_uint_fast64_t *counter, uint64_t n)
 }
 
 /*
- * These are for values that one thread changes, and signal handlers that interrupt it. On x86-64
- * they are one instruction without a lock, which costs a quarter of a locked one.
+ * These are for values that one thread changes, and signal handlers that interrupt it
+ * (arch/processor.h).
  */
-#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
-#define COUNTER_CHANGE_(name, instruction, otherwise)                                              \
-	static inline void name(atomic_uint_fast64_t *value, uint64_t by)                          \
-	{                                                                                          \
-		__asm__ volatile(instruction " %1, %0"                                             \
-				 : "+m"(*value)                                                    \
-				 : "er"(by)                                                        \
-				 : "memory", "cc");                                                \
-	}
-#else
-#define COUNTER_CHANGE_(name, instruction, otherwise)                                              \
+#ifdef __SANITIZE_THREAD__
+#define COUNTER_CHANGE_(name, here, otherwise)                                                     \
 	static inline void name(atomic_uint_fast64_t *value, uint64_t by)                          \
 	{                                                                                          \
 		otherwise(value, by);                                                              \
 	}
+#else
+#define COUNTER_CHANGE_(name, here, otherwise)                                                     \
+	static inline void name(atomic_uint_fast64_t *value, uint64_t by)                          \
+	{                                                                                          \
+		here(value, by);                                                                   \
+	}
 #endif
-COUNTER_CHANGE_(counter_add_here, "addq", atomic_fetch_add)
-COUNTER_CHANGE_(counter_set_bits_here, "orq", atomic_fetch_or)
-COUNTER_CHANGE_(counter_keep_bits_here, "andq", atomic_fetch_and)
+COUNTER_CHANGE_(counter_add_here, ARCH_ADD_HERE, atomic_fetch_add)
+COUNTER_CHANGE_(counter_set_bits_here, ARCH_OR_HERE, atomic_fetch_or)
+COUNTER_CHANGE_(counter_keep_bits_here, ARCH_AND_HERE, atomic_fetch_and)
 
 #endif

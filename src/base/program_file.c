@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "arch/processor.h"
 #include "base/compiler.h"
 #include "base/path.h"
 
@@ -61,7 +62,8 @@ static int read_elf(int fd, struct program_file *out)
 
 	if (!read_at(fd, &file, sizeof(file), 0) || memcmp(file.e_ident, ELFMAG, SELFMAG) != 0)
 		return -ENOEXEC;
-	out->is_foreign = file.e_ident[EI_CLASS] != ELFCLASS64 || file.e_machine != EM_X86_64;
+	out->is_foreign =
+		file.e_ident[EI_CLASS] != ELFCLASS64 || file.e_machine != ARCH_MACHINE_NUMBER;
 	if (!out->is_foreign && file.e_phentsize == sizeof(Elf64_Phdr))
 		read_loader(fd, &file, out);
 	return 0;

@@ -15,7 +15,7 @@ struct program_file {
 	char name[256]; /* base name after following links: "python3.13" */
 	/* path of the dynamic loader; "" for static programs and for other processors */
 	char loader[256];
-	bool is_foreign; /* an ELF file for anything but 64-bit x86 */
+	bool is_foreign; /* an ELF file for another processor */
 };
 
 /*

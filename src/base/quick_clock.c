@@ -15,10 +15,10 @@ atomic_uint_fast64_t quick_clock_rate;
 /* Reads clock and counter together. Returns false when the thread was interrupted in between. */
 static bool read_both(struct quick_clock *c)
 {
-	uint64_t before = quick_clock_ticks();
+	uint64_t before = arch_ticks();
 
 	c->ns = clock_monotonic_ns();
-	c->ticks = quick_clock_ticks();
+	c->ticks = arch_ticks();
 	return c->ticks - before < SAME_TICKS;
 }
 
@@ -45,23 +45,18 @@ uint64_t quick_clock_read(struct quick_clock *c)
 	return now.ns;
 }
 
-#ifdef __x86_64__
 /* Whether the machine's clock is made from the counter: only then do all processors agree on it. */
 static bool is_clock_of_machine(void)
 {
 	static const char source[] =
 		"/sys/devices/system/clocksource/clocksource0/current_clocksource";
 	_cleanup_close_ int fd = open(source, O_RDONLY | O_CLOEXEC);
-	char text[4];
+	char text[sizeof(ARCH_CLOCK_SOURCE)];
+	ssize_t size = sizeof(text) - 1;
 
-	return fd >= 0 && read(fd, text, sizeof(text)) == 4 && !memcmp(text, "tsc\n", 4);
+	return size && fd >= 0 && read(fd, text, (size_t)size) == size &&
+	       memcmp(text, ARCH_CLOCK_SOURCE, (size_t)size) == 0;
 }
-#else
-static bool is_clock_of_machine(void)
-{
-	return false;
-}
-#endif
 
 void quick_clock_calibrate(void)
 {

@@ -13,6 +13,7 @@
 
 #include <stdatomic.h>
 
+#include "arch/processor.h"
 #include "base/clock.h"
 #include "base/compiler.h"
 
@@ -35,21 +36,12 @@ uint64_t quick_clock_read(struct quick_clock *c);
 /* Measures the rate while it is unknown. Must be called now and then, on one thread only. */
 void quick_clock_calibrate(void);
 
-static inline uint64_t quick_clock_ticks(void)
-{
-#ifdef __x86_64__
-	return __builtin_ia32_rdtsc();
-#else
-	return 0;
-#endif
-}
-
 static inline uint64_t quick_clock_ns(struct quick_clock *c)
 {
 	uint64_t rate = atomic_load_explicit(&quick_clock_rate, memory_order_relaxed), passed;
 
 	if (likely(rate && c->ticks)) {
-		passed = quick_clock_ticks() - c->ticks;
+		passed = arch_ticks() - c->ticks;
 		if (likely(passed < QUICK_CLOCK_TICKS))
 			return c->ns + (passed * rate >> 32);
 	}

@@ -25,8 +25,9 @@ bool memory_readable(uint64_t address);
 bool memory_copy(void *to, uint64_t from, size_t size);
 
 /*
- * Copies the mapped bytes at `from`, at most `size`, and returns their number. Opens no file, so it
- * copies nothing where a sandbox forbids process_vm_readv(2). `pid` is getpid(), which the caller
+ * Copies the mapped bytes at `from`, at most `size`, and returns their number. Copies
+ * nothing where a sandbox forbids process_vm_readv(2), and opens a file only where that does not
+ * exist (in an emulator). `pid` is getpid(), which the caller
  * reads once for several copies.
  */
 size_t memory_copy_some(pid_t pid, void *to, uint64_t from, size_t size);

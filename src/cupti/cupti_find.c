@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "arch/processor.h"
 #include "elf/loaded_libraries.h"
 
 struct search {
@@ -105,7 +106,7 @@ static bool try_major(struct search *s, int major)
 	static const char *const patterns[] = {
 		"/usr/local/cuda-%d*/lib64/libcupti.so.%d",
 		"/usr/local/cuda-%d*/extras/CUPTI/lib64/libcupti.so.%d",
-		"/usr/lib/x86_64-linux-gnu/libcupti.so.%d*",
+		ARCH_LIBRARIES "libcupti.so.%d*",
 	};
 	char name[64], path[256];
 

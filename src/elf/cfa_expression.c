@@ -14,13 +14,10 @@ enum {
 	OP_const8s,
 	OP_constu,
 	OP_consts,
-	OP_and = 0x1a,
 	OP_minus = 0x1c,
 	OP_mul = 0x1e,
 	OP_plus = 0x22,
 	OP_plus_uconst,
-	OP_shl,
-	OP_ge = 0x2a,
 	OP_lit0 = 0x30,
 	OP_lit31 = 0x4f,
 	OP_breg0 = 0x70,
@@ -220,33 +217,13 @@ static bool fits(int64_t v)
 	return v == (int32_t)v;
 }
 
-static bool next_is(struct cursor *c, uint8_t op)
+static bool is_plt(const struct cursor *c, struct unwind_rule *rule)
 {
-	return cursor_u8(c) == op;
-}
-
-/* rsp + offset + ((rip & 15) >= extra) * 8, in the only form that linkers emit. */
-static bool is_plt(struct cursor c, struct unwind_rule *rule)
-{
-	int64_t offset;
-	uint8_t limit;
-
-	if (!next_is(&c, OP_breg0 + REG_RSP_))
-		return false;
-	offset = cursor_sleb(&c);
-	if (!next_is(&c, OP_breg0 + REG_RA_) || cursor_sleb(&c) != 0 ||
-	    !next_is(&c, OP_lit0 + 15) || !next_is(&c, OP_and))
-		return false;
-	limit = cursor_u8(&c);
-	if (limit < OP_lit0 || limit > OP_lit0 + 15 || !next_is(&c, OP_ge) ||
-	    !next_is(&c, OP_lit0 + 3) || !next_is(&c, OP_shl) || !next_is(&c, OP_plus) ||
-	    cursor_left(&c) || !fits(offset))
+	if (!arch_plt_expression(c->p, cursor_left(c), &rule->offset, &rule->extra))
 		return false;
 	rule->cfa = CFA_PLT;
-	rule->base = REG_RSP_;
+	rule->base = REG_SP_;
 	rule->index = 0;
-	rule->offset = (int32_t)offset;
-	rule->extra = limit - OP_lit0;
 	return true;
 }
 
@@ -254,7 +231,7 @@ void cfa_expression_cfa(struct cursor code, struct unwind_rule *rule)
 {
 	struct linear v;
 
-	if (is_plt(code, rule))
+	if (is_plt(&code, rule))
 		return;
 	rule->cfa = CFA_UNKNOWN;
 	if (!calculate(code, false, &v) || v.base >= REG_RA_ || !fits(v.offset) || !fits(v.extra))

@@ -5,8 +5,6 @@
 #include "base/leb128.h"
 #include "elf/cfa_expression.h"
 
-const uint8_t saved_registers[SAVED_REGISTERS] = { REG_RBP_, REG_RBX_, 12, 13, 14, 15 };
-
 enum {
 	PE_UPTR,
 	PE_ULEB,
@@ -199,7 +197,7 @@ static bool read_cie_body(const struct eh_section *s, struct cursor c, struct eh
 	}
 	cie->instructions = c.p;
 	cie->length = cursor_left(&c);
-	return !c.failed && cie->length <= CIE_INSTRUCTIONS_MAX && cie->ra_register == REG_RA_;
+	return !c.failed && cie->length <= CIE_INSTRUCTIONS_MAX && cie->ra_register == RA_COLUMN;
 }
 
 /* Reads the CIE at `offset` into *cie, unless it is there already. */
@@ -312,11 +310,13 @@ static struct unwind_rule canonical(const struct unwind_rule *rule, bool signal)
 	r.interrupts = signal;
 	if (r.ra.kind == SAVE_UNDEFINED)
 		return (struct unwind_rule){ .cfa = CFA_END };
+	if (r.ra.kind == SAVE_SAME && REG_LINK_ != REG_NONE_)
+		r.ra = (struct save_rule){ .kind = SAVE_COPY, .base = REG_LINK_ };
 	if (r.cfa <= CFA_UNKNOWN || r.ra.kind == SAVE_SAME || r.ra.kind == SAVE_LOST)
 		return unknown_rule;
-	/* 160 and 168 are the offsets of rsp and rip in the ucontext of a signal frame. */
-	if (signal && r.cfa == CFA_DEREF && r.base == REG_RSP_ && r.offset == 160 && !r.extra &&
-	    r.ra.kind == SAVE_MEMORY && r.ra.base == REG_RSP_ && r.ra.offset == 168)
+	if (signal && r.cfa == CFA_DEREF && r.base == REG_SP_ && r.offset == SIGNAL_RULE_SP &&
+	    !r.extra && r.ra.kind == SAVE_MEMORY && r.ra.base == REG_SP_ &&
+	    r.ra.offset == SIGNAL_RULE_PC)
 		return (struct unwind_rule){ .cfa = CFA_SIGNAL, .interrupts = 1 };
 	return r;
 }
@@ -352,7 +352,7 @@ static void advance(struct machine *m, uint64_t delta)
 
 static struct save_rule *save_of(struct unwind_rule *rule, uint64_t reg)
 {
-	if (reg == REG_RA_)
+	if (reg == RA_COLUMN)
 		return &rule->ra;
 	for (unsigned i = 0; i < SAVED_REGISTERS; i++)
 		if (saved_registers[i] == reg)
@@ -575,7 +575,8 @@ static void run_extended(struct machine *m, uint8_t op)
 		cursor_varint(c);
 		break;
 	default:
-		c->failed = true;
+		if (!CFA_NO_RULE(op))
+			c->failed = true;
 	}
 }
 

@@ -1,6 +1,6 @@
 /*
- * eh_frame.h: reads call frame information of x86-64: .eh_frame (LSB 5.0, "Exception Frames") and
- * .debug_frame (DWARF 2 to 5, section 6.4 of the latter).
+ * eh_frame.h: reads call frame information of this processor: .eh_frame (LSB 5.0, "Exception
+ * Frames") and .debug_frame (DWARF 2 to 5, section 6.4 of the latter).
  *
  * Input is untrusted: every read is checked, time is linear in the section's size (the length of
  * CIE instructions, which each FDE repeats, is limited), and nothing is allocated.

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "arch/processor.h"
 #include "base/compiler.h"
 
 #define NAME_MAX_BYTES 256u /* longer symbols are not searched for */
@@ -155,12 +156,13 @@ const ElfW(Sym) * loaded_library_symbol(const struct loaded_library *library, co
 static void visit_entry(const struct loaded_library *library, const ElfW(Rela) * entry,
 			import_slot_visitor *visit, void *user)
 {
+	const struct elf_machine *m = &ARCH_ELF_MACHINE;
 	const ElfW(Sym) *symbol = library->symbols + ELF64_R_SYM(entry->r_info);
 	unsigned type = ELF64_R_TYPE(entry->r_info);
 	uintptr_t slot = library->base + entry->r_offset;
 	size_t left;
 
-	if ((type != R_X86_64_JUMP_SLOT && type != R_X86_64_GLOB_DAT && type != R_X86_64_64) ||
+	if ((type != m->jump_slot && type != m->glob_dat && type != m->absolute) ||
 	    !ELF64_R_SYM(entry->r_info) || slot % sizeof(uintptr_t) ||
 	    !has_range(library, symbol, sizeof(*symbol)) ||
 	    !has_range(library, (const void *)slot, sizeof(uintptr_t)) ||
@@ -169,7 +171,7 @@ static void visit_entry(const struct loaded_library *library, const ElfW(Rela) *
 	left = MIN(library->strings_size - symbol->st_name, NAME_MAX_BYTES);
 	if (memchr(library->strings + symbol->st_name, 0, left))
 		visit((uintptr_t *)slot, library->strings + symbol->st_name,
-		      type == R_X86_64_64 ? (uint64_t)entry->r_addend : 0, user);
+		      type == m->absolute ? (uint64_t)entry->r_addend : 0, user);
 }
 
 void import_slots_visit(const struct loaded_library *library, import_slot_visitor *visit,

@@ -3,6 +3,7 @@
 #include <elf.h>
 #include <errno.h>
 
+#include "arch/processor.h"
 #include "elf/elf_file.h"
 
 static uint64_t lowest_address(const struct elf_file *f)
@@ -46,7 +47,7 @@ int elf_unwind_input(const struct elf_file *f, struct unwind_input *input)
 	struct elf_bytes header, frames;
 	struct eh_header found;
 
-	if (f->machine != EM_X86_64)
+	if (f->machine != ARCH_MACHINE_NUMBER)
 		return E_FORMAT;
 	*input = (struct unwind_input){ .base = lowest_address(f) };
 	header = find_header(f, &s->data_base);

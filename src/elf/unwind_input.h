@@ -23,7 +23,7 @@ struct elf_file;
  * .debug_frame. The file keeps the bytes. Only headers, section names and the first EH_HEADER_BYTES
  * of .eh_frame_hdr are read. For readers outside of the recorded process; the recorder reads its
  * modules by their segments. Returns 0, -ENOENT without call frame information, or E_FORMAT for
- * other machines than x86-64.
+ * other machines than this one.
  */
 int elf_unwind_input(const struct elf_file *f, struct unwind_input *input) MUST_USE;
 

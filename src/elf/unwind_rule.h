@@ -1,31 +1,15 @@
 /*
- * unwind_rule.h: a rule that finds the caller of a frame at one instruction of x86-64 code.
+ * unwind_rule.h: a rule that finds the caller of a frame at one instruction.
  *
- * The CFA ("canonical frame address") is the value of rsp in the caller after the call has
- * returned. All other addresses are relative to it; the return address is nearly always at CFA-8.
- * Registers have their DWARF numbers.
+ * The CFA ("canonical frame address") is the value of the stack pointer in the caller after the
+ * call has returned. All other addresses are relative to it. Registers have their DWARF numbers
+ * (arch/processor.h).
  */
 #ifndef PITOT_ELF_UNWIND_RULE_H
 #define PITOT_ELF_UNWIND_RULE_H
 
+#include "arch/processor.h"
 #include "base/compiler.h"
-
-enum {
-	REG_RAX_,
-	REG_RDX_,
-	REG_RCX_,
-	REG_RBX_,
-	REG_RSI_,
-	REG_RDI_,
-	REG_RBP_,
-	REG_RSP_,
-	REG_R8_,
-	REG_R12_ = 12,
-	REG_R15_ = 15,
-	REG_RA_ = 16, /* the return address; as an operand, the rip of the frame */
-	REG_COUNT_ = 17,
-	REG_NONE_ = 0xff,
-};
 
 enum cfa_kind {
 	CFA_NONE, /* no FDE covers the address */
@@ -33,8 +17,8 @@ enum cfa_kind {
 	CFA_END, /* there is no caller: the return address is undefined */
 	CFA_REGISTER, /* base + offset */
 	CFA_DEREF, /* *(base + 8 * index + offset) + extra */
-	CFA_PLT, /* base + offset + ((rip & 15) >= extra ? 8 : 0) */
-	CFA_SIGNAL, /* signal frame: all registers are in the ucontext at rsp */
+	CFA_PLT, /* base + offset + ((pc & 15) >= extra ? 8 : 0) */
+	CFA_SIGNAL, /* signal frame: all registers are at the stack pointer + SIGNAL_REGISTERS */
 };
 
 enum save_kind {
@@ -54,10 +38,6 @@ struct save_rule {
 	int32_t offset;
 };
 
-/* Callee-saved registers, in the order of unwind_rule.saved. */
-#define SAVED_REGISTERS 6
-extern const uint8_t saved_registers[SAVED_REGISTERS]; /* rbp, rbx, r12, r13, r14, r15 */
-
 /* Canonical: equivalent rules have equal bytes. */
 struct unwind_rule {
 	uint8_t cfa; /* enum cfa_kind */
@@ -67,7 +47,7 @@ struct unwind_rule {
 	int32_t offset;
 	int32_t extra;
 	struct save_rule ra;
-	struct save_rule saved[SAVED_REGISTERS];
+	struct save_rule saved[SAVED_REGISTERS]; /* saved_registers */
 };
 _Static_assert(sizeof(struct save_rule) == 8, "no padding, so that rules can be compared");
 _Static_assert(sizeof(struct unwind_rule) == 12 + 8 * (1 + SAVED_REGISTERS), "no padding");

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 
+#include "arch/processor.h"
 #include "base/bytes.h"
 #include "format/segment.h"
 
@@ -283,20 +284,16 @@ ALWAYS_INLINE int encode(struct column_encoder *e, const struct column_input *in
 	return put_chunk(e, in->column, flags | ENCODING_PLANES, seed, in->count, out);
 }
 
-#if defined(__x86_64__)
-__attribute__((target("avx2"))) static int
-encode_avx2(struct column_encoder *e, const struct column_input *in, struct strbuf *out)
+WIDE_VECTORS static int encode_wide(struct column_encoder *e, const struct column_input *in,
+				    struct strbuf *out)
 {
 	return encode(e, in, out);
 }
-#endif
 
 int column_encode(struct column_encoder *e, const struct column_input *in, struct strbuf *out)
 {
-#if defined(__x86_64__)
-	if (__builtin_cpu_supports("avx2"))
-		return encode_avx2(e, in, out);
-#endif
+	if (arch_has_wide_vectors())
+		return encode_wide(e, in, out);
 	return encode(e, in, out);
 }
 

@@ -2,10 +2,9 @@
 #include <errno.h>
 #include <string.h>
 
+#include "arch/processor.h"
 #include "base/program_file.h"
 #include "record/recording.h"
-
-#define LOADER "ld-linux-x86-64" /* the dynamic loader of glibc */
 
 static int check_foreign_injection(const struct recording *r, struct error *e)
 {
@@ -71,7 +70,7 @@ static enum command_kind find_kind(const char *command)
 	char path[PATH_MAX];
 
 	if (program_file_find(command, path) < 0 || program_file_read(path, &file) < 0 ||
-	    !strstr(file.loader, LOADER))
+	    !strstr(file.loader, ARCH_LOADER))
 		return COMMAND_OTHER;
 	return program_file_is_python(&file) || program_file_starts_others(&file)
 		       ? COMMAND_MAY_START_PYTHON

@@ -27,7 +27,7 @@ struct cache_record {
 	uint32_t native, python; /* innermost chunks; 0: none. `state` and `freed` guard python. */
 	uint32_t next[FOLLOWERS]; /* records that followed, latest first; 0: none */
 	uint32_t chained; /* next with the same hash of the key; 0: none */
-	bool needs_fp; /* the walk depends on rbp */
+	bool needs_fp; /* the walk depends on the frame pointer */
 };
 
 void stack_cache_reset(struct stack_cache *c)
@@ -64,14 +64,9 @@ static struct memory_half *halves_of(struct cache_chunk *chunk)
 /* Reads each word only after all words before it were found unchanged. */
 static inline bool same_words(const struct memory_word *words, unsigned count)
 {
-	for (unsigned i = 0; i < count; i++) {
-		uint64_t value;
-
-		/* In assembly, because sanitizers intercept loads from other functions' frames. */
-		__asm__("mov %1, %0" : "=r"(value) : "m"(*(const uint64_t *)words[i].address));
-		if (value != words[i].value)
+	for (unsigned i = 0; i < count; i++)
+		if (arch_load(words[i].address) != words[i].value)
 			return false;
-	}
 	return true;
 }
 
@@ -103,7 +98,7 @@ static inline bool same_chunks(struct stack_cache *c, uint32_t at)
 static bool is_same(struct stack_cache *c, const struct cache_record *r,
 		    const struct stack_registers *start, const struct cache_python *python)
 {
-	if (r->sp != start->at[REG_RSP_] || (r->needs_fp && r->fp != start->at[REG_RBP_]) ||
+	if (r->sp != start->at[REG_SP_] || (r->needs_fp && r->fp != start->at[REG_FP_]) ||
 	    r->state != python->state || (r->python && r->freed != python->freed))
 		return false;
 	return same_chunks(c, r->python) && same_chunks(c, r->native);
@@ -156,7 +151,7 @@ _Static_assert(CACHE_INDEX == 1u << (64 - 53), "the hash has that many bits");
 
 static uint64_t key_of(const struct stack_registers *start, const struct cache_python *python)
 {
-	uint64_t key = start->at[REG_RSP_];
+	uint64_t key = start->at[REG_SP_];
 
 	return python->state ? key ^ python_words_key(python->runtime, python->state) : key;
 }
@@ -213,19 +208,20 @@ static bool draft_word(struct python_words *d, const struct stack_walker *w, uin
 	       python_words_add(d, address, value);
 }
 
-/* Whether a frame with this kind of step depends on rbp; `needed`: whether its caller does. */
+/* Whether a frame with this kind of step depends on fp; `needed`: whether its caller does. */
 static bool needs_fp(unsigned kind, bool needed)
 {
-	return kind == STEP_ALIGNED || (kind & STEP_RBP) || (!(kind & STEP_RSP_SAVED) && needed);
+	return kind == STEP_ALIGNED || (kind & STEP_FP) || (!(kind & STEP_SP_SAVED) && needed);
 }
 
 /* Adds the words that were loaded to get from a frame to its caller. */
 static bool draft_frame(struct python_words *d, struct stack_walker *w, const struct walk_seen *at,
 			const struct walk_seen *caller, bool needed)
 {
-	unsigned kind = at->fp_slot & STEP_KIND;
-	uint64_t slot = at->fp_slot & ~(uint64_t)STEP_KIND;
+	unsigned kind = at->slot & STEP_KIND;
+	uint64_t slot = at->slot & ~(uint64_t)STEP_KIND;
 	const struct walk_step *step;
+	uint64_t word;
 
 	if (!python_words_begin(d))
 		return false;
@@ -234,23 +230,26 @@ static bool draft_frame(struct python_words *d, struct stack_walker *w, const st
 		if (!step ||
 		    !draft_word(d, w, at->fp + (uint64_t)(int64_t)step->cfa_offset, caller->sp))
 			return false;
-		slot = at->fp + (uint64_t)(int64_t)step->fp_offset;
+		slot = at->fp + (uint64_t)(int64_t)step->slot_offset;
 	}
-	if (!draft_word(d, w, caller->sp - 8, caller->pc))
+	/* The word as it is: it may be signed. */
+	if (!walk_load(w, walk_return_slot(at, caller), &word) ||
+	    arch_code_address(word) != caller->pc ||
+	    !draft_word(d, w, walk_return_slot(at, caller), word))
 		return false;
-	return !needed || !(kind == STEP_ALIGNED || (kind & STEP_RSP_SAVED)) ||
+	return !needed || !(kind == STEP_ALIGNED || (kind & STEP_SP_SAVED)) ||
 	       draft_word(d, w, slot, caller->fp);
 }
 
 /* Adds the words that the walker's last walk depended on, from the innermost frame outwards. */
 static bool draft_native(struct python_words *d, struct stack_walker *w, bool *fp_matters)
 {
-	bool needed[STACK_SEEN]; /* by frame: whether it depends on rbp */
+	bool needed[STACK_SEEN]; /* by frame: whether it depends on the frame pointer */
 	unsigned n = w->seen_count;
 
 	needed[0] = false;
 	for (unsigned k = 1; k < n; k++)
-		needed[k] = needs_fp(w->seen[k].fp_slot & STEP_KIND, needed[k - 1]);
+		needed[k] = needs_fp(w->seen[k].slot & STEP_KIND, needed[k - 1]);
 	for (unsigned k = n - 1; k > 0; k--)
 		if (!draft_frame(d, w, &w->seen[k], &w->seen[k - 1], needed[k - 1]))
 			return false;
@@ -390,8 +389,8 @@ void stack_cache_add(struct stack_cache *c, struct stack_walker *w,
 		     const struct stack_registers *start, const struct cache_python *python,
 		     uint32_t id)
 {
-	struct cache_record r = { .sp = start->at[REG_RSP_],
-				  .fp = start->at[REG_RBP_],
+	struct cache_record r = { .sp = start->at[REG_SP_],
+				  .fp = start->at[REG_FP_],
 				  .state = python->state,
 				  .id = id,
 				  .freed = python->freed };

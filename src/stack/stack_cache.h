@@ -5,9 +5,9 @@
  * time. So a thread stores, for its recent stacks, every word of memory on which their walk
  * depended (return addresses, saved frame pointers, the interpreter's frames) and which stacks
  * followed. A launch compares the words of the stacks that followed the last one, then of the
- * stacks with the same rsp and innermost Python frames. All addresses are known in advance. If all
- * words are unchanged, the stack has the same number. A walk, which finds each frame through the
- * previous one, and its look-ups cost more.
+ * stacks with the same stack pointer and innermost Python frames. All addresses are known in
+ * advance. If all words are unchanged, the stack has the same number. A walk, which finds each
+ * frame through the previous one, and its look-ups cost more.
  *
  * Most stacks of a program share their outer frames. Words are therefore stored in chunks of a few
  * frames, counted from the thread's start, each with a link to the next outer chunk. Equal chunks
@@ -19,7 +19,8 @@
  * chunks, in the same memory, 9 %.
  *
  * A cache belongs to one thread, like its walker, from whose last walk it learns. Only complete
- * stacks are stored, entirely on the thread's own stack, and walked with rsp and rbp alone.
+ * stacks are stored, entirely on the thread's own stack, and walked with stack pointer and frame
+ * pointer alone.
  */
 #ifndef PITOT_STACK_STACK_CACHE_H
 #define PITOT_STACK_STACK_CACHE_H

@@ -1,5 +1,5 @@
 /*
- * plt_stubs.c: finds the function that a PLT entry calls, for x86-64.
+ * plt_stubs.c: finds the function that a PLT entry calls.
  *
  * An entry jumps through a slot of the global offset table, and a relocation names the function
  * whose address the slot holds. So the function follows from the entry's instructions, in any of
@@ -9,13 +9,13 @@
 #include <elf.h>
 #include <string.h>
 
+#include "arch/elf_machine.h"
 #include "base/bytes.h"
 #include "base/search.h"
 #include "base/strbuf.h"
 #include "symbol/symbol_table.h"
 
 #define STUB_SIZE 16
-#define STUB_SIZE_SHORT 8
 #define STUBS_MAX 100000u
 #define TABLES_MAX 16 /* relocation tables; linkers create two */
 
@@ -26,6 +26,7 @@ struct slot {
 };
 
 struct slots {
+	const struct elf_machine *machine;
 	VEC(struct slot) lazy; /* from .rela.plt, in its order */
 	VEC(struct slot) all; /* sorted by address */
 	VEC(struct slot) ifuncs; /* of this file, sorted by address */
@@ -61,9 +62,9 @@ static int read_relocations(const struct elf_file *f, struct elf_section *s, str
 		memcpy(&r, bytes.data + at, sizeof(r));
 		type = (uint32_t)ELF64_R_TYPE(r.r_info);
 		slot.address = r.r_offset;
-		if (type == R_X86_64_IRELATIVE)
+		if (type == slots->machine->irelative)
 			slot.target = (uint64_t)r.r_addend;
-		else if (type == R_X86_64_JUMP_SLOT || type == R_X86_64_GLOB_DAT)
+		else if (type == slots->machine->jump_slot || type == slots->machine->glob_dat)
 			slot.name = symbol_name(f, s, (uint32_t)ELF64_R_SYM(r.r_info));
 		else if (!is_lazy)
 			continue;
@@ -78,22 +79,19 @@ static int read_relocations(const struct elf_file *f, struct elf_section *s, str
 ORDER(by_address, struct slot, UP(address))
 
 /* Returns the slot through which the stub at `address` jumps, or NULL. */
-static const struct slot *decode(const struct slots *slots, const uint8_t *stub, size_t size,
+static const struct slot *decode(const struct slots *slots, const uint8_t *code, size_t size,
 				 uint64_t address)
 {
-	static const uint8_t endbr64[] = { 0xf3, 0x0f, 0x1e, 0xfa };
-	size_t at = size >= 4 && memcmp(stub, endbr64, 4) == 0 ? 4 : 0;
+	struct plt_stub stub;
 	struct slot key;
 
-	if (at + 5 <= size && stub[at] == 0x68) { /* push imm32 */
-		uint32_t number = load_u32(stub + at + 1);
-
-		return number < slots->lazy.count ? &slots->lazy.data[number] : NULL;
-	}
-	at += at < size && stub[at] == 0xf2; /* bnd */
-	if (at + 6 > size || stub[at] != 0xff || stub[at + 1] != 0x25 || !slots->all.count)
-		return NULL; /* jmp *disp32(%rip) */
-	key.address = address + at + 6 + (uint64_t)(int64_t)(int32_t)load_u32(stub + at + 2);
+	if (!slots->machine->read_stub(code, size, address, &stub))
+		return NULL;
+	if (stub.is_lazy)
+		return stub.number < slots->lazy.count ? &slots->lazy.data[stub.number] : NULL;
+	if (!slots->all.count)
+		return NULL;
+	key.address = stub.slot;
 	return bsearch(&key, slots->all.data, slots->all.count, sizeof(key), by_address);
 }
 
@@ -131,14 +129,14 @@ static int add_stubs(struct symbol_table *t, const struct elf_file *f, struct el
 		     const struct slots *slots)
 {
 	/* Static programs have short stubs, without a matching entry size. */
-	size_t step = s->entry_size == STUB_SIZE ? STUB_SIZE : STUB_SIZE_SHORT;
+	size_t step = s->entry_size == STUB_SIZE ? STUB_SIZE : slots->machine->short_stub_bytes;
 	struct elf_bytes bytes = elf_contents(f, s);
 	size_t count = MIN(bytes.size / step, STUBS_MAX);
 
 	for (size_t i = 0; i < count; i++) {
 		uint64_t address = s->address + i * step;
-		const char *name =
-			name_of(slots, decode(slots, bytes.data + i * step, step, address));
+		const char *name = name_of(slots, decode(slots, bytes.data + i * step,
+							 bytes.size - i * step, address));
 		struct symbol stub = { address, address + step, name, SYMBOL_PLT, 0 };
 
 		if (name && *name && vec_push(&t->symbols, stub) < 0)
@@ -149,11 +147,11 @@ static int add_stubs(struct symbol_table *t, const struct elf_file *f, struct el
 
 int symbol_table_add_plt(struct symbol_table *t, const struct elf_file *f)
 {
-	struct slots slots = { 0 };
+	struct slots slots = { .machine = elf_machine_of(f->machine) };
 	unsigned tables = 0, stub_sections = 0;
 	int rc;
 
-	if (f->machine != EM_X86_64)
+	if (!slots.machine)
 		return 0;
 	rc = read_ifuncs(t, &slots);
 	for (size_t i = 0; rc == 0 && i < f->section_count; i++)

@@ -25,14 +25,8 @@ static atomic_bool enabled;
 
 static void read_registers(const ucontext_t *context, struct stack_registers *out)
 {
-	static const uint8_t order[REG_COUNT_] = { REG_RAX, REG_RDX, REG_RCX, REG_RBX, REG_RSI,
-						   REG_RDI, REG_RBP, REG_RSP, REG_R8,  REG_R9,
-						   REG_R10, REG_R11, REG_R12, REG_R13, REG_R14,
-						   REG_R15, REG_RIP };
-
-	for (unsigned i = 0; i < REG_COUNT_; i++)
-		out->at[i] = (uint64_t)context->uc_mcontext.gregs[order[i]];
-	out->known = (1u << REG_COUNT_) - 1;
+	arch_context_registers(context, out->at);
+	out->known = REGISTERS_ALL;
 	out->interrupted = true;
 }
 

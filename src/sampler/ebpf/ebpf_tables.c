@@ -115,7 +115,7 @@ static bool upload_part(struct ebpf_tables *t, struct ebpf_table *table,
 		cells[i] = (struct bpf_cell){ first + unwind_row_offset(part->rows[i]),
 					      rule < BPF_RULES ? rule : UNWIND_RULE_UNKNOWN };
 	}
-	/* A reader that sees the part also sees its rows: x86-64 keeps stores in order. */
+	/* A reader that sees the part also sees its rows. */
 	__atomic_store_n((uint64_t *)(void *)&table->directory[number],
 			 (uint64_t)part->count << 32 | place, __ATOMIC_RELEASE);
 	return true;

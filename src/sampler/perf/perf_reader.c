@@ -112,7 +112,7 @@ static bool is_same_stack(const struct perf_sample *s)
 	uint8_t bytes[SAME_BYTES];
 	size_t size = MIN(s->stack.size, sizeof(bytes));
 	struct iovec local = { bytes, size },
-		     remote = { (void *)(uintptr_t)s->stack.registers.at[REG_RSP_], size };
+		     remote = { (void *)(uintptr_t)s->stack.registers.at[REG_SP_], size };
 
 	return size && process_vm_readv(s->pid, &local, 1, &remote, 1, 0) == (ssize_t)size &&
 	       memcmp(bytes, s->stack.bytes, size) == 0;

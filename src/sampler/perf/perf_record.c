@@ -9,13 +9,6 @@
 const struct perf_times perf_record_times = { .in_sample = 24, .from_end = 24 };
 #define TRAILER_BYTES 32u
 
-/* DWARF numbers of the registers, in the order of the bits of PERF_REGISTERS. */
-static const uint8_t register_order[] = {
-	REG_RAX_, REG_RBX_, REG_RCX_, REG_RDX_, REG_RSI_, REG_RDI_, REG_RBP_, REG_RSP_, REG_RA_,
-	REG_R8_,  9,        10,       11,       REG_R12_, 13,       14,       REG_R15_,
-};
-_Static_assert(ARRAY_SIZE(register_order) == REG_COUNT_, "one number per register");
-
 static void read_callchain(struct cursor *c, struct perf_sample *out)
 {
 	uint64_t count = cursor_u64(c);
@@ -39,8 +32,8 @@ static void read_registers(struct cursor *c, struct perf_sample *out)
 	uint64_t abi = cursor_u64(c);
 
 	for (size_t i = 0; abi != PERF_SAMPLE_REGS_ABI_NONE && i < REG_COUNT_; i++)
-		out->stack.registers.at[register_order[i]] = cursor_u64(c);
-	out->stack.registers.known = (1u << REG_COUNT_) - 1;
+		out->stack.registers.at[perf_registers[i]] = cursor_u64(c);
+	out->stack.registers.known = REGISTERS_ALL;
 	out->stack.registers.interrupted = true;
 	out->has_user = abi == PERF_SAMPLE_REGS_ABI_64;
 }

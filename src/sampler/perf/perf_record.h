@@ -12,8 +12,6 @@
 #define PERF_SAMPLE_FIELDS                                                                         \
 	(PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_CPU |           \
 	 PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER)
-/* ax bx cx dx si di bp sp ip, r8 to r15, by perf's numbers */
-#define PERF_REGISTERS UINT64_C(0xff01ff)
 #define PERF_KERNEL_FRAMES_MAX 128u
 #define PERF_USER_FRAMES_MAX 2048u /* native; few copies of the stack's top have more */
 

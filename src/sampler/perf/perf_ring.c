@@ -5,15 +5,15 @@
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "base/bytes.h"
 #include "base/clock.h"
 
-#define PAGE 4096u
-
 int perf_ring_map(struct perf_ring *r, int fd, uint64_t size)
 {
-	void *p = mmap(NULL, PAGE + size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+	void *p = mmap(NULL, page + size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 
 	if (p == MAP_FAILED)
 		return -errno;
@@ -21,7 +21,7 @@ int perf_ring_map(struct perf_ring *r, int fd, uint64_t size)
 		.fd = fd,
 		.cpu = r->cpu,
 		.page = p,
-		.data = (const uint8_t *)p + PAGE,
+		.data = (const uint8_t *)p + page,
 		.size = size,
 		.dropped_ns = clock_monotonic_ns(),
 	};
@@ -31,7 +31,7 @@ int perf_ring_map(struct perf_ring *r, int fd, uint64_t size)
 void perf_ring_unmap(struct perf_ring *r)
 {
 	if (r->page)
-		munmap(r->page, PAGE + r->size);
+		munmap(r->page, (size_t)(r->data - (const uint8_t *)r->page) + r->size);
 	r->page = NULL;
 }
 
@@ -134,10 +134,10 @@ const struct perf_event_header *perf_ring_copy(const struct perf_ring *r, uint64
 		return NULL;
 	copy_bytes(r, start, out, size);
 	/*
-	 * The copy is valid only if the first reader has not removed the record meanwhile. x86-64
-	 * keeps loads in order, the fence keeps the compiler from reordering them.
+	 * The copy is valid only if the first reader has not removed the record meanwhile: its
+	 * loads must come before that of the tail.
 	 */
-	atomic_signal_fence(memory_order_acquire);
+	atomic_thread_fence(memory_order_acquire);
 	if (__atomic_load_n(&r->page->data_tail, __ATOMIC_RELAXED) > start)
 		return NULL;
 	*at = start + size;

@@ -94,7 +94,7 @@ unsigned stack_snapshot_walk(struct targets *t, struct target *p,
 	struct snapshot_walk k = { .targets = t,
 				   .target = p,
 				   .stack = stack,
-				   .low = stack->registers.at[REG_RSP_],
+				   .low = stack->registers.at[REG_SP_],
 				   .frames = frames,
 				   .max = max };
 	const struct frame_source source = { &k, load, rule, code, store };

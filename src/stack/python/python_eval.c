@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <string.h>
 
+#include "arch/processor.h"
 #include "base/io.h"
 #include "base/bytes.h"
 #include "elf/eh_frame.h"
@@ -177,7 +178,7 @@ static size_t fde_of(const struct fde_table *t, uintptr_t pc)
 #define JUMPS_MIN 4 /* accidental matches are spread over many functions, one each */
 
 /*
- * Searches direct jumps (E9, 0F 80 to 8F, with 4 bytes of distance) from the loop into the middle
+ * Searches direct jumps from the loop into the middle
  * of other FDEs: compilers move unlikely code out of a function into a separate FDE, while a call
  * to another function leads to its start.
  */
@@ -193,15 +194,11 @@ static void find_parts(const struct module *m, uintptr_t start, uintptr_t end,
 	if (!hits)
 		return;
 	for (uintptr_t pc = start; pc + 6 <= end; pc++) {
-		const uint8_t *p = (const uint8_t *)pc;
-		size_t length = p[0] == 0xe9 ? 5 : p[0] == 0x0f && (p[1] & 0xf0) == 0x80 ? 6 : 0;
-		uintptr_t to =
-			length ? pc + length +
-					 (uintptr_t)(intptr_t)(int32_t)load_u32(p + length - 4)
-			       : 0;
+		uintptr_t to;
 		size_t i;
 
-		if (to < m->text || to >= m->text_end || (to >= start && to < end))
+		if (!arch_jump((const uint8_t *)pc, &to) || to < m->text || to >= m->text_end ||
+		    (to >= start && to < end))
 			continue;
 		i = fde_of(&table, to);
 		if (to > fde_start(&table, i))

@@ -55,10 +55,9 @@ bool walk_store(const struct stack_walker *w, struct walk_output *out, uint64_t 
  */
 static uint64_t own_stack_end(uint64_t sp)
 {
-	uint64_t thread, executable = getauxval(AT_EXECFN);
+	uint64_t thread = arch_thread_pointer(), executable = getauxval(AT_EXECFN);
 
 	/* The thread control block is at the end of a thread's stack. */
-	__asm__("mov %%fs:0, %0" : "=r"(thread));
 	if (sp < thread && thread - sp <= OWN_BYTES_MAX)
 		return thread;
 	/* The main thread's stack ends with the name of the executable. */
@@ -171,34 +170,32 @@ const struct unwind_rule *walk_rule(struct stack_walker *w, const struct stack_m
 	return read_rule(w, header, frame);
 }
 
-static bool is_saved_at_cfa(const struct save_rule *save, int offset)
-{
-	return save->kind == SAVE_CFA && save->offset == offset;
-}
-
 static struct walk_step step_of(uint64_t frame, const struct unwind_rule *rule)
 {
 	const struct save_rule *fp = &rule->saved[0];
 	struct walk_step full = { .key = frame, .kind = STEP_FULL };
-	struct walk_step step = { frame, rule->offset, (int16_t)fp->offset, STEP_FULL, 0 };
+	struct walk_step step = { .key = frame, .cfa_offset = rule->offset };
+	int32_t slot;
 
 	if (rule->cfa == CFA_END)
 		return (struct walk_step){ .key = frame, .kind = STEP_END };
-	if (rule->interrupts || !is_saved_at_cfa(&rule->ra, -8) ||
-	    fp->offset != (int16_t)fp->offset)
+	if (rule->interrupts || rule->ra.kind != SAVE_CFA ||
+	    !arch_step_slot(fp->kind != SAVE_SAME, fp->offset, rule->ra.offset, &slot) ||
+	    slot != (int16_t)slot)
 		return full;
+	step.slot_offset = (int16_t)slot;
 	if (rule->cfa == CFA_DEREF) {
 		step.kind = STEP_ALIGNED;
-		return rule->base == REG_RBP_ && rule->index == REG_NONE_ && rule->extra == 0 &&
-				       fp->kind == SAVE_MEMORY && fp->base == REG_RBP_
+		return rule->base == REG_FP_ && rule->index == REG_NONE_ && rule->extra == 0 &&
+				       fp->kind == SAVE_MEMORY && fp->base == REG_FP_
 			       ? step
 			       : full;
 	}
-	if (rule->cfa != CFA_REGISTER || (rule->base != REG_RSP_ && rule->base != REG_RBP_) ||
+	if (rule->cfa != CFA_REGISTER || (rule->base != REG_SP_ && rule->base != REG_FP_) ||
 	    (fp->kind != SAVE_SAME && fp->kind != SAVE_CFA))
 		return full;
-	step.kind = (rule->base == REG_RBP_ ? STEP_RBP : STEP_RSP) |
-		    (fp->kind == SAVE_CFA ? STEP_RSP_SAVED : 0);
+	step.kind = (rule->base == REG_FP_ ? STEP_FP : STEP_SP) |
+		    (fp->kind == SAVE_CFA ? STEP_SP_SAVED : 0);
 	return step;
 }
 
@@ -248,10 +245,10 @@ struct walk_state {
 	unsigned seen; /* frames of w->seen that are not further in than the current one */
 };
 
-static inline void remember_fresh(struct stack_walker *w, struct walk_state *s, uint64_t fp_slot)
+static inline void remember_fresh(struct stack_walker *w, struct walk_state *s, uint64_t slot)
 {
 	if (likely(s->fresh < STACK_SEEN))
-		w->fresh[s->fresh] = (struct walk_seen){ s->pc, s->sp, s->fp, fp_slot };
+		w->fresh[s->fresh] = (struct walk_seen){ s->pc, s->sp, s->fp, slot };
 	s->fresh++;
 }
 
@@ -275,13 +272,13 @@ static unsigned confirmed(struct stack_walker *w, unsigned k)
 
 	for (; k > 1; k--) {
 		const struct walk_seen *at = &w->seen[k - 1], *next = &w->seen[k - 2];
-		unsigned kind = at->fp_slot & STEP_KIND;
+		unsigned kind = at->slot & STEP_KIND;
 
-		if (kind > STEP_RBP_SAVED || !walk_load(w, next->sp - 8, &value) ||
-		    value != next->pc)
+		if (kind > STEP_FP_SAVED || !walk_load(w, walk_return_slot(at, next), &value) ||
+		    arch_code_address(value) != next->pc)
 			break;
-		if ((kind & STEP_RSP_SAVED) &&
-		    (!walk_load(w, at->fp_slot & ~UINT64_C(7), &value) || value != next->fp))
+		if ((kind & STEP_SP_SAVED) &&
+		    (!walk_load(w, at->slot & ~UINT64_C(7), &value) || value != next->fp))
 			break;
 	}
 	return k;
@@ -312,7 +309,7 @@ static int reuse_seen(struct stack_walker *w, struct walk_state *s, struct walk_
 
 		if (!walk_store(w, out, next->pc))
 			return stack_end_depth;
-		remember_fresh(w, s, at->fp_slot);
+		remember_fresh(w, s, at->slot);
 		s->pc = next->pc;
 		s->sp = next->sp;
 		s->fp = next->fp;
@@ -344,7 +341,7 @@ static inline int walk_step(struct stack_walker *w, const struct stack_map *map,
 
 	if (unlikely(step->key != s->pc) && !cache_step(w, map, s->pc, step))
 		return stack_end_partial;
-	if (unlikely(step->kind > STEP_RBP_SAVED)) {
+	if (unlikely(step->kind > STEP_FP_SAVED)) {
 		if (step->kind == STEP_END) {
 			remember_fresh(w, s, STEP_END);
 			remember(w, 0, s->fresh);
@@ -352,16 +349,18 @@ static inline int walk_step(struct stack_walker *w, const struct stack_map *map,
 		}
 		if (step->kind == STEP_FULL ||
 		    !walk_load(w, fp + (uint64_t)(int64_t)step->cfa_offset, &cfa) ||
-		    !walk_load(w, fp + (uint64_t)(int64_t)step->fp_offset, &fp))
+		    !walk_load(w, fp + (uint64_t)(int64_t)step->slot_offset, &fp))
 			return WALK_NEEDS_FULL;
 	} else {
-		cfa = (step->kind & STEP_RBP ? fp : s->sp) + (uint64_t)(int64_t)step->cfa_offset;
-		slot = cfa + (uint64_t)(int64_t)step->fp_offset;
-		if ((step->kind & STEP_RSP_SAVED) && !walk_load(w, slot, &fp))
+		cfa = (step->kind & STEP_FP ? fp : s->sp) + (uint64_t)(int64_t)step->cfa_offset;
+		slot = cfa + (uint64_t)(int64_t)step->slot_offset;
+		if ((step->kind & STEP_SP_SAVED) && !walk_load(w, slot, &fp))
 			return WALK_NEEDS_FULL;
 	}
-	if (unlikely(cfa <= s->sp) || !walk_load(w, cfa - 8, &pc))
+	if (unlikely(cfa <= s->sp) ||
+	    !walk_load(w, arch_return_slot(cfa, slot, step->kind & STEP_SP_SAVED), &pc))
 		return WALK_NEEDS_FULL;
+	pc = arch_code_address(pc);
 	if (unlikely(walk_is_not_code(pc)))
 		return pc ? WALK_NEEDS_FULL : stack_end_complete;
 	remember_fresh(w, s, (slot & ~UINT64_C(7)) | step->kind);
@@ -371,14 +370,14 @@ static inline int walk_step(struct stack_walker *w, const struct stack_map *map,
 	return WALK_NEXT;
 }
 
-/* Walks with rsp and rbp only. Returns an enum stack_end or WALK_NEEDS_FULL. */
+/* Walks with stack pointer and frame pointer only. Returns an enum stack_end or WALK_NEEDS_FULL. */
 static int walk_fast(struct stack_walker *w, const struct stack_map *map,
 		     const struct stack_registers *start, struct walk_output *out)
 {
 	struct walk_state s = { .pc = start->at[REG_RA_] |
 				      (start->interrupted ? FRAME_INTERRUPTED : 0),
-				.sp = start->at[REG_RSP_],
-				.fp = start->at[REG_RBP_],
+				.sp = start->at[REG_SP_],
+				.fp = start->at[REG_FP_],
 				.seen = w->seen_count };
 	int rc;
 
@@ -426,7 +425,7 @@ unsigned stack_walk(struct stack_walker *w, const struct stack_registers *start,
 	atomic_signal_fence(memory_order_seq_cst);
 	map = stack_map_enter(w->modules, w->slot);
 	if (likely(map != NULL)) {
-		begin(w, map, start->at[REG_RSP_]);
+		begin(w, map, start->at[REG_SP_]);
 		rc = walk_fast(w, map, start, &out);
 		if (unlikely(rc == WALK_NEEDS_FULL)) {
 			out = (struct walk_output){ frames, 0, max, 0 };

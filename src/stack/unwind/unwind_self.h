@@ -13,8 +13,8 @@
  * from its call frame information (rule_lookup.h). That takes ten or twenty microseconds for each
  * return address new to the walker, so the number of such reads is limited.
  *
- * Most frames need only rsp and rbp. A rule that needs more, a signal frame, or code without rules
- * restarts the walk with all registers, which is a few times slower.
+ * Most frames need only stack pointer and frame pointer. A rule that needs more, a signal frame, or
+ * code without rules restarts the walk with all registers, which is a few times slower.
  */
 #ifndef PITOT_STACK_UNWIND_UNWIND_SELF_H
 #define PITOT_STACK_UNWIND_UNWIND_SELF_H
@@ -33,33 +33,21 @@
 #define STACK_SKIP_MAX 8u
 #define STACK_SKIPPED_MAX 64u /* most frames that are skipped */
 
-/* By DWARF number: rax rdx rcx rbx rsi rdi rbp rsp r8-r15, rip. Bit i of known: at[i] is known. */
+/* By DWARF number (arch/processor.h). Bit i of known: at[i] is known. */
 struct stack_registers {
 	uint64_t at[REG_COUNT_];
-	uint32_t known;
-	bool interrupted; /* rip is exact, as in a signal's context, instead of a return address */
+	uint64_t known;
+	bool interrupted; /* pc is exact, as in a signal's context, instead of a return address */
 };
 
 /* Captures the registers of the function that uses the macro, at that place. */
 #define STACK_CAPTURE(registers)                                                                   \
 	do {                                                                                       \
 		struct stack_registers *r_ = (registers);                                          \
-		r_->known = STACK_CAPTURED;                                                        \
+		r_->known = CAPTURED_REGISTERS;                                                    \
 		r_->interrupted = false;                                                           \
-		__asm__ volatile("lea 0(%%rip), %%rax\n\t"                                         \
-				 "mov %%rax, 128(%0)\n\t"                                          \
-				 "mov %%rbx, 24(%0)\n\t"                                           \
-				 "mov %%rbp, 48(%0)\n\t"                                           \
-				 "mov %%rsp, 56(%0)\n\t"                                           \
-				 "mov %%r12, 96(%0)\n\t"                                           \
-				 "mov %%r13, 104(%0)\n\t"                                          \
-				 "mov %%r14, 112(%0)\n\t"                                          \
-				 "mov %%r15, 120(%0)"                                              \
-				 :                                                                 \
-				 : "D"(r_->at)                                                     \
-				 : "rax", "memory");                                               \
+		CAPTURE_REGISTERS(r_->at);                                                         \
 	} while (0)
-#define STACK_CAPTURED 0x1f0c8u /* rip, r12-r15, rsp, rbp, rbx */
 
 /* A rule read by the walker itself. */
 struct looked_up_rule {
@@ -67,11 +55,11 @@ struct looked_up_rule {
 	struct unwind_rule rule;
 };
 
-/* The step from a frame to its caller: how to compute CFA and rbp from rsp and rbp. */
+/* The step from a frame to its caller: how to compute CFA and frame pointer from both pointers. */
 struct walk_step {
 	uint64_t key; /* the frame (frame.h); 0: free */
 	int32_t cfa_offset;
-	int16_t fp_offset;
+	int16_t slot_offset; /* from the CFA: see arch_step_slot() */
 	uint8_t kind;
 	uint8_t unused;
 };
@@ -80,7 +68,7 @@ _Static_assert(sizeof(struct walk_step) == 16, "four to a cache line");
 /* A frame of the last walk, which a later walk can reuse: see unwind_self.c. */
 struct walk_seen {
 	uint64_t pc, sp, fp;
-	uint64_t fp_slot; /* address from which rbp is restored; three low bits: kind of step */
+	uint64_t slot; /* address at slot_offset; three low bits: kind of step */
 };
 
 struct stack_walker {
@@ -112,7 +100,7 @@ void stack_walker_skip(struct stack_walker *w, const struct code_range *ranges, 
 
 /*
  * Walks the calling thread's stack from `start` outwards. Stores at most `max` frames (frame.h),
- * first the innermost, at start->at[rip], and returns their number. *end: complete (reached the
+ * first the innermost, at start->at[REG_RA_], and returns their number. *end: complete (reached the
  * thread's start), partial (code whose call frame information has not been compiled and is
  * unreadable), truncated (code without rules; frames after it, if any, are guessed), depth (more
  * than max). Returns no frames and partial in a signal handler that interrupted a walk, and before

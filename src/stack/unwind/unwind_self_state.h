@@ -6,16 +6,16 @@
 
 #include "stack/unwind/unwind_self.h"
 
-/* Steps of the fast walk. Bits of the first four: "rbp is the base", "rbp was saved". */
+/* Steps of the fast walk. Bits of the first four: "fp is the base", "fp was saved". */
 enum {
-	STEP_RSP = 0,
-	STEP_RBP = 1,
-	STEP_RSP_SAVED = 2,
-	STEP_RBP_SAVED = 3,
-	STEP_ALIGNED, /* realigned stack: CFA = *(rbp + cfa_offset), rbp = *(rbp + fp_offset) */
+	STEP_SP = 0,
+	STEP_FP = 1,
+	STEP_SP_SAVED = 2,
+	STEP_FP_SAVED = 3,
+	STEP_ALIGNED, /* realigned stack: CFA = *(fp + cfa_offset), fp = *(fp + slot_offset) */
 	STEP_END,
 	STEP_FULL, /* needs the walk with all registers */
-	STEP_KIND = 7, /* bits of walk_seen.fp_slot */
+	STEP_KIND = 7, /* bits of walk_seen.slot */
 };
 
 /* Destination of a walk's frames. */
@@ -52,9 +52,15 @@ static inline bool walk_load(struct stack_walker *w, uint64_t address, uint64_t 
 	if (unlikely(address - w->low >= w->high - w->low || (address & 7)) &&
 	    !walk_probe(w, address))
 		return false;
-	/* In assembly, because sanitizers intercept loads from other functions' frames. */
-	__asm__("mov %1, %0" : "=r"(*value) : "m"(*(const uint64_t *)address));
+	*value = arch_load(address);
 	return true;
+}
+
+/* Returns where the return address to the caller is, in a stack that was walked. */
+static inline uint64_t walk_return_slot(const struct walk_seen *at, const struct walk_seen *caller)
+{
+	return arch_return_slot(caller->sp, at->slot & ~(uint64_t)STEP_KIND,
+				at->slot & STEP_SP_SAVED);
 }
 
 enum stack_end unwind_all_registers(struct stack_walker *w, const struct stack_map *map,

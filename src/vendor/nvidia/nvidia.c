@@ -1,6 +1,8 @@
 /* nvidia.c: what all layers know of NVIDIA. */
 #include "vendor/vendors.h"
 
+#include "arch/processor.h"
+
 const struct vendor vendor_nvidia = {
 	.name = "NVIDIA",
 	.pci_vendor = 0x10de,
@@ -12,7 +14,8 @@ const struct vendor vendor_nvidia = {
 		NAMES("libcublas", "libcudnn", "libcudss", "libcufft", "libcufile", "libcuspar",
 		      "libcurand", "libcusolv", "libcutensor", "libcutlass", "libcuda", "libcupti",
 		      "libnccl", "libnpp", "libnv"),
-	.folders = NAMES("/usr/local/cuda", "/cuda/include/", "/targets/x86_64-linux/include/"),
+	.folders = NAMES("/usr/local/cuda", "/cuda/include/",
+			 "/targets/" ARCH_CUDA_TARGET "/include/"),
 	.names[VENDOR_LAUNCHES] =
 		NAMES("libcudart_static_", "__cudaLaunch", "__device_stub__", "cudaLaunch",
 		      "cudaGraphLaunch", "cuLaunch", "cuGraphLaunch"),

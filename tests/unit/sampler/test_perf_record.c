@@ -106,8 +106,8 @@ static void a_sample(void **state)
 	assert_int_equal(s.stack.registers.at[REG_RAX_], 1000);
 	assert_int_equal(s.stack.registers.at[REG_RBX_], 1001);
 	assert_int_equal(s.stack.registers.at[REG_RDX_], 1003);
-	assert_int_equal(s.stack.registers.at[REG_RBP_], 1006);
-	assert_int_equal(s.stack.registers.at[REG_RSP_], 1007);
+	assert_int_equal(s.stack.registers.at[REG_FP_], 1006);
+	assert_int_equal(s.stack.registers.at[REG_SP_], 1007);
 	assert_int_equal(s.stack.registers.at[REG_RA_], 1008);
 	assert_int_equal(s.stack.registers.at[REG_R8_], 1009);
 	assert_int_equal(s.stack.registers.at[REG_R15_], 1016);

@@ -54,7 +54,7 @@ __attribute__((no_sanitize("address"), noinline)) static void take_bytes(uint64_
 __attribute__((noinline)) static int take_picture(uint64_t stack_end)
 {
 	STACK_CAPTURE(&picture.stack.registers);
-	take_bytes(picture.stack.registers.at[REG_RSP_], stack_end);
+	take_bytes(picture.stack.registers.at[REG_SP_], stack_end);
 	picture.count = backtrace(picture.truth, FRAMES);
 	/* Under a sanitizer its own function comes first. */
 	while (picture.count &&
@@ -164,7 +164,7 @@ static void nonsense(void **state)
 		stack.registers = picture.stack.registers;
 		if (round & 1)
 			stack.registers.at[(unsigned)rand() % REG_COUNT_] =
-				round & 2 ? picture.stack.registers.at[REG_RSP_] +
+				round & 2 ? picture.stack.registers.at[REG_SP_] +
 						    (uint64_t)(rand() % 4096)
 					  : (uint64_t)rand() << 32 | (uint64_t)rand();
 		stack.registers.interrupted = round & 4;

@@ -138,7 +138,7 @@ static void write_save(struct cfi *c, struct unwind_rule *rule)
 		cfi_u8(c, 0x80 | (-(int)slot & 0x7f));
 		cfi_u8(c, 0x80 | (-(int)slot >> 7 & 0x7f));
 		cfi_u8(c, 0x7f);
-		*save = (struct save_rule){ SAVE_MEMORY, REG_RBP_, 0, -(int32_t)slot };
+		*save = (struct save_rule){ SAVE_MEMORY, REG_FP_, 0, -(int32_t)slot };
 		break;
 	default:
 		cfi_u8(c, 0x07);
@@ -150,7 +150,7 @@ static void write_save(struct cfi *c, struct unwind_rule *rule)
 static void write_function(struct cfi *c, size_t cie, uint64_t start)
 {
 	struct unwind_rule initial = {
-		.cfa = CFA_REGISTER, .base = REG_RSP_, .offset = 8, .ra = { SAVE_CFA, 0, 0, -8 }
+		.cfa = CFA_REGISTER, .base = REG_SP_, .offset = 8, .ra = { SAVE_CFA, 0, 0, -8 }
 	};
 	struct unwind_rule rule = initial, kept = initial;
 	uint32_t length = 100000, at = 0;

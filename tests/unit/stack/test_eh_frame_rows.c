@@ -211,7 +211,7 @@ static void expressions_with_nop(void **state)
 		c.size += length;
 		rule = only_rule(&c, TEXT, &t);
 		assert_int_equal(rule->cfa, CFA_REGISTER);
-		assert_int_equal(rule->base, REG_RSP_);
+		assert_int_equal(rule->base, REG_SP_);
 		assert_int_equal(rule->offset, 16);
 		whole_table_release(&t);
 	}

@@ -381,9 +381,9 @@ __attribute__((noinline)) static void walk_from_plt(uint64_t pc, unsigned pushed
 	struct stack_registers registers = { .interrupted = true };
 
 	registers.at[REG_RA_] = pc;
-	registers.at[REG_RSP_] = (uint64_t)(cfa - 1 - pushed);
-	registers.at[REG_RBP_] = fp[0];
-	registers.known = 1u << REG_RA_ | 1u << REG_RSP_ | 1u << REG_RBP_;
+	registers.at[REG_SP_] = (uint64_t)(cfa - 1 - pushed);
+	registers.at[REG_FP_] = fp[0];
+	registers.known = 1u << REG_RA_ | 1u << REG_SP_ | 1u << REG_FP_;
 	count_here = stack_walk(walker_of_thread(), &registers, frames_here, FRAMES_MAX, &end_here);
 	assert_int_equal(frames_here[0], pc | FRAME_INTERRUPTED);
 	assert_true(count_here > 2 && frames_here[1] == cfa[-1]);
@@ -546,7 +546,7 @@ static void damaged_stacks(void **state)
 			words[i] = random_word(&seed, words, WORDS);
 		for (unsigned i = 0; i < REG_COUNT_; i++)
 			registers.at[i] = random_word(&seed, words, WORDS);
-		registers.known |= 1u << REG_RA_ | 1u << REG_RSP_ | 1u << REG_RBP_;
+		registers.known |= 1u << REG_RA_ | 1u << REG_SP_ | 1u << REG_FP_;
 		registers.interrupted = round & 1;
 		stack_walk(walker_of_thread(), &registers, frames_here, FRAMES_MAX, &end_here);
 	}

@@ -64,11 +64,11 @@ static bool store(void *context, uint64_t frame)
 static enum stack_end walk(uint64_t outermost_rbp, uint64_t outermost_return)
 {
 	static const struct frame_source source = { NULL, load, rule, code, store };
-	struct stack_registers start = { .known = 1u << REG_RSP_ | 1u << REG_RBP_ | 1u << REG_RA_,
+	struct stack_registers start = { .known = 1u << REG_SP_ | 1u << REG_FP_ | 1u << REG_RA_,
 					 .interrupted = true };
 
-	start.at[REG_RSP_] = STACK;
-	start.at[REG_RBP_] = STACK + 8;
+	start.at[REG_SP_] = STACK;
+	start.at[REG_FP_] = STACK + 8;
 	start.at[REG_RA_] = CODE + 10;
 	words[1] = STACK + 40;
 	words[2] = CODE + 5;
@@ -111,9 +111,9 @@ static enum stack_end walk_rules(const struct unwind_rule *by_number, struct sta
 	static const struct frame_source source = { NULL, load, rule_by_number, code, store };
 
 	rules = by_number;
-	start.at[REG_RSP_] = STACK;
+	start.at[REG_SP_] = STACK;
 	start.at[REG_RA_] = CODE + 1;
-	start.known |= 1u << REG_RSP_ | 1u << REG_RA_;
+	start.known |= 1u << REG_SP_ | 1u << REG_RA_;
 	count = 0;
 	return unwind_snapshot(&source, &start);
 }
@@ -150,7 +150,7 @@ static void registers_of_the_caller(void **state)
 	start.at[REG_RBX_] = STACK + 64;
 	for (size_t i = 0; i < ARRAY_SIZE(places); i++) {
 		struct unwind_rule by_number[] = {
-			{ .cfa = CFA_REGISTER, .base = REG_RSP_, .offset = 8, .ra = AT_CFA(-8) },
+			{ .cfa = CFA_REGISTER, .base = REG_SP_, .offset = 8, .ra = AT_CFA(-8) },
 			{ .cfa = CFA_REGISTER, .base = REG_RBX_, .offset = 8, .ra = AT_CFA(-8) },
 			{ .cfa = CFA_END },
 		};
@@ -175,8 +175,8 @@ static void registers_of_the_caller(void **state)
 static void switches_of_stacks(void **state)
 {
 	struct unwind_rule by_number[] = {
-		{ .cfa = CFA_REGISTER, .base = REG_RSP_, .offset = 16, .ra = AT_CFA(-8) },
-		{ .cfa = CFA_DEREF, .base = REG_RSP_, .index = REG_NONE_, .ra = AT_CFA(24) },
+		{ .cfa = CFA_REGISTER, .base = REG_SP_, .offset = 16, .ra = AT_CFA(-8) },
+		{ .cfa = CFA_DEREF, .base = REG_SP_, .index = REG_NONE_, .ra = AT_CFA(24) },
 		{ .cfa = CFA_END },
 	};
 	struct stack_registers start = { 0 };

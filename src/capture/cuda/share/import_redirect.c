@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "arch/processor.h"
 #include "base/map.h"
 #include "base/path.h"
 #include "capture/cuda/vendor.h"
@@ -275,32 +276,8 @@ void *redirect_dlopen(const char *path, int flags)
 	return handle;
 }
 
-/*
- * RTLD_DEFAULT is 0 and RTLD_NEXT is -1. A jump preserves the return address, by which the loader
- * identifies its caller.
- */
-#define TRAMPOLINE(name, target)                                                                   \
-	".globl " #name "\n.hidden " #name "\n.type " #name ", @function\n" #name ":\n"            \
-	"	endbr64\n"                                                                               \
-	"	leaq 1(%rdi), %rax\n"                                                                    \
-	"	cmpq $1, %rax\n"                                                                         \
-	"	ja redirect_" #target "\n"                                                         \
-	"	jmp *redirect_real_" #target "(%rip)\n"                                            \
-	".size " #name ", . - " #name "\n"
-
-__asm__(".pushsection .text\n" TRAMPOLINE(share_dlsym, dlsym)
-		TRAMPOLINE(share_dlvsym, dlvsym) ".globl share_dlopen\n.hidden share_dlopen\n.type "
-						 "share_dlopen, @function\nshare_dlopen:\n"
-						 "	endbr64\n"
-						 "	pushq %rdi\n"
-						 "	pushq %rsi\n"
-						 "	subq $8, %rsp\n"
-						 "	call redirect_is_path\n"
-						 "	addq $8, %rsp\n"
-						 "	popq %rsi\n"
-						 "	popq %rdi\n"
-						 "	testl %eax, %eax\n"
-						 "	jne redirect_dlopen\n"
-						 "	jmp *redirect_real_dlopen(%rip)\n"
-						 ".size share_dlopen, . - share_dlopen\n"
-						 ".popsection\n");
+/* A jump preserves the return address, by which the loader identifies its caller. */
+__asm__(".pushsection .text\n" ARCH_PASS_HANDLE(share_dlsym, redirect_dlsym, redirect_real_dlsym)
+		ARCH_PASS_HANDLE(share_dlvsym, redirect_dlvsym, redirect_real_dlvsym)
+			ARCH_PASS_IF(share_dlopen, redirect_is_path, redirect_dlopen,
+				     redirect_real_dlopen) ".popsection\n");

@@ -1,0 +1,84 @@
+/*
+ * processor.h: everything that differs by processor. It is in the headers of the processor's
+ * folder, which define the same names; nothing outside of src/arch asks for which processor it is
+ * compiled.
+ *
+ * An unwind rule (elf/unwind_rule.h) numbers registers as DWARF does, except that REG_RA_ is the
+ * return address; as an operand, the program counter of the frame.
+ */
+#ifndef PITOT_ARCH_PROCESSOR_H
+#define PITOT_ARCH_PROCESSOR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <ucontext.h>
+
+#if defined(__x86_64__)
+#include "arch/x86_64/x86_64.h"
+#elif defined(__aarch64__)
+#include "arch/aarch64/aarch64.h"
+#else
+#error "Pitot records on x86-64 and 64-bit Arm"
+#endif
+
+#define REG_NONE_ 0xff
+#define REGISTER_BIT(reg) (UINT64_C(1) << (reg))
+#define REGISTERS_ALL (REGISTER_BIT(REG_COUNT_) - 1)
+
+/* Callee-saved registers, in the order of unwind_rule.saved: first the frame pointer. */
+extern const uint8_t saved_registers[SAVED_REGISTERS];
+
+/* The registers of the kernel's signal frame, in the order in which it has them. */
+extern const uint8_t signal_registers[REG_COUNT_];
+
+/* Numbers of registers in the order of a perf sample's, whose mask is PERF_REGISTERS. */
+extern const uint8_t perf_registers[REG_COUNT_];
+
+/* Reads the registers of the code that a signal handler interrupted. */
+void arch_context_registers(const ucontext_t *context, uint64_t *registers);
+
+/* Whether the first 8 bytes of code at an address are those to which signal handlers return. */
+bool arch_is_signal_return(const uint8_t *code);
+
+#define CALL_BYTES_MAX 7u /* of x86-64's indirect call with index and displacement */
+
+/* Whether a call instruction may be the last of `count` bytes of code. */
+bool arch_ends_call(const uint8_t *code, unsigned count);
+
+/*
+ * Whether a goroutine's first function returns to an address: 7 bytes of code, the first of which
+ * is before the address.
+ */
+bool arch_is_go_exit(const uint8_t *code);
+
+/*
+ * Returns where the caller's address is while an instruction of a PLT runs: the words between the
+ * stack pointer and it, or PLT_LINK; or -1 if the code, 6 bytes before an address and 8 from it on,
+ * is none.
+ */
+#define PLT_LINK 1000 /* in register REG_LINK_ */
+int arch_plt_depth(const uint8_t *code);
+
+/*
+ * Whether the code is the expression by which x86-64's linkers give the CFA of a PLT: rsp + *offset
+ * + (rip % 16 >= *limit ? 8 : 0).
+ */
+bool arch_plt_expression(const uint8_t *code, size_t size, int32_t *offset, int32_t *limit);
+
+/*
+ * Returns the length of a direct jump at a place in code, of which at least 6 bytes are readable,
+ * and its destination; 0 if it is none.
+ */
+unsigned arch_jump(const uint8_t *code, uintptr_t *to);
+
+/*
+ * Returns the function that adds bytes to an inverted CRC-32C, or NULL if the processor has none.
+ */
+typedef uint32_t crc32c_update(uint32_t crc, const uint8_t *p, size_t length);
+crc32c_update *arch_crc32c(void);
+
+/* Whether functions that are marked WIDE_VECTORS may be called. */
+bool arch_has_wide_vectors(void);
+
+#endif
