@@ -174,12 +174,8 @@ void database_fill(struct database_import *m, struct database_process *p, const 
 		   int at, enum table_id table, const struct field *fields, size_t count, void *row)
 {
 	const struct table_schema *t = schema_table(table);
-	static uint64_t all_missing[TABLE_END];
-	uint64_t missing;
+	uint64_t missing = t->maybe;
 
-	if (!all_missing[table])
-		all_missing[table] = schema_missing(table);
-	missing = all_missing[table];
 	memset(row, 0, t->row_size);
 	for (size_t i = 0; i < count; i++) {
 		const struct field *f = &fields[i];

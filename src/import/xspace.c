@@ -13,6 +13,7 @@
 #include "base/starts_with.h"
 #include "format/rows.h"
 #include "import/kineto/kineto.h"
+#include "schema/event_words.h"
 
 #define FILE_BYTES_MAX ((size_t)1 << 31) /* protobuf's own limit */
 #define FLUSH_EVENTS 100000u
@@ -252,7 +253,7 @@ static void add_memcpy(struct plane *p, const struct line *l, const struct event
 
 	PLACE(&row, memcpy);
 	copy_text(name, text, sizeof(text));
-	row.kind = kineto_copy_kind(text);
+	row.kind = copy_kind_in(text);
 	PRESENT(&row, memcpy, bytes, number_after(v->stats.texts[ON_COPY], "size:", &row.bytes));
 	PRESENT(&row, memcpy, async, number_after(v->stats.texts[ON_COPY], "async:", &async));
 	row.async = row_has(&row, COLUMN_memcpy_async) && async;

@@ -113,6 +113,60 @@ void memset_name(struct strbuf *out, uint8_t memory_kind)
 	strbuf_addf(out, "Memset (%s)", memory_kind_name(memory_kind));
 }
 
+uint8_t copy_kind_in(const char *text)
+{
+	static const struct {
+		const char *text;
+		enum copy_kind kind;
+	} spellings[] = {
+		{ "HostToDevice", copy_kind_HtoD },
+		{ "DeviceToHost", copy_kind_DtoH },
+		{ "DeviceToDevice", copy_kind_DtoD },
+		{ "H2D", copy_kind_HtoD },
+		{ "D2H", copy_kind_DtoH },
+		{ "D2D", copy_kind_DtoD },
+		{ "M2D", copy_kind_HtoD },
+		{ "D2M", copy_kind_DtoH },
+	};
+
+	for (uint8_t kind = copy_kind_HtoD; kind <= copy_kind_PtoP; kind++)
+		if (strstr(text, copy_kind_name(kind)))
+			return kind;
+	for (size_t i = 0; i < ARRAY_SIZE(spellings); i++)
+		if (strstr(text, spellings[i].text))
+			return (uint8_t)spellings[i].kind;
+	return copy_kind_unknown;
+}
+
+/* The kind of memory whose name begins the text; of two, the longer name. */
+static uint8_t memory_kind_at(const char *text)
+{
+	uint8_t kind = memory_kind_managed_static;
+
+	while (kind && !(text && starts_with(text, memory_kind_name(kind))))
+		kind--;
+	return kind;
+}
+
+static const char *after(const char *text, const char *mark)
+{
+	const char *found = strstr(text, mark);
+
+	return found ? found + strlen(mark) : NULL;
+}
+
+void memcpy_read_name(const char *name, uint8_t *kind, uint8_t *source, uint8_t *destination)
+{
+	*kind = copy_kind_in(name);
+	*source = memory_kind_at(after(name, "("));
+	*destination = memory_kind_at(after(name, "-> "));
+}
+
+uint8_t memset_read_name(const char *name)
+{
+	return memory_kind_at(after(name, "("));
+}
+
 size_t api_name_length(const char *name, size_t length)
 {
 	size_t digits = length;
@@ -170,10 +224,25 @@ enum api_kind api_kind_of_function(const char *name)
 			   : starts_with(name, "cu")  ? name + 2
 			   : starts_with(name, "hip") ? name + 3
 						      : "";
+	/* of Intel's, in any place */
+	static const struct {
+		const char *part;
+		enum api_kind kind;
+	} parts[] = {
+		{ "Launch", api_kind_launch },        { "EnqueueNDRange", api_kind_launch },
+		{ "Memcpy", api_kind_memcpy },        { "MemoryCopy", api_kind_memcpy },
+		{ "MemoryFill", api_kind_memset },    { "USMFill", api_kind_memset },
+		{ "EventRecord", api_kind_event },    { "Synchronize", api_kind_synchronize },
+		{ "clFinish", api_kind_synchronize }, { "MemAlloc", api_kind_allocate },
+		{ "MemFree", api_kind_release },
+	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(rules); i++)
 		if (starts_with(rest, rules[i].prefix))
 			return rules[i].kind;
+	for (size_t i = 0; i < ARRAY_SIZE(parts) && !*rest; i++)
+		if (strstr(name, parts[i].part))
+			return parts[i].kind;
 	return api_kind_other;
 }
 

@@ -19,6 +19,11 @@ const char *allocation_name(uint8_t operation); /* "release" */
 /* "Memcpy HtoD (Pageable -> Device)" */
 void memcpy_name(struct strbuf *out, uint8_t kind, uint8_t source, uint8_t destination);
 void memset_name(struct strbuf *out, uint8_t memory_kind);
+/* Read such names, the directions of copies also as AMD and Intel spell them; 0: unknown. */
+void memcpy_read_name(const char *name, uint8_t *kind, uint8_t *source, uint8_t *destination);
+uint8_t memset_read_name(const char *name);
+/* The direction of a copy that is spelled anywhere in the text. */
+uint8_t copy_kind_in(const char *text);
 
 /*
  * Returns the placeholder for the frames that a stack lacks, such as "[partial stack]"; "" if it is
@@ -41,7 +46,7 @@ const char *off_cpu_note(unsigned state);
  */
 size_t api_name_length(const char *name, size_t length);
 
-/* Classifies a function of CUDA or HIP by its name. */
+/* Classifies a function of CUDA, HIP, Level Zero, OpenCL or the unified runtime by its name. */
 enum api_kind api_kind_of_function(const char *name);
 /* What a function waits for, or makes a stream wait for, by its name. */
 enum synchronization_kind synchronization_of_function(const char *name);

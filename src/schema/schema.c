@@ -109,13 +109,15 @@ __attribute__((constructor(200))) static void derive(void)
 			tables[t].roles[role]--;
 		tables[t].user_column--;
 		tables[t].time_column = -1;
-		for (int c = tables[t].column_count - 1; c >= 0; c--)
-			if (tables[t].columns[c].type == COLUMN_TYPE_TIME)
+		for (int c = tables[t].column_count - 1; c >= 0; c--) {
+			const struct column_schema *column = &tables[t].columns[c];
+
+			if (column->type == COLUMN_TYPE_TIME)
 				tables[t].time_column = (int8_t)c;
-			else if (tables[t].columns[c].type == COLUMN_TYPE_STRING)
-				tables[t].texts |= UINT64_C(1) << c;
-			else if (tables[t].columns[c].type == COLUMN_TYPE_REF)
-				tables[t].refs |= UINT64_C(1) << c;
+			tables[t].texts |= (uint64_t)(column->type == COLUMN_TYPE_STRING) << c;
+			tables[t].refs |= (uint64_t)(column->type == COLUMN_TYPE_REF) << c;
+			tables[t].maybe |= (uint64_t)column->maybe << c;
+		}
 	}
 }
 
@@ -145,12 +147,7 @@ int schema_column_by_name(const struct table_schema *table, const char *name)
 
 uint64_t schema_missing(enum table_id table)
 {
-	const struct table_schema *t = schema_table(table);
-	uint64_t missing = 0;
-
-	for (int i = 0; i < t->column_count; i++)
-		missing |= (uint64_t)t->columns[i].maybe << i;
-	return missing;
+	return schema_table(table)->maybe;
 }
 
 const char *schema_value_name(const struct column_schema *column, uint64_t value)

@@ -150,6 +150,7 @@ struct table_schema {
 	bool gpu_work;
 	uint64_t shown;	/* columns that exports show, as bits */
 	uint64_t texts, refs; /* columns of types STRING and REF, as bits */
+	uint64_t maybe; /* columns that can be missing, as bits */
 	enum table_repeat repeated; /* if not NEVER, equal rows of a session are one row */
 	/* REPEAT_LAST, REPEAT_LAST_USED: key columns, as bits; 0: only one row is repeated */
 	uint64_t key;
@@ -190,6 +191,18 @@ static inline uint64_t row_value(const struct table_schema *table, const void *r
 	default:
 		return load_u64(member);
 	}
+}
+
+/* Sets a column of integers; the value keeps the bits that fit. */
+static inline void row_set(const struct table_schema *table, void *row, int column, uint64_t value)
+{
+	const struct column_schema *c = &table->columns[column];
+	uint64_t missing;
+
+	memcpy((char *)row + c->row_offset, &value, c->width); /* little-endian */
+	memcpy(&missing, row, sizeof(missing));
+	missing &= ~(UINT64_C(1) << column);
+	memcpy(row, &missing, sizeof(missing));
 }
 
 /* Returns the description of a table, or NULL for an unknown id or name. Static storage. */

@@ -226,6 +226,22 @@ const char *kineto_text(const struct kineto *k, enum kineto_field field);
 /* Whether the field is an integer that fits; false, and counted, if it is something else. */
 bool kineto_u64(struct kineto *k, enum kineto_field field, uint64_t *value);
 bool kineto_u32(struct kineto *k, enum kineto_field field, uint32_t *value);
+static inline bool kineto_has(const struct kineto *k, enum kineto_field field)
+{
+	return k->event.has >> field & 1;
+}
+/* A column, and the field that has its value. */
+struct kineto_argument {
+	uint8_t field, column;
+	bool or_0; /* 0 stands for a missing value */
+};
+#define KINETO_ARGUMENT(table, column, field, or_0)                                                \
+	{                                                                                          \
+		KINETO_##field, COLUMN_##table##_##column, or_0                                    \
+	}
+/* Sets the row to the values that the event has; all others are missing. */
+void kineto_fill(struct kineto *k, enum table_id table, const struct kineto_argument *arguments,
+		 size_t count, void *row);
 /* Microseconds as decimal text, in nanoseconds, rounded. */
 bool kineto_time(const char *text, int64_t *ns);
 
@@ -253,21 +269,18 @@ void kineto_add_function(struct kineto *k, uint32_t name, unsigned api, uint32_t
 /* Remembers GPU work, to be joined with its call, or with the operator of its External id. */
 void kineto_await_call(struct kineto *k, uint64_t correlation, uint64_t external,
 		       uint64_t start_ns);
-/* The copy's direction, by a spelling of NVIDIA, AMD or Intel in the text. */
-uint8_t kineto_copy_kind(const char *text);
 /* "regs:32 static_shared:0 dynamic_shared:0 grid:1,1,1 block:128,1,1 occ_pct:100" of JAX */
 void kineto_read_details(const char *text, struct row_kernel_config *c);
 uint64_t kineto_correlation(struct kineto *k);
-void kineto_add_work(struct kineto *k, enum table_id table);
-/* The table of work whose category does not tell. */
-enum table_id kineto_work_table(const char *name);
+/* Adds the event to a table of GPU work; table 0: to that which its name tells. */
+void kineto_add_work(struct kineto *k, unsigned table);
 /* Keeps the collective that a kernel carries, until its call tells when it was enqueued. */
 void kineto_keep_collective(struct kineto *k, uint64_t correlation);
 /* Writes the collective of a call, if there is one. */
 void kineto_write_collective(struct kineto *k, uint64_t correlation, uint64_t time_ns,
 			     uint32_t thread);
-void kineto_add_synchronization(struct kineto *k);
-void kineto_add_cuda_event(struct kineto *k);
+void kineto_add_synchronization(struct kineto *k, unsigned unused);
+void kineto_add_cuda_event(struct kineto *k, unsigned unused);
 
 /* Writes what has waited: ranges, calls with their stacks. Returns 0 or a negative code. */
 int kineto_write_threads(struct kineto *k) MUST_USE;

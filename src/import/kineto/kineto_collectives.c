@@ -116,7 +116,7 @@ void kineto_keep_collective(struct kineto *k, uint64_t correlation)
 	PRESENT(&row, collective, datatype, typed);
 	PRESENT(&row, collective, bytes,
 		counted && typed && !__builtin_mul_overflow(row.count, size, &row.bytes));
-	if (k->event.has >> KINETO_GROUP_NAME & 1 && k->groups.count < KINETO_KINDS_MAX) {
+	if (kineto_has(k, KINETO_GROUP_NAME) && k->groups.count < KINETO_KINDS_MAX) {
 		row.communicator = group_of(k, &group);
 		PRESENT(&row, collective, communicator, 1);
 		PRESENT(&row, collective, sequence, sequence_of(k, group, &row));

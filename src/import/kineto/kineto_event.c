@@ -1,5 +1,6 @@
 /* kineto_event.c: reads one event, with its members in any order. */
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/options.h"
@@ -156,6 +157,37 @@ bool kineto_u32(struct kineto *k, enum kineto_field field, uint32_t *value)
 	}
 	*value = (uint32_t)wide;
 	return true;
+}
+
+/* Whether the field has a value of the column; counts it if it is something else. */
+static bool read_value(struct kineto *k, enum kineto_field field, const struct column_schema *c,
+		       uint64_t *value)
+{
+	uint32_t narrow;
+
+	if (column_is_signed(c)) {
+		*value = (uint64_t)strtoll(kineto_text(k, field), NULL, 10);
+		return kineto_has(k, field);
+	}
+	if (c->width == 8)
+		return kineto_u64(k, field, value);
+	if (!kineto_u32(k, field, &narrow))
+		return false;
+	*value = narrow;
+	return c->type != COLUMN_TYPE_ENUM || schema_value_name(c, narrow);
+}
+
+void kineto_fill(struct kineto *k, enum table_id table, const struct kineto_argument *arguments,
+		 size_t count, void *row)
+{
+	const struct table_schema *t = schema_table(table);
+	uint64_t missing = schema_missing(table), value;
+
+	memset(row, 0, t->row_size);
+	memcpy(row, &missing, sizeof(missing));
+	for (const struct kineto_argument *a = arguments; a < arguments + count; a++)
+		if (read_value(k, a->field, &t->columns[a->column], &value) && (value || !a->or_0))
+			row_set(t, row, a->column, value);
 }
 
 /*

@@ -11,6 +11,8 @@
 #define SPANS_MAX ((uint64_t)1 << 26) /* 2 GiB */
 #define TEXT_BYTES_MAX ((size_t)128 << 20)
 #define OWN_FUNCTIONS 0xc000u /* numbers of functions without one */
+#define DRIVER 1u /* APIs */
+#define RUNTIME 2u
 #define EXTERNAL_KIND 3u /* CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM0, as Kineto has it */
 
 void kineto_append(struct kineto *k, enum table_id table, const void *row)
@@ -76,49 +78,11 @@ static uint32_t thread_of(struct kineto *k)
 
 /* ---- threads ---- */
 
-/* What a call does, by its name in CUDA, HIP, Level Zero, OpenCL or the unified runtime. */
-static enum api_kind kind_of_call(const char *name)
-{
-	static const struct {
-		const char *part;
-		enum api_kind kind;
-	} rules[] = {
-		{ "LaunchHostFunc", api_kind_other },
-		{ "GraphLaunch", api_kind_graph_launch },
-		{ "Launch", api_kind_launch },
-		{ "EnqueueNDRange", api_kind_launch },
-		{ "MemcpyGetAttr", api_kind_other },
-		{ "Memcpy", api_kind_memcpy },
-		{ "MemoryCopy", api_kind_memcpy },
-		{ "Memset", api_kind_memset },
-		{ "MemoryFill", api_kind_memset },
-		{ "USMFill", api_kind_memset },
-		{ "EventRecord", api_kind_event },
-		{ "StreamWaitEvent", api_kind_event },
-		{ "Synchronize", api_kind_synchronize },
-		{ "clFinish", api_kind_synchronize },
-		{ "Malloc", api_kind_allocate },
-		{ "HostAlloc", api_kind_allocate },
-		{ "MemAlloc", api_kind_allocate },
-		{ "MemCreate", api_kind_allocate },
-		{ "HostRegister", api_kind_allocate },
-		{ "MemFree", api_kind_release },
-		{ "MemRelease", api_kind_release },
-		{ "HostUnregister", api_kind_release },
-		{ "Free", api_kind_release },
-	};
-
-	for (size_t i = 0; i < ARRAY_SIZE(rules); i++)
-		if (strstr(name, rules[i].part))
-			return rules[i].kind;
-	return api_kind_other;
-}
-
 void kineto_add_function(struct kineto *k, uint32_t name, unsigned api, uint32_t number)
 {
 	uint64_t *id = map_at(&k->functions, name, 0);
 	struct interned text = k->texts.items[name - 1];
-	struct row_api_function row = { .kind = (uint8_t)kind_of_call(text.text) };
+	struct row_api_function row = { .kind = (uint8_t)api_kind_of_function(text.text) };
 
 	if (!id || *id)
 		return;
@@ -141,66 +105,87 @@ void kineto_add_function(struct kineto *k, uint32_t name, unsigned api, uint32_t
 static void keep_launch(struct kineto *k, uint64_t correlation)
 {
 	struct kineto_launch launch = { .bytes = UINT64_MAX };
-	bool sized = (k->event.has >> KINETO_GRID & 3) == 3;
 
-	if (!sized && !kineto_u64(k, KINETO_SIZE, &launch.bytes))
-		return;
-	if (sized)
+	if (kineto_has(k, KINETO_GRID) && kineto_has(k, KINETO_BLOCK))
 		memcpy(launch.sizes, k->event.sizes, sizeof(launch.sizes));
+	else if (!kineto_u64(k, KINETO_SIZE, &launch.bytes))
+		return;
 	if (k->all_launches.count >= KINETO_WORK_MAX ||
 	    map_put(&k->launches, correlation, k->all_launches.count) < 0 ||
 	    vec_push(&k->all_launches, launch) < 0)
 		kineto_count(k, KINETO_NO_ROOM_COUNT);
 }
 
-static void add_thread_span(struct kineto *k, enum kineto_kind kind, unsigned api)
+static uint32_t intern_field(struct kineto *k, enum kineto_field field)
 {
-	const char *name = kineto_text(k, KINETO_NAME), *category = kineto_text(k, KINETO_CAT);
-	const char *stack = kineto_text(k, KINETO_CALL_STACK);
-	struct kineto_span span = { .start_ns = k->event.start_ns,
-				    .end_ns = k->event.end_ns,
-				    .kind = kind };
+	const char *text = kineto_text(k, field);
+
+	return kineto_intern(k, text, strlen(text));
+}
+
+static void add_thread_span(struct kineto *k, struct kineto_span span)
+{
+	span.start_ns = k->event.start_ns;
+	span.end_ns = k->event.end_ns;
+	if (!k->pid && !(k->event.strings >> KINETO_PID & 1))
+		kineto_u32(k, KINETO_PID, &k->pid);
+	if (span.name || span.kind == KINETO_RANGE)
+		kineto_add_span(k, thread_of(k), &span);
+}
+
+static void add_python(struct kineto *k, unsigned unused)
+{
+	(void)unused;
+	if (kineto_has_times(k, true))
+		add_thread_span(k, (struct kineto_span){ .kind = KINETO_PYTHON,
+							 .name = intern_field(k, KINETO_NAME) });
+}
+
+static void add_range(struct kineto *k, unsigned unused)
+{
+	struct kineto_span span = { .kind = KINETO_RANGE };
 	uint32_t text, n = 1;
 	uint64_t external = 0;
 
+	(void)unused;
 	if (!kineto_has_times(k, true))
 		return;
-	text = kineto_intern(k, name, strlen(name));
-	span.name = text;
+	span.name = intern_field(k, KINETO_NAME) & (KINETO_NAMES_MAX - 1);
 	kineto_u64(k, KINETO_EXTERNAL, &external);
-	if (kind == KINETO_RANGE) {
-		span.id = external;
-		text = *category ? kineto_intern(k, category, strlen(category)) : 0;
-		while (n < k->category_count && k->categories[n] != text)
-			n++;
-		if (text && n < KINETO_CATEGORIES_MAX) {
-			k->categories[n] = text;
-			k->category_count = MAX(k->category_count, n + 1);
-			span.category = n;
-		}
-		if (*stack && external &&
-		    map_put(&k->call_stacks, external, kineto_intern(k, stack, strlen(stack))) < 0)
-			kineto_count(k, KINETO_NO_ROOM_COUNT);
-	} else if (kind == KINETO_CALL) {
-		span.id = kineto_correlation(k);
-		kineto_count(k, KINETO_CALLS_COUNT);
-		if (!kineto_u32(k, KINETO_CBID, &n))
-			n = kineto_u32(k, KINETO_CID, &n) ? n : 0;
-		if (text)
-			kineto_add_function(k, text, api, n);
-		keep_launch(k, span.id);
-		if (external) {
-			struct row_external_correlation row = { .kind = EXTERNAL_KIND,
-								.id = external,
-								.correlation = span.id };
-
-			kineto_append(k, TABLE_external_correlation, &row);
-		}
+	span.id = external;
+	text = *kineto_text(k, KINETO_CAT) ? intern_field(k, KINETO_CAT) : 0;
+	while (n < k->category_count && k->categories[n] != text)
+		n++;
+	if (text && n < KINETO_CATEGORIES_MAX) {
+		k->categories[n] = text;
+		k->category_count = MAX(k->category_count, n + 1);
+		span.category = n & (KINETO_CATEGORIES_MAX - 1);
 	}
-	if (!k->pid && !(k->event.strings >> KINETO_PID & 1))
-		kineto_u32(k, KINETO_PID, &k->pid);
-	if (text || kind == KINETO_RANGE)
-		kineto_add_span(k, thread_of(k), &span);
+	if (*kineto_text(k, KINETO_CALL_STACK) && external &&
+	    map_put(&k->call_stacks, external, intern_field(k, KINETO_CALL_STACK)) < 0)
+		kineto_count(k, KINETO_NO_ROOM_COUNT);
+	add_thread_span(k, span);
+}
+
+static void add_call(struct kineto *k, unsigned api)
+{
+	struct row_external_correlation row = { .kind = EXTERNAL_KIND };
+	struct kineto_span span = { .kind = KINETO_CALL };
+	uint32_t number = 0;
+
+	if (!kineto_has_times(k, true))
+		return;
+	span.name = intern_field(k, KINETO_NAME) & (KINETO_NAMES_MAX - 1);
+	span.id = row.correlation = kineto_correlation(k);
+	kineto_count(k, KINETO_CALLS_COUNT);
+	if (!kineto_u32(k, KINETO_CBID, &number))
+		kineto_u32(k, KINETO_CID, &number);
+	if (span.name)
+		kineto_add_function(k, span.name, api, number);
+	keep_launch(k, span.id);
+	if (kineto_u64(k, KINETO_EXTERNAL, &row.id) && row.id)
+		kineto_append(k, TABLE_external_correlation, &row);
+	add_thread_span(k, span);
 }
 
 /* unitrace: the flow that follows a call has the id of its GPU work. */
@@ -228,12 +213,13 @@ static void add_flow(struct kineto *k)
 
 /* ---- others ---- */
 
-static void add_overhead(struct kineto *k)
+static void add_overhead(struct kineto *k, unsigned unused)
 {
 	struct row_overhead row = { .start_ns = k->event.start_ns,
 				    .end_ns = k->event.end_ns,
 				    .thread = thread_of(k) };
 
+	(void)unused;
 	if (!kineto_has_times(k, true))
 		return;
 	for (uint8_t kind = 0; kind <= overhead_kind_uvm_init; kind++)
@@ -245,34 +231,33 @@ static void add_overhead(struct kineto *k)
 
 static void add_allocation(struct kineto *k)
 {
+	static const struct kineto_argument arguments[] = {
+		KINETO_ARGUMENT(allocation, address, ADDRESS, false),
+		KINETO_ARGUMENT(allocation, device, DEVICE_ID, false),
+		KINETO_ARGUMENT(allocation, pool_used_bytes, TOTAL_ALLOCATED, false),
+		KINETO_ARGUMENT(allocation, pool_bytes, TOTAL_RESERVED, false),
+	};
 	const char *bytes = kineto_text(k, KINETO_ALLOCATED_BYTES);
-	uint32_t type = UINT32_MAX;
-	struct row_allocation row = { .time_ns = k->event.start_ns,
-				      .missing = schema_missing(TABLE_allocation),
-				      .operation = *bytes == '-' ? memory_operation_release
-								 : memory_operation_allocation };
+	bool releases = *bytes == '-';
+	struct row_allocation row;
+	uint32_t type;
 
 	if (!kineto_has_times(k, false))
 		return;
-	row.bytes = strtoull(bytes + (*bytes == '-'), NULL, 10);
-	kineto_u32(k, KINETO_DEVICE_TYPE, &type);
-	row.kind = type == 0            ? memory_kind_pageable
-		   : type == UINT32_MAX ? memory_kind_unknown
-					: memory_kind_device;
-	kineto_u64(k, KINETO_ADDRESS, &row.address);
-	kineto_u32(k, KINETO_DEVICE_ID, &row.device);
+	kineto_fill(k, TABLE_allocation, arguments, ARRAY_SIZE(arguments), &row);
+	row.time_ns = k->event.start_ns;
+	row.operation = releases ? memory_operation_release : memory_operation_allocation;
+	row.bytes = strtoull(bytes + releases, NULL, 10);
+	row.kind = !kineto_u32(k, KINETO_DEVICE_TYPE, &type) ? memory_kind_unknown
+		   : type                                    ? memory_kind_device
+							     : memory_kind_pageable;
 	PRESENT(&row, allocation, time_ns, 1);
 	PRESENT(&row, allocation, bytes, *bytes);
-	PRESENT(&row, allocation, pool_used_bytes,
-		kineto_u64(k, KINETO_TOTAL_ALLOCATED, &row.pool_used_bytes));
-	PRESENT(&row, allocation, pool_bytes,
-		kineto_u64(k, KINETO_TOTAL_RESERVED, &row.pool_bytes));
 	kineto_append(k, TABLE_allocation, &row);
 }
 
 static void add_mark(struct kineto *k)
 {
-	const char *name = kineto_text(k, KINETO_NAME);
 	struct row_nvtx row = { .time_ns = k->event.start_ns,
 				.kind = nvtx_kind_mark,
 				.missing = schema_missing(TABLE_nvtx),
@@ -280,7 +265,7 @@ static void add_mark(struct kineto *k)
 
 	if (!kineto_has_times(k, false))
 		return;
-	row.message = rows_text(k->writer, name);
+	row.message = rows_text(k->writer, kineto_text(k, KINETO_NAME));
 	PRESENT(&row, nvtx, message, 1);
 	kineto_append(k, TABLE_nvtx, &row);
 }
@@ -379,23 +364,29 @@ static void add_name(struct kineto *k)
 	}
 }
 
+static void count(struct kineto *k, unsigned what)
+{
+	kineto_count(k, what);
+}
+
 /* Spans without a category: JAX's and other programs'. */
-static void add_plain_span(struct kineto *k)
+static void add_plain_span(struct kineto *k, unsigned unused)
 {
 	const char *pid = kineto_text(k, KINETO_PID), *name = kineto_text(k, KINETO_NAME);
-	uint64_t key = hash_bytes(pid, strlen(pid)), unused;
+	uint64_t key = hash_bytes(pid, strlen(pid)), value;
 
-	if (!map_get(&k->gpu_pids, key, &unused))
-		add_thread_span(k, *name == '$' ? KINETO_PYTHON : KINETO_RANGE, 0);
-	else if (map_get(&k->gpu_rows, key << 32 | thread_of(k), &unused))
-		kineto_add_work(k, kineto_work_table(name));
+	if (!map_get(&k->gpu_pids, key, &value))
+		(*name == '$' ? add_python : add_range)(k, unused);
+	else if (map_get(&k->gpu_rows, key << 32 | thread_of(k), &value))
+		kineto_add_work(k, 0);
 	else
 		kineto_count(k, KINETO_DERIVED_COUNT);
 }
 
 /* The profiler's own span. */
-static void add_profiler_span(struct kineto *k)
+static void add_profiler_span(struct kineto *k, unsigned unused)
 {
+	(void)unused;
 	kineto_count(k, KINETO_MARKERS_COUNT);
 	if (k->event.has_end && k->event.start_ns) {
 		k->spans_ns[0] = k->event.start_ns;
@@ -403,133 +394,81 @@ static void add_profiler_span(struct kineto *k)
 	}
 }
 
-enum category {
-	PLAIN,
-	KERNEL,
-	COPY,
-	SET,
-	DEVICE_WORK,
-	RUNTIME,
-	DRIVER,
-	OPERATOR,
-	PYTHON,
-	SYNC,
-	CUDA_EVENT,
-	OVERHEAD,
-	DERIVED,
-	PROFILER,
-	OTHER
-};
-
-static enum category category_of(const char *text)
+/* unitrace's calls, such as zeCommandListCreate, are operators, too. */
+static void add_operator(struct kineto *k, unsigned unused)
 {
-	static const struct {
-		const char *text;
-		enum category category;
-	} all[] = {
-		{ "cpu_op", OPERATOR },
-		{ "python_function", PYTHON },
-		{ "cuda_runtime", RUNTIME },
-		{ "kernel", KERNEL },
-		{ "gpu_memcpy", COPY },
-		{ "gpu_memset", SET },
-		{ "cuda_driver", DRIVER },
-		{ "user_annotation", OPERATOR },
-		{ "gpu_user_annotation", DERIVED },
-		{ "cuda_sync", SYNC },
-		{ "xpu_sync", SYNC },
-		{ "cuda_event", CUDA_EVENT },
-		{ "overhead", OVERHEAD },
-		{ "Trace", PROFILER },
-		{ "gpu_op", DEVICE_WORK },
-		{ "mtia_ccp_events", DEVICE_WORK },
-		{ "hip_runtime", RUNTIME },
-		{ "xpu_runtime", RUNTIME },
-		{ "xpu_driver", DRIVER },
-		{ "mtia_runtime", RUNTIME },
-		{ "glow_runtime", RUNTIME },
-		{ "privateuse1_runtime", RUNTIME },
-		{ "privateuse1_driver", DRIVER },
-		/* of 2021 */
-		{ "operator", OPERATOR },
-		{ "Operator", OPERATOR },
-		{ "runtime", RUNTIME },
-		{ "Runtime", RUNTIME },
-		{ "Kernel", KERNEL },
-		{ "Memcpy", COPY },
-		{ "memcpy", COPY },
-		{ "Memset", SET },
-		{ "memset", SET },
-		{ "python", PYTHON },
-		{ "cuda_profiler_range", DERIVED },
-	};
+	const char *name = kineto_text(k, KINETO_NAME);
 
-	if (!*text)
-		return PLAIN;
-	for (size_t i = 0; i < ARRAY_SIZE(all); i++)
-		if (!strcmp(text, all[i].text))
-			return all[i].category;
-	return OTHER;
+	if ((starts_with(name, "ze") || starts_with(name, "cl")) && name[2] >= 'A' &&
+	    name[2] <= 'Z')
+		add_call(k, RUNTIME);
+	else
+		add_range(k, unused);
+}
+
+/* On the CPU, what it is does not matter. */
+static void add_other_span(struct kineto *k)
+{
+	uint64_t device;
+
+	if (kineto_u64(k, KINETO_DEVICE, &device))
+		kineto_count(k, KINETO_UNKNOWN_COUNT);
+	else
+		add_range(k, 0);
 }
 
 static void add_span(struct kineto *k)
 {
-	const char *name = kineto_text(k, KINETO_NAME);
-	uint64_t device;
+	static const struct {
+		const char *text;
+		void (*add)(struct kineto *k, unsigned what);
+		unsigned what;
+	} categories[] = {
+		{ "cpu_op", add_operator, 0 },
+		{ "python_function", add_python, 0 },
+		{ "cuda_runtime", add_call, RUNTIME },
+		{ "kernel", kineto_add_work, TABLE_kernel },
+		{ "gpu_memcpy", kineto_add_work, TABLE_memcpy },
+		{ "gpu_memset", kineto_add_work, TABLE_memset },
+		{ "cuda_driver", add_call, DRIVER },
+		{ "user_annotation", add_operator, 0 },
+		{ "gpu_user_annotation", count, KINETO_DERIVED_COUNT },
+		{ "cuda_sync", kineto_add_synchronization, 0 },
+		{ "xpu_sync", kineto_add_synchronization, 0 },
+		{ "cuda_event", kineto_add_cuda_event, 0 },
+		{ "overhead", add_overhead, 0 },
+		{ "Trace", add_profiler_span, 0 },
+		{ "gpu_op", kineto_add_work, 0 },
+		{ "mtia_ccp_events", kineto_add_work, 0 },
+		{ "hip_runtime", add_call, RUNTIME },
+		{ "xpu_runtime", add_call, RUNTIME },
+		{ "xpu_driver", add_call, DRIVER },
+		{ "mtia_runtime", add_call, RUNTIME },
+		{ "glow_runtime", add_call, RUNTIME },
+		{ "privateuse1_runtime", add_call, RUNTIME },
+		{ "privateuse1_driver", add_call, DRIVER },
+		{ "", add_plain_span, 0 },
+		/* of 2021 */
+		{ "operator", add_operator, 0 },
+		{ "Operator", add_operator, 0 },
+		{ "runtime", add_call, RUNTIME },
+		{ "Runtime", add_call, RUNTIME },
+		{ "Kernel", kineto_add_work, TABLE_kernel },
+		{ "Memcpy", kineto_add_work, TABLE_memcpy },
+		{ "memcpy", kineto_add_work, TABLE_memcpy },
+		{ "Memset", kineto_add_work, TABLE_memset },
+		{ "memset", kineto_add_work, TABLE_memset },
+		{ "python", add_python, 0 },
+		{ "cuda_profiler_range", count, KINETO_DERIVED_COUNT },
+	};
+	const char *text = kineto_text(k, KINETO_CAT);
 
-	switch (category_of(kineto_text(k, KINETO_CAT))) {
-	case PLAIN:
-		add_plain_span(k);
-		break;
-	case KERNEL:
-		kineto_add_work(k, TABLE_kernel);
-		break;
-	case COPY:
-		kineto_add_work(k, TABLE_memcpy);
-		break;
-	case SET:
-		kineto_add_work(k, TABLE_memset);
-		break;
-	case DEVICE_WORK:
-		kineto_add_work(k, kineto_work_table(name));
-		break;
-	case RUNTIME:
-		add_thread_span(k, KINETO_CALL, 2);
-		break;
-	case DRIVER:
-		add_thread_span(k, KINETO_CALL, 1);
-		break;
-	case OPERATOR: /* unitrace's calls, such as zeCommandListCreate, are operators, too */
-		if ((starts_with(name, "ze") || starts_with(name, "cl")) && name[2] >= 'A' &&
-		    name[2] <= 'Z')
-			add_thread_span(k, KINETO_CALL, 2);
-		else
-			add_thread_span(k, KINETO_RANGE, 0);
-		break;
-	case PYTHON:
-		add_thread_span(k, KINETO_PYTHON, 0);
-		break;
-	case SYNC:
-		kineto_add_synchronization(k);
-		break;
-	case CUDA_EVENT:
-		kineto_add_cuda_event(k);
-		break;
-	case OVERHEAD:
-		add_overhead(k);
-		break;
-	case DERIVED:
-		kineto_count(k, KINETO_DERIVED_COUNT);
-		break;
-	case PROFILER:
-		add_profiler_span(k);
-		break;
-	case OTHER: /* on the CPU, what it is does not matter */
-		if (kineto_u64(k, KINETO_DEVICE, &device))
-			kineto_count(k, KINETO_UNKNOWN_COUNT);
-		else
-			add_thread_span(k, KINETO_RANGE, 0);
-	}
+	for (size_t i = 0; i < ARRAY_SIZE(categories); i++)
+		if (!strcmp(text, categories[i].text)) {
+			categories[i].add(k, categories[i].what);
+			return;
+		}
+	add_other_span(k);
 }
 
 static void add_instant(struct kineto *k)
