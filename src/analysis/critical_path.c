@@ -282,17 +282,26 @@ static int count_threads(const struct blame *b)
 	return 0;
 }
 
-/*
- * Of the first owners with a share of at least 1 %. What threads wait for each other for is
- * unknown: with several of them, a simulation would begin their calls when they began.
- */
-static int find_potentials(const struct blame *b)
+/* Whether several threads of a selected process make calls side by side. */
+static bool is_beside(const struct blame *b, const uint8_t *beside)
+{
+	bool any = false;
+
+	for (size_t p = 0; p < trace_process_count(b->report->trace); p++)
+		any |= b->report->selection.processes[p] && beside[p];
+	return any && b->out->threads > 1;
+}
+
+/* Of the first owners with a share of at least 1 %. */
+static int simulate_owners(const struct blame *b, const uint32_t *turns, const uint8_t *beside)
 {
 	struct critical_path *out = b->out;
 	struct removal x = { .blame = b };
-	struct simulation s = { .causes = b->causes, .cost = cost_without, .user = &x };
+	struct simulation s = {
+		.causes = b->causes, .cost = cost_without, .user = &x, .turns = turns
+	};
 	uint64_t end_ns = out->start_ns + out->window_ns,
-		 same_ns = simulate(&s, out->start_ns, end_ns), last_ns = out->start_ns;
+		 same_ns = simulate(s, out->start_ns, end_ns), last_ns = out->start_ns;
 
 	for (size_t i = 0; i < causes_task_count(b->causes); i++)
 		if (b->causes->tasks.data[i].start_ns >= out->start_ns &&
@@ -301,7 +310,8 @@ static int find_potentials(const struct blame *b)
 	if (same_ns == UINT64_MAX || count_threads(b) < 0)
 		return -ENOMEM;
 	out->identity_ns = MAX(same_ns, last_ns) - MIN(same_ns, last_ns);
-	if (out->threads > 1 || causes_task_count(b->causes) > POTENTIAL_TASKS_MAX)
+	out->beside = is_beside(b, beside);
+	if (out->beside || causes_task_count(b->causes) > POTENTIAL_TASKS_MAX)
 		return 0;
 	for (size_t i = 0; i < MIN(out->owner_count, POTENTIALS_MAX); i++) {
 		uint64_t without_ns;
@@ -309,12 +319,20 @@ static int find_potentials(const struct blame *b)
 		x.owner = &out->owners[i];
 		if (x.owner->place.class == PATH_UNKNOWN || x.owner->ns < out->window_ns / 100)
 			continue;
-		without_ns = simulate(&s, out->start_ns, end_ns);
+		without_ns = simulate(s, out->start_ns, end_ns);
 		if (without_ns == UINT64_MAX)
 			return -ENOMEM;
 		out->owners[i].potential_ns = same_ns - MIN(without_ns, same_ns);
 	}
 	return 0;
+}
+
+static int find_potentials(const struct blame *b)
+{
+	_cleanup_free_ uint8_t *beside = calloc(trace_process_count(b->report->trace) + 1, 1);
+	_cleanup_free_ uint32_t *turns = beside ? causes_turns(b->causes, beside) : NULL;
+
+	return turns ? simulate_owners(b, turns, beside) : -ENOMEM;
 }
 
 static int run(struct report *r, void *result)

@@ -63,7 +63,9 @@ struct critical_path {
 	uint64_t work_ns; /* of all work that began in the window, one after the other */
 	uint64_t path_work_ns; /* of this, on the path */
 	uint64_t tight_ns; /* of the rest, with less than CRITICAL_TIGHT_NS of slack */
-	uint64_t threads; /* that make calls in the window; with several there are no potentials */
+	uint64_t threads; /* that make calls in the window */
+	/* some of them side by side: what they wait for each other for is unknown: no potentials */
+	bool beside;
 	uint64_t contradictions, contradiction_ns;
 	uint64_t
 		identity_ns; /* by how much a simulation without a change misses the window's end */

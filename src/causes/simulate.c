@@ -1,16 +1,22 @@
 #include "causes/simulate.h"
 
 #include <stdlib.h>
-
-struct times {
-	int64_t start_ns, end_ns; /* signed: a cause may end after its effect, within the clock */
-};
+#include <string.h>
 
 struct replay {
 	const struct simulation *s;
 	const struct causes *c;
-	struct times *times;
+	struct simulated *times; /* of the tasks from s->first on */
 };
+
+static struct simulated time_of(const struct replay *r, uint32_t task)
+{
+	const struct task *recorded = &r->c->tasks.data[task];
+
+	return task >= r->s->first ? r->times[task - r->s->first]
+				   : (struct simulated){ (int64_t)recorded->start_ns,
+							 (int64_t)recorded->end_ns };
+}
 
 static int64_t cost(const struct replay *r, enum cost_of what, uint32_t task, enum edge_kind edge,
 		    int64_t recorded_ns)
@@ -39,7 +45,7 @@ static int64_t ready(const struct replay *r, uint32_t task, const struct arrival
 	else
 		distance_ns = MIN(distance_ns, (int64_t)r->c->typical_ns[edge.kind]);
 	return distance_ns +
-	       (edge.at_start ? r->times[edge.from].start_ns : r->times[edge.from].end_ns);
+	       (edge.at_start ? time_of(r, edge.from).start_ns : time_of(r, edge.from).end_ns);
 }
 
 static int64_t ready_by_edges(const struct replay *r, uint32_t i, const struct arrival *best,
@@ -60,23 +66,38 @@ static int64_t ready_by_edges(const struct replay *r, uint32_t i, const struct a
 	return ns;
 }
 
+/* A thread whose turn it was not waited for that, and then needed its own time. */
+static int64_t start_of_call(const struct replay *r, uint32_t i)
+{
+	const struct task *task = &r->c->tasks.data[i];
+	uint32_t turn = r->s->turns ? r->s->turns[i] : TASK_NONE,
+		 since = turn != TASK_NONE ? turn : task->previous;
+	int64_t by, ns;
+
+	if (since == TASK_NONE)
+		return (int64_t)task->start_ns;
+	by = (int64_t)(task->start_ns - r->c->tasks.data[since].end_ns);
+	ns = time_of(r, since).end_ns + cost(r, COST_HOST, i, EDGE_program, by);
+	return task->previous == TASK_NONE ? ns : MAX(ns, time_of(r, task->previous).end_ns);
+}
+
+static bool waits(const struct replay *r, uint32_t call)
+{
+	return !r->s->returns_at_once || !r->s->returns_at_once(r->s->user, call);
+}
+
 static void replay_call(struct replay *r, uint32_t i)
 {
 	const struct task *task = &r->c->tasks.data[i];
 	struct arrival waited = causes_return(r->c, i);
-	struct times *t = &r->times[i];
+	struct simulated *t = &r->times[i - r->s->first];
 	int64_t own_ns = (int64_t)(task->end_ns - task->start_ns), by;
 
-	t->start_ns = (int64_t)task->start_ns;
-	if (task->previous != TASK_NONE) {
-		by = (int64_t)(task->start_ns - r->c->tasks.data[task->previous].end_ns);
-		t->start_ns =
-			r->times[task->previous].end_ns + cost(r, COST_HOST, i, EDGE_program, by);
-	}
+	t->start_ns = start_of_call(r, i);
 	if (waited.from != TASK_NONE)
 		own_ns = MIN(own_ns, (int64_t)(task->end_ns - waited.ns));
 	t->end_ns = t->start_ns + cost(r, COST_CALL, i, EDGE_none, own_ns);
-	by = ready_by_edges(r, i, &waited, task->end_ns);
+	by = waits(r, i) ? ready_by_edges(r, i, &waited, task->end_ns) : INT64_MIN;
 	t->end_ns = MAX(t->end_ns, by);
 }
 
@@ -84,7 +105,7 @@ static void replay_work(struct replay *r, uint32_t i)
 {
 	const struct task *task = &r->c->tasks.data[i];
 	struct arrival best = causes_start(r->c, i), returned;
-	struct times *t = &r->times[i];
+	struct simulated *t = &r->times[i - r->s->first], *call;
 	int64_t by = ready_by_edges(r, i, &best, task->start_ns), ns = by;
 
 	if (task->launch != TASK_NONE) {
@@ -103,31 +124,105 @@ static void replay_work(struct replay *r, uint32_t i)
 	t->start_ns = best.from == TASK_NONE ? MAX(ns, (int64_t)task->start_ns) : ns;
 	t->end_ns = t->start_ns +
 		    cost(r, COST_WORK, i, EDGE_none, (int64_t)(task->end_ns - task->start_ns));
-	if (!(task->flags & TASK_BLOCKS))
+	if (!(task->flags & TASK_BLOCKS) || task->launch < r->s->first || !waits(r, task->launch))
 		return;
 	returned = causes_return(r->c, task->launch);
 	by = ready(r, task->launch, &returned, (struct arrival){ .from = i, .kind = EDGE_copy },
 		   r->c->tasks.data[task->launch].end_ns);
-	r->times[task->launch].end_ns = MAX(r->times[task->launch].end_ns, by);
+	call = &r->times[task->launch - r->s->first];
+	call->end_ns = MAX(call->end_ns, by);
 }
 
-uint64_t simulate(const struct simulation *s, uint64_t start_ns, uint64_t end_ns)
+void simulate_tasks(const struct simulation *s, struct simulated *times)
 {
-	size_t count = causes_task_count(s->causes);
-	_cleanup_free_ struct times *times = calloc(count + 1, sizeof(*times));
 	struct replay r = { s, s->causes, times };
-	int64_t last_ns = (int64_t)start_ns;
 
-	if (!times)
-		return UINT64_MAX;
-	for (uint32_t i = 0; i < count; i++)
+	for (uint32_t i = s->first; i < s->end; i++)
 		if (s->causes->tasks.data[i].kind == TASK_CALL)
 			replay_call(&r, i);
 		else
 			replay_work(&r, i);
+}
+
+uint64_t simulate(struct simulation s, uint64_t start_ns, uint64_t end_ns)
+{
+	uint32_t count = (uint32_t)causes_task_count(s.causes);
+	_cleanup_free_ struct simulated *times = calloc(count + UINT64_C(1), sizeof(*times));
+	int64_t last_ns = (int64_t)start_ns;
+
+	if (!times)
+		return UINT64_MAX;
+	s.first = 0;
+	s.end = count;
+	simulate_tasks(&s, times);
 	for (uint32_t i = 0; i < count; i++)
-		if (s->causes->tasks.data[i].start_ns >= start_ns &&
-		    s->causes->tasks.data[i].end_ns <= end_ns)
+		if (s.causes->tasks.data[i].start_ns >= start_ns &&
+		    s.causes->tasks.data[i].end_ns <= end_ns)
 			last_ns = MAX(last_ns, times[i].end_ns);
 	return (uint64_t)last_ns;
+}
+
+/* --- turns --- */
+
+#define TURN_CALLS 8u /* at least, on average, if threads take turns */
+#define BESIDE_SHARE 50u /* of the calls, at most, that begin during another thread's */
+
+struct turns {
+	uint64_t calls, turns, beside;
+};
+
+/* Whether the threads of one process, with these tasks, take turns. */
+static bool take_turns(const struct turns *t)
+{
+	return t->calls >= t->turns * TURN_CALLS && t->beside <= t->calls / BESIDE_SHARE;
+}
+
+static struct turns find_turns(const struct causes *c, uint32_t first, uint32_t end, uint32_t *of)
+{
+	struct turns t = { 0 };
+	uint32_t last = TASK_NONE, begun = TASK_NONE; /* the turn's last and first call */
+
+	for (uint32_t i = first; i < end; i++) {
+		const struct task *task = &c->tasks.data[i], *before;
+
+		if (task->kind != TASK_CALL)
+			continue;
+		before = last == TASK_NONE ? NULL : &c->tasks.data[last];
+		t.calls++;
+		if (before && before->lane != task->lane) {
+			t.turns++;
+			t.beside += before->end_ns > task->start_ns;
+			if (before->end_ns <= task->start_ns &&
+			    (task->previous == TASK_NONE ||
+			     c->tasks.data[task->previous].end_ns <= c->tasks.data[begun].start_ns))
+				of[i] = last;
+			begun = i;
+		} else if (!before) {
+			begun = i;
+		}
+		last = i;
+	}
+	return t;
+}
+
+uint32_t *causes_turns(const struct causes *c, uint8_t *beside)
+{
+	uint32_t count = (uint32_t)causes_task_count(c), *of = malloc((count + 1) * sizeof(*of));
+
+	if (!of)
+		return NULL;
+	memset(of, 0xff, (count + UINT64_C(1)) * sizeof(*of));
+	for (uint32_t first = 0, end = 0; first < count; first = end) {
+		uint32_t process = c->lanes.data[c->tasks.data[first].lane].process;
+		struct turns t;
+
+		while (end < count && c->lanes.data[c->tasks.data[end].lane].process == process)
+			end++;
+		t = find_turns(c, first, end, of);
+		if (take_turns(&t))
+			continue;
+		beside[process] = 1;
+		memset(of + first, 0xff, (end - first) * sizeof(*of));
+	}
+	return of;
 }

@@ -24,13 +24,37 @@ struct simulation {
 	/* Returns the cost instead of recorded_ns, never more than 2^62. */
 	uint64_t (*cost)(void *user, enum cost_of what, uint32_t task, enum edge_kind edge,
 			 uint64_t recorded_ns);
+	/* Whether the return of a call does not wait for its edges any more; NULL: they all do. */
+	bool (*returns_at_once)(void *user, uint32_t call);
 	void *user;
+	const uint32_t *turns; /* of causes_turns; NULL: threads do not wait for each other */
+	/* Tasks to simulate; those before `first` are as recorded, those from `end` on are not. */
+	uint32_t first, end;
+};
+
+struct simulated {
+	int64_t start_ns, end_ns; /* signed: a cause may end after its effect, within the clock */
 };
 
 /*
- * Returns the last end of the tasks that began at or after start_ns and ended by end_ns in the
- * recording; UINT64_MAX: no memory.
+ * Simulates the tasks from `first` to `end`, into as many items. What they wait for is never
+ * behind `end` if that is the end of a process's tasks or begins with a call.
  */
-uint64_t simulate(const struct simulation *s, uint64_t start_ns, uint64_t end_ns);
+void simulate_tasks(const struct simulation *s, struct simulated *times);
+
+/*
+ * Simulates all tasks. Returns the last end of those that began at or after start_ns and ended by
+ * end_ns in the recording; UINT64_MAX: no memory.
+ */
+uint64_t simulate(struct simulation s, uint64_t start_ns, uint64_t end_ns);
+
+/*
+ * Finds the threads of processes that take turns, as PyTorch's main thread and its autograd thread
+ * do: while one of them makes calls, the others make none. By task: the last call of the turn
+ * before, if the task is a call with which a thread's turn begins, else TASK_NONE. Sets a byte of
+ * `beside` (by process) where threads make calls side by side: they have no turns, and what they
+ * wait for each other for is unknown. The caller frees the array; NULL: no memory.
+ */
+uint32_t *causes_turns(const struct causes *c, uint8_t *beside);
 
 #endif

@@ -120,6 +120,7 @@ static const struct field fields[] = {
 	FIELD("path_work_ns", NULL, NS, PATH(path_work_ns)),
 	FIELD("tight_work_ns", NULL, NS, PATH(tight_ns)),
 	FIELD("threads", NULL, COUNT, PATH(threads)),
+	FIELD("threads_side_by_side", NULL, FLAG, PATH(beside)),
 	FIELD("identity_ns", NULL, NS, PATH(identity_ns)),
 	FIELD("contradictions", NULL, COUNT, PATH(contradictions)),
 	FIELD("contradiction_ns", NULL, NS, PATH(contradiction_ns)),
@@ -180,7 +181,7 @@ static void add_notes(const struct report_view *v, struct strbuf *out)
 	add_count(&missing, u->unordered_graphs, "graph launch",
 		  " without dependencies, taken in order");
 	add_count(&missing, p->contradictions, "contradiction", " between times");
-	if (p->threads > 1 && !contradicted)
+	if (p->beside && !contradicted)
 		sentence_add(out, WORDS("no potentials: what "), COUNTED_AS(p->threads, "thread"),
 			     WORDS(" wait for each other for is unknown\n"));
 	if (p->identity_ns)

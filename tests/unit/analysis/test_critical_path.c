@@ -78,6 +78,31 @@ static void no_potentials_with_several_threads(void **state)
 	analyzed_release(&a);
 }
 
+/* Two threads take turns of ten launches. Host time before all calls but the first can be saved. */
+static void threads_that_take_turns(void **state)
+{
+	struct report_options options = { .filter = FILTER_ALL, .critical_path = true };
+	struct maker *m = begin(*state, 100);
+	uint32_t kernel = maker_config(m, "k", 1, 32);
+	const struct critical_path *p;
+	struct analyzed a;
+
+	for (uint64_t i = 0; i < 60; i++) {
+		uint64_t at = (i + 1) * 100 * US;
+
+		maker_call(m, MAKER_LAUNCH, 1 + (uint32_t)(i / 10 % 2), at, at + 10 * US, i + 1);
+		maker_kernel(m, kernel, 7, at + 15 * US, at + 20 * US, i + 1);
+	}
+	maker_close(m, 7000 * US);
+	analyze(&a, *state, options);
+	p = a.report.critical_path;
+	assert_int_equal(p->threads, 2);
+	assert_false(p->beside);
+	assert_int_equal(p->identity_ns, 0);
+	assert_int_equal(owner(p, PATH_HOST)->potential_ns, 59 * 90 * US);
+	analyzed_release(&a);
+}
+
 /* A recording without calls and work has no window, and is no error. */
 static void nothing_is_no_error(void **state)
 {
@@ -118,6 +143,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		folder_test(potentials_are_smaller_than_shares),
 		folder_test(no_potentials_with_several_threads),
+		folder_test(threads_that_take_turns),
 		folder_test(nothing_is_no_error),
 		folder_test(lateness_is_unknown_with_unknown_waits),
 	};

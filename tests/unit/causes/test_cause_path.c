@@ -352,12 +352,12 @@ static void simulations_of_random_graphs(void **state)
 		s.causes = &g.c;
 		for (uint32_t i = 0; i + 1 < g.c.tasks.count; i++)
 			last_ns = MAX(last_ns, g.c.tasks.data[i].end_ns);
-		assert_int_equal(simulate(&s, 0, UINT64_MAX), last_ns);
+		assert_int_equal(simulate(s, 0, UINT64_MAX), last_ns);
 		bits = (uint64_t)pick(UINT32_MAX) << 32 | pick(UINT32_MAX);
-		halved_ns = simulate(&s, 0, UINT64_MAX);
+		halved_ns = simulate(s, 0, UINT64_MAX);
 		assert_true(halved_ns <= last_ns);
 		bits = UINT64_MAX;
-		all_ns = simulate(&s, 0, UINT64_MAX);
+		all_ns = simulate(s, 0, UINT64_MAX);
 		assert_true(all_ns <= halved_ns);
 		graph_release(&g);
 	}
