@@ -23,13 +23,6 @@ static atomic_bool enabled;
 
 /* --- the interrupted thread --- */
 
-static void read_registers(const ucontext_t *context, struct stack_registers *out)
-{
-	arch_context_registers(context, out->at);
-	out->known = REGISTERS_ALL;
-	out->interrupted = true;
-}
-
 /* Alternate stacks and coroutines' stacks are small, and other stacks can be nearly used up. */
 static bool has_room(const ucontext_t *context)
 {
@@ -86,7 +79,7 @@ static unsigned walk_stack(struct cpu_slot *s, const ucontext_t *context, uint32
 		counter_add(&s->no_stack[CPU_NO_STACK_FULL], 1);
 		return 0;
 	}
-	read_registers(context, &registers);
+	stack_registers_interrupted(context, &registers);
 	n = stack_capture_sample(&s->stacks, &registers, s->frames, &how);
 	if (n == 0)
 		counter_add(&s->no_stack[CPU_NO_STACK_NONE], 1);

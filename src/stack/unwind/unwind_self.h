@@ -49,6 +49,14 @@ struct stack_registers {
 		CAPTURE_REGISTERS(r_->at);                                                         \
 	} while (0)
 
+/* The registers of the code that a signal handler interrupted. */
+static inline void stack_registers_interrupted(const ucontext_t *context, struct stack_registers *r)
+{
+	arch_context_registers(context, r->at);
+	r->known = REGISTERS_ALL;
+	r->interrupted = true;
+}
+
 /* A rule read by the walker itself. */
 struct looked_up_rule {
 	uint64_t frame; /* 0: free */

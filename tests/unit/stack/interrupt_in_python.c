@@ -35,19 +35,6 @@ static struct counts counts;
 static uint32_t kept[SAMPLES_MAX][KEPT]; /* ids of code */
 static timer_t timer;
 
-static void read_registers(const ucontext_t *context, struct stack_registers *out)
-{
-	static const uint8_t order[REG_COUNT_] = { REG_RAX, REG_RDX, REG_RCX, REG_RBX, REG_RSI,
-						   REG_RDI, REG_RBP, REG_RSP, REG_R8,  REG_R9,
-						   REG_R10, REG_R11, REG_R12, REG_R13, REG_R14,
-						   REG_R15, REG_RIP };
-
-	for (unsigned i = 0; i < REG_COUNT_; i++)
-		out->at[i] = (uint64_t)context->uc_mcontext.gregs[order[i]];
-	out->known = (1u << REG_COUNT_) - 1;
-	out->interrupted = true;
-}
-
 static void keep(const uint64_t *frames, unsigned count)
 {
 	unsigned n = 0;
@@ -71,7 +58,7 @@ static void on_signal(int number, siginfo_t *info, void *context)
 	(void)number;
 	if (info->si_code != SI_TIMER || counts.samples == SAMPLES_MAX)
 		return;
-	read_registers(context, &registers);
+	stack_registers_interrupted(context, &registers);
 	in.native_count = stack_walk(&walker, &registers, native, FRAMES_MAX, &end);
 	in.native_complete = end == stack_end_complete;
 	in.python_count =

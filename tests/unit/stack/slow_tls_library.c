@@ -5,6 +5,8 @@
 #include <sys/syscall.h>
 #include <time.h>
 
+#include "arch/processor.h"
+
 extern __thread int slow_tls_variable;
 __thread int slow_tls_variable = 1;
 
@@ -19,9 +21,8 @@ static int real_function(void)
 static int (*resolve(void))(void)
 {
 	const struct timespec time = { .tv_nsec = 3000000 };
-	long result = SYS_nanosleep;
 
-	__asm__ volatile("syscall" : "+a"(result) : "D"(&time), "S"(0) : "rcx", "r11", "memory");
+	arch_system_call(SYS_nanosleep, (long)&time, 0, 0, 0);
 	return real_function;
 }
 

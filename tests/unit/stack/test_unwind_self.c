@@ -13,20 +13,21 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <sys/mman.h>
+#include <sys/time.h>
 #include <cmocka.h>
 
 #include "all_parts.h"
+#include "walk_bytes.h"
 #include "walk_reference.h"
 
 #define FRAMES_MAX 512u
+#define TIMER_STEPS 3000u
 
 void bare_frame(void (*call)(void));
 void bare_none(void (*call)(void));
-void by_rbx(void (*call)(void));
+void by_saved(void (*call)(void));
 void by_memory(void (*call)(void));
 void by_unknown(void (*call)(void));
-void trap_on(void);
-void trap_off(void);
 
 static struct stack_modules modules;
 static __thread struct stack_walker *walker;
@@ -188,8 +189,9 @@ static void optimised_cplusplus(void **state)
 static void odd_rules(void **state)
 {
 	(void)state;
-	by_rbx(check_here);
+	by_saved(check_here);
 	by_memory(check_here);
+	by_signature(check_here);
 }
 
 static void *check_in_thread(void *argument)
@@ -214,18 +216,6 @@ static void threads_end_at_their_start(void **state)
 }
 
 /* --- signals --- */
-
-static void registers_of(const ucontext_t *context, struct stack_registers *r)
-{
-	static const int order[REG_COUNT_] = { REG_RAX, REG_RDX, REG_RCX, REG_RBX, REG_RSI, REG_RDI,
-					       REG_RBP, REG_RSP, REG_R8,  REG_R9,  REG_R10, REG_R11,
-					       REG_R12, REG_R13, REG_R14, REG_R15, REG_RIP };
-
-	r->known = (1u << REG_COUNT_) - 1;
-	r->interrupted = true;
-	for (int i = 0; i < REG_COUNT_; i++)
-		r->at[i] = (uint64_t)context->uc_mcontext.gregs[order[i]];
-}
 
 static void handle_and_check(int signal, siginfo_t *info, void *context)
 {
@@ -305,7 +295,7 @@ static void single_step(int signal, siginfo_t *info, void *context)
 
 	(void)signal;
 	(void)info;
-	registers_of(context, &registers);
+	stack_registers_interrupted(context, &registers);
 	n = stack_walk(walker, &registers, frames, FRAMES_MAX, &end);
 	compare_tail(frames, n, end, registers.at[REG_RA_]);
 }
@@ -357,19 +347,19 @@ static void code_without_rules(void **state)
 
 static void code_made_at_run_time(void **state)
 {
-	static const uint8_t code[] = { 0x55, 0x48, 0x89, 0xe5, 0xff, 0xd7, 0x5d, 0xc3 };
 	uint8_t *page =
 		mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	void (*call)(void (*)(void));
 	uint64_t caller;
 
 	(void)state;
-	memcpy(page, code, sizeof(code));
+	memcpy(page, made_code, sizeof(made_code));
 	mprotect(page, 4096, PROT_READ | PROT_EXEC);
+	__builtin___clear_cache((char *)page, (char *)page + sizeof(made_code));
 	memcpy(&call, &page, sizeof(call));
 	caller = call_through(call);
 	assert_int_equal(end_here, stack_end_guessed);
-	assert_true(reaches((uint64_t)page + 6));
+	assert_true(reaches((uint64_t)page + MADE_CODE_RETURN));
 	assert_true(reaches(caller));
 	munmap(page, 4096);
 }
@@ -377,39 +367,32 @@ static void code_made_at_run_time(void **state)
 /* As if interrupted at `pc` in a PLT, on the way to this function, after so many pushes. */
 __attribute__((noinline)) static void walk_from_plt(uint64_t pc, unsigned pushed)
 {
-	uint64_t *cfa = __builtin_dwarf_cfa(), *fp = __builtin_frame_address(0);
+	uint64_t cfa = (uint64_t)__builtin_dwarf_cfa(), *fp = __builtin_frame_address(0);
+	uint64_t caller = (uint64_t)__builtin_return_address(0);
 	struct stack_registers registers = { .interrupted = true };
 
 	registers.at[REG_RA_] = pc;
-	registers.at[REG_SP_] = (uint64_t)(cfa - 1 - pushed);
+	registers.at[REG_SP_] = cfa - CALL_PUSHES - 8 * pushed;
 	registers.at[REG_FP_] = fp[0];
-	registers.known = 1u << REG_RA_ | 1u << REG_SP_ | 1u << REG_FP_;
+	registers.known = REGISTER_BIT(REG_RA_) | REGISTER_BIT(REG_SP_) | REGISTER_BIT(REG_FP_);
+	set_link(&registers, caller);
 	count_here = stack_walk(walker_of_thread(), &registers, frames_here, FRAMES_MAX, &end_here);
 	assert_int_equal(frames_here[0], pc | FRAME_INTERRUPTED);
-	assert_true(count_here > 2 && frames_here[1] == cfa[-1]);
+	assert_true(count_here > 2 && frames_here[1] == caller);
 	assert_int_equal(end_here, stack_end_complete);
 }
 
 /* lld's have no rules. */
 static void plts_without_rules(void **state)
 {
-	static const uint8_t code[] = {
-		0xff, 0x35, 2,    0,    0,    0,    0xff, 0x25, 4, 0, 0, 0,    0x0f, 0x1f,
-		0x40, 0, /* the first */
-		0xff, 0x25, 0,    1,    0,    0,    0x68, 7,    0, 0, 0, 0xe9, 0,    0,
-		0,    0,    0xf3, 0x0f, 0x1e, 0xfa, 0xff, 0x25, 0, 1, 0, 0,    0x90, 0x90,
-	};
-	static const struct {
-		uint8_t at, pushed;
-	} places[] = { { 0, 1 }, { 6, 2 }, { 16, 0 }, { 22, 0 }, { 27, 1 }, { 32, 0 }, { 36, 0 } };
 	uint8_t *page =
 		mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	(void)state;
-	memcpy(page + 64, code, sizeof(code));
+	memcpy(page + 64, plt_code, sizeof(plt_code));
 	mprotect(page, 4096, PROT_READ | PROT_EXEC);
-	for (unsigned i = 0; i < sizeof(places) / sizeof(places[0]); i++)
-		walk_from_plt((uint64_t)page + 64 + places[i].at, places[i].pushed);
+	for (unsigned i = 0; i < sizeof(plt_places) / sizeof(plt_places[0]); i++)
+		walk_from_plt((uint64_t)page + 64 + plt_places[i].at, plt_places[i].pushed);
 	munmap(page, 4096);
 }
 
@@ -539,14 +522,14 @@ static void damaged_stacks(void **state)
 	words += 512;
 	mprotect(words, 4096, PROT_READ | PROT_WRITE);
 	for (int round = 0; round < 20000; round++) {
-		struct stack_registers registers = { .known = (uint32_t)seed &
-							      ((1u << REG_COUNT_) - 1) };
+		struct stack_registers registers = { .known = seed & REGISTERS_ALL };
 
 		for (unsigned i = 0; i < WORDS; i++)
 			words[i] = random_word(&seed, words, WORDS);
 		for (unsigned i = 0; i < REG_COUNT_; i++)
 			registers.at[i] = random_word(&seed, words, WORDS);
-		registers.known |= 1u << REG_RA_ | 1u << REG_SP_ | 1u << REG_FP_;
+		registers.known |=
+			REGISTER_BIT(REG_RA_) | REGISTER_BIT(REG_SP_) | REGISTER_BIT(REG_FP_);
 		registers.interrupted = round & 1;
 		stack_walk(walker_of_thread(), &registers, frames_here, FRAMES_MAX, &end_here);
 	}
@@ -597,7 +580,7 @@ static void work_to_step(void)
 {
 	char text[64];
 
-	by_rbx(do_nothing);
+	by_saved(do_nothing);
 	by_memory(do_nothing);
 	snprintf(text, sizeof(text), "%d %s %g", steps, "text", 3.25);
 	((double (*)(void (*)(void)))target("target_virtual"))(do_nothing);
@@ -612,24 +595,34 @@ __attribute__((noinline)) static void stepped(void)
 	STACK_CAPTURE(&registers);
 	outer_count = stack_walk(walker_of_thread(), &registers, outer, FRAMES_MAX, &end);
 	trap_on();
-	work_to_step();
+	do
+		work_to_step();
+	while (!TRAPS_EACH_INSTRUCTION && steps < TIMER_STEPS);
 	trap_off();
 }
 
 static void every_instruction(void **state)
 {
+	static const struct itimerval often = { { 0, 500 }, { 0, 500 } }, never;
+
 	(void)state;
 #ifdef __SANITIZE_THREAD__
 	/* a trap after each instruction of ThreadSanitizer's own: newer ones do not bear it */
 	skip();
 #endif
 	target("target_virtual");
-	with_handler(SIGTRAP, single_step, 0, stepped);
+	if (TRAPS_EACH_INSTRUCTION) {
+		with_handler(SIGTRAP, single_step, 0, stepped);
+	} else {
+		setitimer(ITIMER_REAL, &often, NULL);
+		with_handler(SIGALRM, single_step, SA_RESTART, stepped);
+		setitimer(ITIMER_REAL, &never, NULL);
+	}
 	if (first_wrong)
 		print_message("first wrong stack at %#lx\n", first_wrong);
 	print_message("%u instructions, %u stacks incomplete, %u different\n", steps, incomplete,
 		      different);
-	assert_true(steps > 3000);
+	assert_true(steps >= TIMER_STEPS);
 	assert_int_equal(different, 0);
 	assert_int_equal(incomplete, 0);
 }

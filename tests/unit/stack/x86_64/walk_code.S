@@ -23,10 +23,10 @@ bare_none:
 	ret
 	.size	bare_none, . - bare_none
 
-/* void by_rbx(void (*call)(void)): the CFA is found through rbx, as in the dynamic linker. */
-	.globl	by_rbx
-	.type	by_rbx, @function
-by_rbx:
+/* void by_saved(void (*call)(void)): the CFA is found through rbx, as in the dynamic linker. */
+	.globl	by_saved
+	.type	by_saved, @function
+by_saved:
 	.cfi_startproc
 	push	%rbx
 	.cfi_def_cfa_offset 16
@@ -43,7 +43,7 @@ by_rbx:
 	.cfi_restore rbx
 	ret
 	.cfi_endproc
-	.size	by_rbx, . - by_rbx
+	.size	by_saved, . - by_saved
 
 /* void by_memory(void (*call)(void)): the CFA is *(rsp + 16) + 8, as in OpenSSL. */
 	.globl	by_memory
