@@ -198,7 +198,7 @@ int database_open(struct database *d, struct input *in, const char *path,
 	sqlite3_db_config(d->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
 	sqlite3_db_config(d->db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
 	sqlite3_progress_handler(d->db, PROGRESS_STEPS, on_progress, d);
-	sqlite3_exec(d->db, "PRAGMA cache_size=-8192; PRAGMA temp_store=FILE", NULL, NULL, NULL);
+	sqlite3_exec(d->db, "PRAGMA cache_size=-512; PRAGMA temp_store=FILE", NULL, NULL, NULL);
 	rc = sqlite3_exec(d->db, "SELECT 1 FROM sqlite_master", NULL, NULL, NULL);
 	if (rc != SQLITE_OK)
 		return error_set(e, rc == SQLITE_INTERRUPT ? -ECANCELED : E_FORMAT,

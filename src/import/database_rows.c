@@ -406,11 +406,19 @@ void database_query_end(struct database_import *m, struct query *q, const char *
 int database_import_open(struct database_import *m, const struct import_files *files,
 			 struct input *in, const char *path, struct error *e)
 {
+	_cleanup_strbuf_ struct strbuf cut = STRBUF_INIT;
+	int rc;
+
 	*m = (struct database_import){ .path = path,
 				       .directory = files->directory,
 				       .result = files->result };
 	interner_init(&m->texts);
-	return database_open(&m->db, in, path, files->options, e);
+	rc = database_open(&m->db, in, path, files->options, e);
+	if (rc < 0 || !input_is_cut_database(in, m->db.size, &cut))
+		return rc;
+	database_loss(m, loss_reason_truncated_file, 1, strbuf_text(&cut));
+	import_note(m->result, "the database is %s", strbuf_text(&cut));
+	return 0;
 }
 
 static void append_contexts(struct database_import *m, struct database_process *p)

@@ -50,8 +50,14 @@ static const char *describe(const struct import_source *s)
 /* Says what was found and what can be read. */
 static int refuse(const struct import_source *s, struct error *e)
 {
-	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
+	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT, cut = STRBUF_INIT;
+	struct stat st;
 
+	if (s->folder < 0 && fstat(s->input.fd, &st) == 0 &&
+	    input_is_cut_database(&s->input, (uint64_t)st.st_size, &cut))
+		return error_set(e, E_FORMAT,
+				 "'%s' is an SQLite database that is %s; copy or export it again",
+				 s->path, strbuf_text(&cut));
 	strbuf_addf(&text, "'%s' is %s; pitot import reads", s->path, describe(s));
 	for (const struct importer *i = importers; i->name; i++)
 		strbuf_addf(&text, "%s %s (--format %s)", i == importers ? "" : ";", i->reads,

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
@@ -288,6 +289,34 @@ bool input_is_database(const struct input *in)
 	static const char magic[] = "SQLite format 3"; /* with its NUL */
 
 	return in->head_length >= sizeof(magic) && !memcmp(in->head, magic, sizeof(magic));
+}
+
+static uint32_t big_endian(const uint8_t *bytes)
+{
+	return (uint32_t)bytes[0] << 24 | (uint32_t)bytes[1] << 16 | (uint32_t)bytes[2] << 8 |
+	       bytes[3];
+}
+
+/* The number of pages is valid if it was written with the last change. */
+bool input_is_cut_database(const struct input *in, uint64_t size, struct strbuf *what)
+{
+	const uint8_t *head = (const uint8_t *)in->head;
+	uint32_t page, pages;
+
+	if (!input_is_database(in) || in->packing)
+		return false;
+	if (in->head_length < 100) {
+		strbuf_adds(what, "cut off within its header of 100 bytes");
+		return true;
+	}
+	page = (uint32_t)head[16] << 8 | head[17];
+	page = page == 1 ? 65536 : page; /* which 16 bits cannot express */
+	pages = big_endian(head + 24) == big_endian(head + 92) ? big_endian(head + 28) : 0;
+	if (size >= (uint64_t)page * pages)
+		return false;
+	strbuf_addf(what, "cut off on page %" PRIu64 " of %u: it has %" PRIu64 " of %" PRIu64 " B",
+		    size / page + 1, pages, size, (uint64_t)page * pages);
+	return true;
 }
 
 int input_make_seekable(struct input *in)

@@ -11,6 +11,7 @@
 #include <sys/types.h>
 
 #include "base/error.h"
+#include "base/strbuf.h"
 
 #define INPUT_HEAD_BYTES ((size_t)64 << 10)
 
@@ -41,6 +42,11 @@ int input_open(struct input *in, int fd, const char *path, const volatile sig_at
 ssize_t input_read(void *in, void *bytes, size_t size) MUST_USE;
 /* Whether it begins as a SQLite database. */
 bool input_is_database(const struct input *in);
+/*
+ * Whether a file of that size is a database that ends before its last page; appends where. A
+ * compressed one is not known before it is unpacked.
+ */
+bool input_is_cut_database(const struct input *in, uint64_t size, struct strbuf *what);
 /*
  * Databases are read at any place. If the input is compressed or a pipe, its bytes move to a file
  * without a name in $TMPDIR, which is the input from then on. Returns 0 or a negative code.

@@ -40,7 +40,7 @@ def test_errors(pitot, tmp_path):
 
 
 WHAT = {b"": "empty", b"[1": "JSON", b'{"a": []}': "JSON", b"PK\3\4x": "a zip archive", b"\x7fELF": "an ELF file", b"a line": "text",
-        b"a\0b": "binary data", b"SQLite format 3\0": "an SQLite database", b"\x1f\x8b\x08": "damaged",
+        b"a\0b": "binary data", b"SQLite format 3\0" + bytes(84): "an SQLite database", b"\x1f\x8b\x08": "damaged",
         b'{"type": 1, "session_id": {"type": "x"}}': "JSON"}
 
 

@@ -284,6 +284,24 @@ def test_cut_and_damaged_files(pitot, tmp_path):
         import_any(pitot, path)
 
 
+def test_what_a_file_lacks_is_said(bring, pitot, tmp_path):
+    whole = small(tmp_path / "whole.sqlite", page_size=512).read_bytes()
+    half = len(whole) // 2
+    where = f"cut off on page {half // 512 + 1} of {len(whole) // 512}: it has {half} of {len(whole)} B"
+    for size, says in (99, "cut off within its header"), (half, where):
+        (tmp_path / "cut.sqlite").write_bytes(whole[:size])
+        assert says in pitot("import", "cut.sqlite", "-o", "cut.pitot", status=1).stderr
+        assert not (tmp_path / "cut.pitot").exists()
+    path = small(tmp_path / "last.sqlite", page_size=512)
+    db = sqlite3.connect(path)
+    db.execute("CREATE TABLE _last (a)")  # on the last page, which nothing is read of
+    db.commit()
+    db.close()
+    path.write_bytes(path.read_bytes()[:-1])
+    said, rows = bring(path)
+    assert said["rows"]["kernel"] and any("cut off on page" in (row["detail"] or "") for row in rows("loss"))
+
+
 def test_a_damaged_table_is_read_as_far_as_it_goes(bring, tmp_path):
     path = random_export(tmp_path / "a.sqlite", 2, rows=600)
     db = sqlite3.connect(path)
