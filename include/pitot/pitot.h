@@ -191,6 +191,14 @@ PITOT_API int pitot_flush(struct pitot_session *session);
 PITOT_API int pitot_dump(const char *path, uint64_t last_ns);
 
 /*
+ * Prepares the process, as PITOT_IDLE=1 in its environment does: `pitot record -p` of its user or
+ * root can from now on start recordings in it and end them. Meanwhile one thread waits on a Unix
+ * socket, and CUPTI is not used; the child of a fork is prepared, too. Returns 1, 0 if recording is
+ * switched off, or a negative errno.
+ */
+PITOT_API int pitot_idle(void);
+
+/*
  * Arms an engine beyond PITOT_ENGINE_TRACE in a running recording; any number of times, one at a
  * time. Its window opens `delay_ns` after this call. It closes `duration_ns` later or, if that is
  * 0, at pitot_engine_end or with the recording. Without a delay it includes kernels from the return

@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/compiler.h"
+#include "capture/attach_server.h"
 #include "capture/nvtx/nvtx_source.h"
 #include "capture/sinks/perfetto_live.h"
 #include "capture/program.h"
@@ -19,6 +20,7 @@ __attribute__((constructor)) static void preloaded(void)
 	clock_use_libc();
 	program_library();
 	session_loaded();
+	attach_server_loaded();
 }
 
 /*
@@ -33,11 +35,12 @@ EXPORT int InitializeInjection(void)
 	return 1;
 }
 
+/* NVTX asks only once: a prepared process may be recorded later. */
 static bool start_by_nvtx(void)
 {
 	bool records = session_start(SESSION_BY_NVTX);
 
-	return perfetto_live_start(SESSION_BY_NVTX) || records;
+	return perfetto_live_start(SESSION_BY_NVTX) || records || attach_server_is_on();
 }
 
 /*
@@ -152,6 +155,16 @@ EXPORT int pitot_dump(const char *path, uint64_t last_ns)
 	struct error e = { 0 };
 
 	return result(program_dump(path, last_ns, &e), &e);
+}
+
+EXPORT int pitot_idle(void)
+{
+	struct error e = { 0 };
+	int rc = attach_server_start();
+
+	if (rc < 0)
+		error_errno(&e, -rc, "cannot wait for recordings");
+	return result(rc, &e);
 }
 
 EXPORT int pitot_engine_begin(struct pitot_session *session, enum pitot_engine engine,

@@ -1,5 +1,7 @@
 /* cmd_doctor.c: `pitot doctor`: can this machine record, and if not, why and what to do. */
 
+#include <limits.h>
+
 #include "base/json.h"
 #include "record/checks.h"
 #include "cli/ui.h"
@@ -13,6 +15,15 @@ static const struct {
 	[CHECK_OK] = { "ok", STYLE_GREEN },
 	[CHECK_LIMITED] = { "limited", STYLE_YELLOW },
 	[CHECK_MISSING] = { "missing", STYLE_RED },
+};
+
+static uint64_t pid; /* 0: the machine is checked */
+
+static const struct option options[] = {
+	OPTION(U64, "pid", 'p', pid, "PID",
+	       "check whether the GPU work of this running process can be recorded",
+	       .positive = true, .most = INT_MAX),
+	OPTION_END,
 };
 
 static void doctor_json(const struct checks *checks, struct strbuf *out)
@@ -68,7 +79,10 @@ static int run_doctor(struct context *c, int argc, char **argv)
 	int status;
 
 	(void)argc, (void)argv;
-	checks_run(&checks);
+	if (pid)
+		checks_of_process(&checks, (pid_t)pid);
+	else
+		checks_run(&checks);
 	if (c->json)
 		doctor_json(&checks, &out);
 	for (size_t i = 0; i < checks.count && !c->json; i++) {
@@ -80,7 +94,13 @@ static int run_doctor(struct context *c, int argc, char **argv)
 		vendor = check->vendor;
 		check_text(check, c, &out);
 	}
-	if (!c->json)
+	if (!c->json && pid)
+		strbuf_addf(&out, "\n%s\n",
+			    checks.can_record
+				    ? "Its GPU work can be recorded: pitot record -p PID"
+				    : "Its GPU work cannot be recorded; `pitot record -p` samples "
+				      "its CPU time all the same.");
+	else if (!c->json)
 		strbuf_addf(&out, "\n%s\n",
 			    checks.can_record
 				    ? "GPU work can be recorded here."
@@ -98,8 +118,8 @@ const struct command cmd_doctor = {
 	.description =
 		"Checks the driver, its libraries, CUPTI, permissions, other profilers and the "
 		"disk. Each check is ok, limited or missing, with the reason and the remedy.",
-	.options = no_options,
+	.options = options,
 	.notes = "EXIT STATUS\n\n"
-		 "0 if GPU work can be recorded here, else 1.",
+		 "0 if GPU work can be recorded here, or of the process, else 1.",
 	.run = run_doctor,
 };

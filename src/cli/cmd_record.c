@@ -81,8 +81,10 @@ static const struct option options[] = {
 	FLAG("gpu-only", 0, request.gpu_only, "no CPU samples; same as --no-cpu"),
 	FLAG("cpu-only", 0, request.cpu_only, "CPU samples only; needs no GPU"),
 	OPTION(LIST, "pid", 'p', pids, "PID",
-	       "sample a running process and its descendants instead of a command; may be given "
-	       "several times"),
+	       "record a running process and its descendants instead of a command: CPU samples, "
+	       "and GPU work where the process was started with PITOT_IDLE=1; may be given several "
+	       "times"),
+	FLAG("gpu", 0, request.gpu, "--pid: fail where GPU work cannot be recorded"),
 	FLAG("symbols", 0, request.symbols,
 	     "symbolize call stacks after the command has ended (default)", .negatable = true,
 	     .group = "output"),
@@ -133,6 +135,8 @@ static int check_ring(const struct context *c)
 /* Refuses options that contradict each other. */
 static int check_options(const struct context *c, int argc)
 {
+	bool alone = pids.count || request.cpu_only;
+
 	if (pids.count && argc > 1)
 		return cli_usage(c, "--pid samples a running process and takes no command");
 	if (pids.count && request.method == CPU_METHOD_TIMER)
@@ -156,15 +160,14 @@ static int check_options(const struct context *c, int argc)
 	if (request.perfetto && (pids.count || request.cpu_only))
 		return cli_usage(
 			c, "--perfetto needs GPU work, which --pid and --cpu-only do not record");
-	if (pids.count)
-		request.cpu_only = true;
-	if (request.log && request.cpu_only)
-		return cli_usage(
-			c, "--log gpufl needs GPU work, which --pid and --cpu-only do not record");
-	if (given[SETTING_ID_engine] && request.settings.engine != SETTING_ENGINE_TRACE &&
-	    request.cpu_only)
-		return cli_usage(
-			c, "--engine measures GPUs, which --pid and --cpu-only do not record");
+	if (request.gpu && (!pids.count || request.cpu_only))
+		return cli_usage(c, "--gpu belongs to --pid, and contradicts --cpu-only");
+	if (request.log && alone)
+		return cli_usage(c, "--log gpufl needs a command and its GPU work; leave out --pid "
+				    "and --cpu-only");
+	if (given[SETTING_ID_engine] && request.settings.engine != SETTING_ENGINE_TRACE && alone)
+		return cli_usage(c, "--engine needs a command and its GPU work; leave out --pid "
+				    "and --cpu-only");
 	if (!request.recording && (!request.log || !strchr(request.log, '=')))
 		return cli_usage(
 			c, "--no-recording needs --log gpufl=DIR, or nothing would be written");
@@ -330,6 +333,22 @@ static int run_alone(const struct context *c, int argc, char **argv)
 	return e.code == -ENOENT ? 127 : 126;
 }
 
+/* Chooses whether running processes record their GPU work: where they are prepared for it. */
+static int choose_gpu(const struct context *c)
+{
+	struct error e = { 0 };
+
+	if (!pids.count || request.cpu_only ||
+	    record_can_attach(request.pids, request.pid_count, &e) == 0)
+		return EXIT_DONE;
+	if (request.gpu || !request.hz)
+		return cli_fail(c, &e);
+	request.cpu_only = true;
+	if (attach_uses_cuda(request.pids[0]))
+		cli_note(c, "GPU work is not recorded: %s", e.text);
+	return EXIT_DONE;
+}
+
 /* Returns the status of a shell for a command that cannot be run. */
 static int cannot_record(const struct context *c, const struct recording *r, const struct error *e)
 {
@@ -352,11 +371,14 @@ static int run_record(struct context *c, int argc, char **argv)
 	status = check_options(c, argc);
 	if (status != EXIT_DONE)
 		return status;
-	output.cpu_only = request.cpu_only;
 	if (read_settings(&e) < 0)
 		return cli_fail(c, &e);
 	if (request.settings.disabled)
 		return run_alone(c, argc, argv);
+	status = choose_gpu(c);
+	if (status != EXIT_DONE)
+		return status;
+	output.cpu_only = request.cpu_only;
 	status = check_flame(c);
 	if (status != EXIT_DONE)
 		return status;
@@ -389,7 +411,7 @@ static const struct command_example examples[] = {
 	  "train.py",
 	  "two processes in one recording, one record per graph launch" },
 	{ "pitot record --flame train.svg -- python train.py", "only a flame graph, in one step" },
-	{ "pitot record --pid 1234 --duration 10s", "sample ten seconds of a running process" },
+	{ "pitot record --pid 1234 --duration 10s", "record ten seconds of a running process" },
 	{ "pitot record --log gpufl=/var/log/gpufl -- ./server",
 	  "beside the recording, logs for gpufl's agent" },
 	{ NULL, NULL },

@@ -333,12 +333,13 @@ static void summary_json(const struct record_summary *end, const struct recordin
 static void headline(const struct recording *r, struct strbuf *out)
 {
 	const char *signal = sigabbrev_np(r->spawn.killed_by);
+	const char *done = r->request->cpu_only ? "sampled" : "recorded";
 
 	strbuf_adds(out, "pitot record: ");
 	if (r->request->pid_count > 1)
-		strbuf_addf(out, "%zu processes were sampled\n", r->request->pid_count);
+		strbuf_addf(out, "%zu processes were %s\n", r->request->pid_count, done);
 	else if (r->request->pid_count)
-		strbuf_addf(out, "process %d was sampled\n", (int)r->request->pids[0]);
+		strbuf_addf(out, "process %d was %s\n", (int)r->request->pids[0], done);
 	else if (signal)
 		strbuf_addf(out, "the command was killed by SIG%s\n", signal);
 	else if (r->spawn.killed_by)

@@ -9,6 +9,8 @@
 
 #include "base/human.h"
 #include "base/io.h"
+#include "base/plural.h"
+#include "record/attach_client.h"
 #include "record/inject.h"
 #include "sampler/cpu_sampler.h"
 
@@ -184,6 +186,26 @@ void checks_run(struct checks *out)
 		out->can_record |= run_checks(out, vendor_machines[v]->checks,
 					      vendor_machines[v]->check_count, vendors[v], library);
 	out->can_record &= run_checks(out, common_checks, ARRAY_SIZE(common_checks), NULL, library);
+}
+
+void checks_of_process(struct checks *out, pid_t pid)
+{
+	struct check *c = &out->list[0];
+	struct attach_answer answer;
+	struct error e = { 0 };
+
+	*out = (struct checks){ .count = 1 };
+	*c = (struct check){ .name = "attach",
+			     .purpose = "recording GPU work of the running process",
+			     .needed = true };
+	out->can_record = attach_state(pid, &answer, &e) == 0;
+	if (!out->can_record)
+		check_found(c, CHECK_MISSING, "%s", e.text);
+	else
+		check_found(c, CHECK_OK,
+			    "process %d is prepared, with libpitot.so %s; %u %s of it now",
+			    (int)pid, answer.text, answer.recordings,
+			    plural_of(answer.recordings, "recording goes on", "recordings go on"));
 }
 
 bool checks_foreign_proc(void)

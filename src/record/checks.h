@@ -16,6 +16,8 @@ struct checks {
 };
 
 void checks_run(struct checks *out);
+/* Only whether the GPU work of a running process can be recorded. */
+void checks_of_process(struct checks *out, pid_t pid);
 
 /* Whether /proc belongs to another pid namespace, in which pids mean other processes. */
 bool checks_foreign_proc(void);

@@ -190,6 +190,7 @@ static void finish_log(const struct recording *r)
 
 void record_finish(struct recording *r)
 {
+	record_detach(r);
 	if (r->writer)
 		close_recording(r);
 	spawn_release(&r->spawn);

@@ -113,7 +113,7 @@ static int prepare_child(void *user, pid_t pid, struct strbuf *environment, stru
 					  &r->segments.ring.age_ns);
 	if (r->directory &&
 	    segment_server_open(&r->segments, r->directory, &r->identity.folder) == 0) {
-		segment_server_text(&r->segments, &launcher);
+		segment_server_text(&r->segments, !r->request->ring, &launcher);
 		injection.launcher = strbuf_text(&launcher);
 		r->spawn.watched = r->segments.fd;
 	}

@@ -16,6 +16,9 @@ void recording_release(struct recording *r)
 	process_command_release(&r->running);
 	file_copies_release(&r->cpu.kept);
 	segment_server_close(&r->segments);
+	for (size_t i = 0; i < r->attached.count; i++)
+		close(r->attached.data[i].fd);
+	vec_release(&r->attached);
 	free(r->directory);
 	free(r->shown);
 	free(r->library);
@@ -72,13 +75,18 @@ void record_make_options(struct recording *r)
 	uint64_t bytes, age_ns;
 
 	s.start_ns = r->identity.start_monotonic_ns;
-	s.cpu = r->cpu.timer || r->cpu.perf_namespace ? r->cpu.hz : 0;
-	s.perf = r->cpu.perf_namespace;
+	if (!r->request->pid_count) { /* running processes are sampled from outside only */
+		s.cpu = r->cpu.timer || r->cpu.perf_namespace ? r->cpu.hz : 0;
+		s.perf = r->cpu.perf_namespace;
+	} else if (!s.delay_ns) {
+		/* It begins when they are attached; record_detach() ends it. */
+		s.duration_ns = 0;
+	}
 	s.preload = r->preload;
 	s.cuda = !r->request->cpu_only;
 	if (r->request->ring && segment_ring_parse(r->request->ring, &bytes, &age_ns) == 0)
 		s.segment_bytes = bytes / RING_PARTS;
-	if (!s.cuda)
+	if (!s.cuda || r->request->pid_count)
 		s.engine = SETTING_ENGINE_TRACE;
 	r->identity.engine = setting_engine_names[s.engine];
 	strbuf_clear(&r->options);

@@ -8,6 +8,7 @@
 #ifndef PITOT_RECORD_RECORDING_H
 #define PITOT_RECORD_RECORDING_H
 
+#include "record/attach_client.h"
 #include "record/cpu_sampling.h"
 #include "record/inject.h"
 #include "record/process_tree.h"
@@ -66,6 +67,7 @@ struct recording {
 	struct strbuf name, options;
 	struct cpu_sampling cpu;
 	struct process_command running; /* with --pid */
+	VEC(struct attached) attached; /* running processes that record for us */
 	enum command_kind command_kind;
 	char *preload_library; /* path; NULL: none */
 	int preload; /* SETTING_PRELOAD_ */
@@ -85,8 +87,14 @@ struct recording {
  */
 int record_launch(struct recording *r, int argc, char **argv, struct error *e) MUST_USE;
 /*
- * Begins to sample the processes request->pids. Returns 0, or a negative code, and then there is no
- * folder.
+ * Whether one of these processes or their descendants can record its GPU work. Returns 0, or a
+ * negative code; *e says why the first of them cannot.
+ */
+int record_can_attach(const pid_t *pids, size_t count, struct error *e) MUST_USE;
+/*
+ * Begins to sample the processes request->pids and their descendants, and to record the GPU work of
+ * those that are prepared, unless cpu_only is set. Returns 0, or a negative code, and then there is
+ * no folder.
  */
 int record_attach(struct recording *r, struct error *e) MUST_USE;
 /*
@@ -113,6 +121,8 @@ void record_emit_cpu_method(const struct recording *r);
  * that have executed another program.
  */
 void record_recover(struct recording *r, bool last);
+/* Lets the attached processes end their recordings. Takes at most three seconds. */
+void record_detach(struct recording *r);
 /* dump.c: drops old segments of a ring, makes a requested dump, and returns whether it has. */
 bool record_serve_ring(struct recording *r);
 /* Writes the ring's segments into the recording. */

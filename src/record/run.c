@@ -46,12 +46,16 @@ static void write_processes(const struct recording *r)
 static void write_capabilities(const struct recording *r)
 {
 	bool injected = !r->request->cpu_only || r->preload;
+	const char *requested = r->attached.count ? "attach" : NULL;
 	char reason[512];
 
 	cpu_sampling_write(&r->cpu, r->writer);
 	rows_capability(r->writer, feature_injection,
-			injected ? capability_state_on : capability_state_off, NULL,
-			injected ? r->library : NULL, r->request->cpu_only ? "--cpu-only" : NULL);
+			injected ? capability_state_on : capability_state_off, requested,
+			requested  ? "prepared process"
+			: injected ? r->library
+				   : NULL,
+			r->request->cpu_only ? "--cpu-only" : NULL);
 	write_processes(r);
 	if (r->request->cpu_only)
 		rows_capability(r->writer, feature_gpu, capability_state_off, NULL, NULL,

@@ -85,12 +85,11 @@ int segment_server_open(struct segment_server *s, const char *directory,
 	return -EIO;
 }
 
-void segment_server_text(const struct segment_server *s, struct strbuf *out)
+void segment_server_text(const struct segment_server *s, bool finds_folder, struct strbuf *out)
 {
 	struct folder_id id = { .inode = 1 };
 
-	/* Nobody finds the folder of a ring, so that all ask for their segments. */
-	if (!s->ring.bytes)
+	if (finds_folder)
 		(void)!folder_identify(s->folder, &id);
 	strbuf_addf(out, "%u:%s:%s:%llx:%llx", (unsigned)getuid(), s->address, s->token,
 		    (unsigned long long)id.device, (unsigned long long)id.inode);

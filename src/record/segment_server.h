@@ -63,8 +63,11 @@ struct segment_server {
 /* Returns 0 or a negative code, and then the server is closed. */
 int segment_server_open(struct segment_server *s, const char *directory,
 			const struct folder_id *folder) MUST_USE;
-/* Appends the value of LAUNCHER_VARIABLE. */
-void segment_server_text(const struct segment_server *s, struct strbuf *out);
+/*
+ * Appends the value of LAUNCHER_VARIABLE. Without `finds_folder` nobody finds the recording's
+ * folder, so that all ask for their segments.
+ */
+void segment_server_text(const struct segment_server *s, bool finds_folder, struct strbuf *out);
 /* Answers the dump request that has arrived: the number of segments or a negative code. */
 void segment_server_dumped(struct segment_server *s, int result);
 /* Answers the requests that have arrived. Does not wait. */

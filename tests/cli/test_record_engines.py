@@ -44,7 +44,7 @@ def test_metrics_that_no_gpu_has(pitot, tmp_path):
 def test_engine_of_a_recording_of_the_cpu_only(pitot, tmp_path):
     for engine in "pc-sampling", "monitor":
         refused = pitot("record", "--cpu-only", "--engine", engine, "--", "true", status=2)
-        assert "--engine measures GPUs, which --pid and --cpu-only do not record" in refused.stderr
+        assert "--engine needs a command and its GPU work; leave out --pid and --cpu-only" in refused.stderr
     for options, env in (["--engine", "trace"], {}), ([], {"PITOT_ENGINE": "deep"}):
         pitot("record", "--force", "-o", "rec", "--cpu-only", *options, "--", "true", env=env)
         identity = json.loads((tmp_path / "rec/recording.json").read_text())

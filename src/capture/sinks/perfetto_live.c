@@ -17,6 +17,7 @@
 #include "capture/core/capability_notes.h"
 #include "capture/core/collector.h"
 #include "capture/core/log.h"
+#include "capture/attach_server.h"
 #include "capture/core/park.h"
 #include "capture/sinks/perfetto_gpus.h"
 #include "capture/core/process_exit.h"
@@ -586,7 +587,7 @@ static bool is_requested(bool injected, const char **socket)
 	    is_set("INJECTION_DATA_SOURCE_NAME_SUFFIX") || is_set("INJECTION_METRICS") ||
 	    is_set("__TRACE_STARTUP"))
 		return true;
-	return injected && !settings_have_sink(&settings);
+	return injected && !settings_have_sink(&settings) && !attach_server_is_on();
 }
 
 /* Returns the sources that __TRACE_STARTUP names, as bits; ignores unknown names. */

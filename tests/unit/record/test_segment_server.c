@@ -25,7 +25,7 @@ static void begin(const char *folder)
 {
 	assert_int_equal(segment_server_open(&server, folder, &(struct folder_id){ 0 }), 0);
 	strbuf_clear(&launcher);
-	segment_server_text(&server, &launcher);
+	segment_server_text(&server, true, &launcher);
 	assert_in_range(launcher.length, 60, LAUNCHER_TEXT_MAX - 1);
 }
 
