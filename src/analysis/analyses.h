@@ -24,6 +24,7 @@
 	X(graphs)                                                                                  \
 	X(syncs)                                                                                   \
 	X(waits)                                                                                   \
+	X(last_words)                                                                              \
 	X(failures)                                                                                \
 	X(range_times)                                                                             \
 	X(scope_times)                                                                             \

@@ -9,6 +9,7 @@
 #include "format/recording_dir.h"
 #include "format/rows.h"
 #include "record/recording.h"
+#include "recover/recover.h"
 
 /* Says in `pitot record`'s own segment from when on a dump is complete. */
 static void write_start(struct recording *r, const char *what, uint64_t last_ns)
@@ -45,13 +46,33 @@ static int copy_files(const struct recording *r, int to)
 	return err;
 }
 
+/* Without it the dump is a recording all the same. */
+static void add_unfinished(const struct recording *r, int folder)
+{
+	const struct segment_server *s = &r->segments;
+	struct folder_id id;
+	char path[40];
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", folder);
+	for (size_t i = 0; i < s->memories.count && folder_identify(folder, &id) == 0; i++) {
+		struct error e = { 0 };
+
+		if (recover_unfinished(s->memories.data[i].fd, path, &id, &e) < 0)
+			record_emit(r, RECORD_WARNING,
+				    "the dump does not say what had not ended: %s", e.text);
+	}
+}
+
 static int make_dump(struct recording *r, int folder, uint64_t last_ns)
 {
-	int err;
+	int err, count;
 
 	write_start(r, "a dump", last_ns);
 	err = copy_files(r, folder);
-	return err < 0 ? err : segment_ring_write(&r->segments.ring, folder, last_ns);
+	count = err < 0 ? err : segment_ring_write(&r->segments.ring, folder, last_ns);
+	if (count >= 0)
+		add_unfinished(r, folder);
+	return count;
 }
 
 bool record_serve_ring(struct recording *r)

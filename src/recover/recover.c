@@ -222,7 +222,8 @@ static void write_result(struct recovery *r)
 	char text[300];
 
 	rows_loss(r->w, loss_reason_incomplete_record, o->incomplete, r->now_ns, r->now_ns,
-		  "GPU work that had not ended when the process died");
+		  "GPU work whose end CUPTI had not recorded when the process died (table "
+		  "unfinished)");
 	rows_loss(r->w, loss_reason_unread_event, o->others, r->now_ns, r->now_ns,
 		  "synchronizations, overhead, counters and others that only the process itself "
 		  "could read");
@@ -258,21 +259,25 @@ static int write_segment(struct recovery *r, const char *directory, const struct
 	rc = writer_open(&options, &r->w, e);
 	if (rc < 0)
 		return rc;
-	rc = recover_journal(r, stored);
+	rc = r->only_unfinished ? 0 : recover_journal(r, stored);
 	if (rc == 0)
 		rc = recover_rings(r);
 	if (rc == 0)
 		rc = recover_records(r);
-	write_result(r);
+	if (!r->only_unfinished)
+		write_result(r);
 	closed = writer_close(&r->w);
 	rc = rc < 0 ? rc : closed;
 	return rc < 0 ? error_errno(e, -rc, "cannot add to '%s'", directory) : 1;
 }
 
-int recover_area(int memory, const char *directory, const struct folder_id *folder,
-		 struct recovered *out, struct error *e)
+static int read_area(int memory, bool only_unfinished, const char *directory,
+		     const struct folder_id *folder, struct recovered *out, struct error *e)
 {
-	struct recovery r = { .memory = memory, .out = out, .now_ns = clock_monotonic_ns() };
+	struct recovery r = { .memory = memory,
+			      .out = out,
+			      .now_ns = clock_monotonic_ns(),
+			      .only_unfinished = only_unfinished };
 	struct stored *stored;
 	int rc;
 
@@ -299,4 +304,18 @@ int recover_area(int memory, const char *directory, const struct folder_id *fold
 		rc = write_segment(&r, directory, folder, stored, e);
 	free(stored);
 	return rc;
+}
+
+int recover_area(int memory, const char *directory, const struct folder_id *folder,
+		 struct recovered *out, struct error *e)
+{
+	return read_area(memory, false, directory, folder, out, e);
+}
+
+int recover_unfinished(int memory, const char *directory, const struct folder_id *folder,
+		       struct error *e)
+{
+	struct recovered out;
+
+	return read_area(memory, true, directory, folder, &out, e);
 }

@@ -39,5 +39,12 @@ bool recover_has_rest(int memory);
  */
 int recover_area(int memory, const char *directory, const struct folder_id *folder,
 		 struct recovered *out, struct error *e) MUST_USE;
+/*
+ * Adds a segment with what is under way in a process that lives (table unfinished). The folder has
+ * the process's segments already, so that no string's number occurs twice. Returns like
+ * recover_area.
+ */
+int recover_unfinished(int memory, const char *directory, const struct folder_id *folder,
+		       struct error *e) MUST_USE;
 
 #endif

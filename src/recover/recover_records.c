@@ -61,18 +61,52 @@ static uint32_t name_of(struct record_reader *reader, const char *address)
 	return id && *id ? (uint32_t)*id : writer_string(reader->r->w, "?", 1);
 }
 
+/* Members of a row of any kind of GPU work. */
+#define PLACE(row)                                                                                 \
+	.device = (row).device, .context = (row).context, .stream = (row).stream,                  \
+	.correlation = (row).correlation
+
+static void add_unfinished(struct recovery *r, struct row_unfinished row, uint64_t start_ns)
+{
+	row.time_ns = row.start_ns = r->now_ns;
+	if (start_ns && r->head.has_clock)
+		row.start_ns = start_ns + (uint64_t)r->head.clock_offset_ns;
+	else
+		ROW_MISSING(&row, unfinished, start_ns);
+	ROW_MISSING(&row, unfinished, function);
+	ROW_MISSING(&row, unfinished, thread);
+	ROW_MISSING(&row, unfinished, stack);
+	ROW_MISSING_IF(&row, unfinished, config, row.kind != unfinished_kind_kernel);
+	ROW_MISSING_IF(&row, unfinished, copy_kind, row.kind != unfinished_kind_memcpy);
+	writer_append(r->w, TABLE_unfinished, &row);
+}
+
+/* What only rows of this kind have. */
+#define MORE_OF_kernel(row) .config = (row).config
+#define MORE_OF_memcpy(row) .copy_kind = (row).kind
+#define MORE_OF_memset(row) .config = 0
+#define MORE_OF_graph_launch(row) .config = 0
+
 /* Appends the row of a record that was copied into `record`; false: the work has not ended. */
-#define READ(kind, type, table, statement)                                                         \
-	case kind: {                                                                               \
+#define READ(number, type, table, statement)                                                       \
+	case number: {                                                                             \
 		struct record_##type record = { 0 };                                               \
 		struct row_##table row;                                                            \
                                                                                                    \
 		memcpy(&record, bytes, MIN(size, sizeof(record)));                                 \
-		if ((!record.start || !record.end) && !reader->is_delivered)                       \
-			return false;                                                              \
 		span = span_of(r, record.start, record.end);                                       \
 		row = type##_row(&record, version, &span, recovery_call(r, record.correlation));   \
 		statement;                                                                         \
+		if ((!record.start || !record.end) && !reader->is_delivered) {                     \
+			add_unfinished(r,                                                          \
+				       (struct row_unfinished){ .kind = unfinished_kind_##table,   \
+								MORE_OF_##table(row),              \
+								PLACE(row) },                      \
+				       record.start);                                              \
+			return false;                                                              \
+		}                                                                                  \
+		if (reader->r->only_unfinished)                                                    \
+			return true;                                                               \
 		writer_append(r->w, TABLE_##table, &row);                                          \
 		r->out->records++;                                                                 \
 		return true;                                                                       \

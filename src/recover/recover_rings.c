@@ -237,6 +237,32 @@ static bool copy_ring(struct ring_reader *reader, unsigned i)
 			     (copy->count - first) * sizeof(*copy->events));
 }
 
+/* The call in which the ring's thread waits for the GPU. */
+static void read_wait(struct ring_reader *reader)
+{
+	const struct recovery *r = reader->r;
+	const struct ring *ring = &reader->copy.ring;
+	struct row_unfinished row = { .time_ns = r->now_ns,
+				      .kind = unfinished_kind_call,
+				      .start_ns = ring->wait.start_ns,
+				      .correlation = recovery_call(r, ring->wait.correlation),
+				      .function = ring->wait.function,
+				      .thread = ring->tid,
+				      .stack = ring->wait.stack };
+
+	if (!row.start_ns || ring->state != RING_LIVE)
+		return;
+	ROW_MISSING_IF(&row, unfinished, stack, !row.stack);
+	ROW_MISSING(&row, unfinished, config);
+	ROW_MISSING(&row, unfinished, device);
+	ROW_MISSING(&row, unfinished, context);
+	ROW_MISSING(&row, unfinished, stream);
+	ROW_MISSING(&row, unfinished, copy_kind);
+	name_thread(reader);
+	define_function(reader, row.function);
+	writer_append(r->w, TABLE_unfinished, &row);
+}
+
 int recover_rings(struct recovery *r)
 {
 	struct ring_reader *reader = calloc(1, sizeof(*reader));
@@ -257,16 +283,19 @@ int recover_rings(struct recovery *r)
 	    recovery_read(r, AREA_FUNCTIONS, 0, reader->functions,
 			  AREA_FUNCTIONS_MAX * sizeof(*reader->functions)))
 		rc = 0;
-	for (unsigned pass = 0; rc == 0 && pass < 2; pass++)
+	for (unsigned pass = 0; rc == 0 && pass < 2 && !r->only_unfinished; pass++)
 		for (unsigned i = 0; i < RINGS_MAX; i++)
 			if (copy_ring(reader, i))
 				read_events(reader, pass == 0);
 	for (unsigned i = 0; rc == 0 && i < RINGS_MAX; i++)
 		if (recovery_read(r, AREA_RINGS, i * sizeof(reader->copy.ring), &reader->copy.ring,
-				  sizeof(reader->copy.ring)))
+				  sizeof(reader->copy.ring))) {
+			reader->copy.is_named = *(const uint8_t *)&reader->copy.ring.named;
+			read_wait(reader);
 			r->out->lost +=
 				reader->copy.ring.lost -
 				MIN(reader->copy.ring.lost, reader->copy.ring.lost_reported);
+		}
 	stack_tree_release(&reader->stacks);
 	free(reader->copy.events);
 	free(reader->functions);

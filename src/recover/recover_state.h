@@ -17,6 +17,7 @@ struct recovery {
 	struct writer *w;
 	struct recovered *out;
 	uint64_t now_ns;
+	bool only_unfinished; /* the process lives, and writes everything else itself */
 };
 
 /* Reads bytes of a part. Returns false when they are not in it. */

@@ -25,6 +25,7 @@
 /* In the order of the output. */
 #define SECTIONS(X)                                                                                \
 	X(header)                                                                                  \
+	X(last_words)                                                                              \
 	X(verdict)                                                                                 \
 	X(steps)                                                                                   \
 	X(critical_path)                                                                           \

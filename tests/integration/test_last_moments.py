@@ -1,8 +1,10 @@
 """A process that ends without order: what it has done, and what CUPTI has written, is in the recording, and once."""
+import json
 import os
 import random
 import signal
 import struct
+import subprocess
 
 import pytest
 
@@ -88,3 +90,33 @@ def test_without_room_for_the_memory(end, rows):
     folder, _, result = end("kill", at=8000, wrap=["prlimit", "--fsize=100000000", "--"])
     assert result.returncode == 128 + signal.SIGKILL
     assert last_moments(rows, folder) == [] and rows(folder, "kernel")
+
+
+@pytest.fixture
+def last_wait(build, source):
+    """Numbers of the tape's records: inside the last call that waits for the whole GPU, and after it."""
+    dump = subprocess.run([build / "standin/tape-dump", source / TAPE], stdout=subprocess.PIPE, text=True, check=True).stdout
+    records = [line.split() for line in dump.splitlines() if " CALLBACK runtime " in line and " cudaDeviceSynchronize " in line]
+    begin, end = (max(int(words[0]) for words in records if site in words) for site in ("enter", "exit"))
+    assert begin < end
+    return {"inside": begin + 2, "after": end + 1}
+
+
+@pytest.mark.parametrize("where", ["inside", "after"])
+def test_last_words(end, pitot, rows, last_wait, where):
+    """While the program waits its work has no end; once it has waited, CUPTI just has not delivered it."""
+    folder, _, result = end("kill", at=last_wait[where])
+    assert result.returncode == 128 + signal.SIGKILL
+    words = json.loads(pitot("report", folder, "--json").stdout)["last_words"]
+    [process] = words["processes"]
+    assert "was killed by SIGKILL" in words["text"] and process["undelivered"] > 0
+    if where == "after":
+        assert words["work"] == [] and words["waits"] == []
+        assert "all GPU work that it had launched had ended" in words["text"]
+        return
+    [wait] = words["waits"]
+    assert wait["function"] == "cudaDeviceSynchronize"
+    streams = {row["stream"]: row for row in words["work"]}
+    assert 7 in streams and streams[7]["kind"] == "kernel" and streams[7]["behind"] > 0
+    unfinished = [row for row in rows(folder, "unfinished") if row["kind"] != "call"]
+    assert len(unfinished) == process["undelivered"] + sum(1 + row["behind"] for row in words["work"])

@@ -150,6 +150,16 @@ static struct reserved *open_of(unsigned thread)
 	return NULL;
 }
 
+/* What the recorder's buffer has of work that is under way: all but its times. */
+static void write_launched(uint8_t *to, const uint8_t *record, size_t size)
+{
+	unsigned start = record_start_offset(load_u32(record));
+
+	memcpy(to, record, size);
+	if (start && start + 16 <= size)
+		memset(to + start, 0, 16);
+}
+
 static bool append(struct reserved *r, const struct stage *one, struct ending ending)
 {
 	const struct piece *p = &one->pieces.data[0];
@@ -161,6 +171,7 @@ static bool append(struct reserved *r, const struct stage *one, struct ending en
 	    vec_push(&r->endings, ending) < 0)
 		abort();
 	memcpy(r->stage.bytes + r->stage.used, one->bytes, p->size);
+	write_launched(r->buffer + r->stage.used, one->bytes, p->size);
 	r->stage.used += p->size;
 	return true;
 }

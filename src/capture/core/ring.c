@@ -142,6 +142,7 @@ struct ring *ring_try_claim(void)
 	prctl(PR_GET_NAME, r->name);
 	r->claims++;
 	r->outer_correlation = 0;
+	atomic_store(&r->wait.start_ns, 0);
 	r->instantiating = r->half_full = r->pushing = false;
 	memset(r->scopes, 0, sizeof(r->scopes));
 	r->external_count = 0;

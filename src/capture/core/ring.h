@@ -100,6 +100,11 @@ struct ring {
 	/* the runtime call in progress, whose driver calls count as the same call */
 	uint32_t outer_correlation;
 	struct ring_launch launch;		/* the thread's last one, if ring_notes_launches */
+	/* api_calls.c's: the call in progress that waits for the GPU; start_ns 0: none */
+	struct ring_wait {
+		atomic_uint_fast64_t start_ns;
+		uint32_t function, correlation, stack;
+	} wait;
 	struct {
 		uint32_t group, calls;
 		struct ring_launch launch;

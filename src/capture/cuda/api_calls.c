@@ -36,7 +36,7 @@ static struct hub_function functions[API_RUNTIME + 1][API_CALLBACK_IDS_MAX];
 static struct call_handles handles[API_RUNTIME + 1][API_CALLBACK_IDS_MAX];
 static uint8_t treatments[API_RUNTIME + 1][API_CALLBACK_IDS_MAX];
 /* Frameworks make six calls about events for each collective, and their stacks say nothing. */
-enum { WITH_HANDLES = 1, WITHOUT_STACK = 2 };
+enum { WITH_HANDLES = 1, WITHOUT_STACK = 2, WAITS = 4 };
 
 /* CUPTI's name of a function without "cu" or "cuda". */
 static const char *bare_name(const char *name)
@@ -90,6 +90,16 @@ static NOINLINE void note_launch(struct ring *r, unsigned api, CUpti_CallbackId 
 	}
 }
 
+/* For recover/: a call that never returns has no event. */
+static NOINLINE void note_wait(struct ring *r, unsigned api, CUpti_CallbackId cbid,
+			       uint32_t correlation, uint64_t now)
+{
+	r->wait.function = api << 16 | cbid;
+	r->wait.correlation = correlation;
+	r->wait.stack = stack_capture_call(r);
+	atomic_store_explicit(&r->wait.start_ns, now, memory_order_release);
+}
+
 /* Writes the end of a watched call: one event into the thread's ring. */
 static void write_call(struct ring *r, unsigned api, CUpti_CallbackId cbid,
 		       const CUpti_CallbackData *data, uint64_t start, uint64_t end)
@@ -110,13 +120,16 @@ static void write_call(struct ring *r, unsigned api, CUpti_CallbackId cbid,
 
 	if (unlikely(atomic_load_explicit(&ring_notes_launches, memory_order_relaxed)))
 		note_launch(r, api, cbid, data);
+	if (unlikely(treatment & WAITS))
+		atomic_store_explicit(&r->wait.start_ns, 0, memory_order_relaxed);
 	event[1].a = result;
 	if (unlikely(treatment & WITH_HANDLES))
 		slots = add_handles(event, slots, api, cbid, data);
 	ring_push(r, event, slots);
 }
 
-ALWAYS_INLINE void on_enter(unsigned api, const CUpti_CallbackData *data, uint64_t now)
+ALWAYS_INLINE void on_enter(unsigned api, CUpti_CallbackId cbid, const CUpti_CallbackData *data,
+			    uint64_t now)
 {
 	struct ring *r = ring_get();
 
@@ -134,6 +147,8 @@ ALWAYS_INLINE void on_enter(unsigned api, const CUpti_CallbackData *data, uint64
 	if (r)
 		r->instantiating = false; /* the instantiation has ended, perhaps with an error */
 	*data->correlationData = now;
+	if (r && unlikely(treatments[api][cbid % API_CALLBACK_IDS_MAX] & WAITS))
+		note_wait(r, api, cbid, data->correlationId, now);
 	if (r && (atomic_load_explicit(&r->calls, memory_order_relaxed) + 1) % RING_COST_EVERY == 0)
 		counter_add(&r->sampled_ns, clock_monotonic_ns() - now);
 }
@@ -197,7 +212,7 @@ ALWAYS_INLINE void on_call(CUpti_CallbackDomain domain, CUpti_CallbackId cbid,
 	if (!atomic_load_explicit(&enabled, memory_order_relaxed))
 		return;
 	if (data->callbackSite == CUPTI_API_ENTER)
-		on_enter((unsigned)domain, data, clock_monotonic_ns());
+		on_enter((unsigned)domain, cbid, data, clock_monotonic_ns());
 	else
 		on_exit_of_call((unsigned)domain, cbid, data, clock_monotonic_ns());
 }
@@ -253,6 +268,13 @@ const struct hub_client trace_client = {
 	.exit = on_call_of_all,
 };
 
+static bool waits_for_gpu(const struct hub_function *f)
+{
+	bool copies = f->kind == api_kind_memcpy || f->kind == api_kind_memset;
+
+	return f->kind == api_kind_synchronize || (copies && !strstr(f->name, "Async"));
+}
+
 /* For recover/, which reads calls that the collector has not seen. */
 static void share_function(const struct hub_function *f, unsigned api)
 {
@@ -283,7 +305,8 @@ static void find_functions(const struct cupti *cupti)
 				f->kind = api_kind_of_function(f->name);
 			handles[api][id] = call_handles_of(f->name ? bare_name(f->name) : "");
 			treatments[api][id] = (handles[api][id].has_any ? WITH_HANDLES : 0) |
-					      (f->kind == api_kind_event ? WITHOUT_STACK : 0);
+					      (f->kind == api_kind_event ? WITHOUT_STACK : 0) |
+					      (waits_for_gpu(f) ? WAITS : 0);
 			share_function(f, api);
 		}
 	}

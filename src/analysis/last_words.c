@@ -1,0 +1,457 @@
+#include "analysis/last_words.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "analysis/report.h"
+#include "base/search.h"
+
+#define ANY_STREAM UINT32_MAX
+
+/* A stream, and until when the work that was launched on it is known to have ended. */
+struct stream_end {
+	uint32_t process, context, stream;
+	uint64_t until_ns;
+};
+
+/* An event's last record. */
+struct event_record {
+	uint32_t context, stream;
+	uint64_t time_ns;
+};
+
+struct finding {
+	const struct report *report;
+	struct last_words *out;
+	struct map stream_of; /* hash of process, context and stream -> item of streams */
+	VEC(struct stream_end) streams;
+	struct map call_of; /* hash of process and correlation -> row of api_call + 1 */
+	struct map record_of; /* handle of an event of one process -> item of records */
+	VEC(struct event_record) records;
+	struct map first_of; /* as stream_of -> item of out->works */
+	struct last_process current;
+	int failed;
+};
+
+static uint64_t key_of(uint32_t process, uint64_t a, uint64_t b)
+{
+	return hash_u64(a ^ hash_u64(b ^ hash_u64(process + UINT64_C(1))));
+}
+
+/* --- what is known to have ended --- */
+
+static struct stream_end *stream_at(struct finding *f, uint32_t process, uint32_t context,
+				    uint32_t stream)
+{
+	uint64_t *at = map_at(&f->stream_of, key_of(process, (uint64_t)context << 32 | stream, 0),
+			      f->streams.count);
+
+	if (!at ||
+	    (*at == f->streams.count &&
+	     vec_push(&f->streams, ((struct stream_end){ process, context, stream, 0 })) < 0)) {
+		f->failed = -ENOMEM;
+		return NULL;
+	}
+	return &f->streams.data[*at];
+}
+
+static void ended(struct finding *f, uint32_t process, uint32_t context, uint32_t stream,
+		  uint64_t until_ns)
+{
+	struct stream_end *s = stream_at(f, process, context, stream);
+
+	if (s)
+		s->until_ns = MAX(s->until_ns, until_ns);
+}
+
+static uint64_t ended_until(struct finding *f, uint32_t process, uint32_t context, uint32_t stream)
+{
+	uint64_t until_ns = 0, at;
+
+	if (map_get(&f->stream_of, key_of(process, (uint64_t)context << 32 | stream, 0), &at))
+		until_ns = f->streams.data[at].until_ns;
+	return until_ns;
+}
+
+/* Contexts are numbered from 1: 0 stands for all. */
+static bool has_ended(struct finding *f, uint32_t process, uint32_t context, uint32_t stream,
+		      uint64_t launched_ns)
+{
+	return launched_ns <= ended_until(f, process, context, stream) ||
+	       launched_ns <= ended_until(f, process, context, ANY_STREAM) ||
+	       launched_ns <= ended_until(f, process, 0, ANY_STREAM);
+}
+
+static void note_record(struct finding *f, uint32_t row)
+{
+	const struct api_call_columns *c = api_call_columns(f->report->trace);
+	struct event_record record = { c->context[row], c->stream[row], c->start_ns[row] };
+	uint64_t *at;
+
+	at = map_at(&f->record_of, c->event[row], f->records.count);
+	if (!at || vec_push(&f->records, record) < 0)
+		f->failed = -ENOMEM;
+	else
+		*at = f->records.count - 1;
+}
+
+/* What a call that waits and has returned says about the work before it. */
+static void note_wait(struct finding *f, uint32_t process, uint32_t row, unsigned waits_for)
+{
+	const struct api_call_columns *c = api_call_columns(f->report->trace);
+	bool has_context = column_has(c->valid.context, row);
+	uint64_t start_ns = c->start_ns[row], at;
+
+	if (waits_for == synchronization_kind_stream && has_context &&
+	    column_has(c->valid.stream, row)) {
+		ended(f, process, c->context[row], c->stream[row], start_ns);
+	} else if (waits_for == synchronization_kind_context && has_context) {
+		ended(f, process, c->context[row], ANY_STREAM, start_ns);
+	} else if (waits_for == synchronization_kind_event && column_has(c->valid.event, row) &&
+		   map_get(&f->record_of, c->event[row], &at)) {
+		const struct event_record *r = &f->records.data[at];
+
+		ended(f, process, r->context, r->stream, r->time_ns);
+	} else {
+		ended(f, process, 0, ANY_STREAM, start_ns);
+	}
+}
+
+static void read_call(struct finding *f, uint32_t process, uint32_t row)
+{
+	const struct report *r = f->report;
+	const struct api_call_columns *c = api_call_columns(r->trace);
+	const struct api_function_columns *functions = api_function_columns(r->trace);
+	uint32_t function = c->function[row];
+	unsigned waits_for = 0;
+	uint64_t *call;
+
+	if (map_get(&f->call_of, key_of(process, c->correlation[row], 1), &(uint64_t){ 0 })) {
+		call = map_at(&f->call_of, key_of(process, c->correlation[row], 1), 0);
+		*call = (uint64_t)row + 1;
+	}
+	if (function >= r->calls.function_count ||
+	    (column_has(c->valid.result, row) && c->result[row]))
+		return;
+	if (column_has(functions->valid.waits_for, function))
+		waits_for = functions->waits_for[function];
+	if (functions->kind[function] == api_kind_synchronize)
+		note_wait(f, process, row, waits_for);
+	else if (functions->kind[function] == api_kind_event && !waits_for &&
+		 column_has(c->valid.event, row) && column_has(c->valid.stream, row) &&
+		 column_has(c->valid.context, row))
+		note_record(f, row);
+}
+
+/* Nodes of graphs run beside each other: they say nothing about others of their stream. */
+static void read_ended_work(struct finding *f, uint32_t process)
+{
+	const struct report *r = f->report;
+
+	for (unsigned work = 0; work < GPU_WORK_KINDS; work++) {
+		enum table_id table = schema_gpu_work[work]->id;
+		struct event_columns e = events_of(r->trace, table);
+
+		for (struct row_walk w = process_rows(r->trace, table, process);
+		     row_walk_next(&w);) {
+			uint32_t call = calls_launch(&r->calls, (enum gpu_work)work, w.row);
+
+			if (call == TRACE_NO_ROW || !column_has(e.end_valid, w.row) ||
+			    calls_kind(&r->calls, call) == api_kind_graph_launch)
+				continue;
+			ended(f, process, e.context[w.row], e.stream[w.row],
+			      r->calls.start_ns[call]);
+		}
+	}
+}
+
+/* --- what is not --- */
+
+static bool died(const struct trace *t, uint32_t process)
+{
+	const struct capability_columns *c = capability_columns(t);
+
+	for (struct row_walk w = process_rows(t, TABLE_capability, process); row_walk_next(&w);)
+		if (c->name[w.row] == feature_last_moments)
+			return true;
+	return false;
+}
+
+/* A copy to the host has ended when a call that waits for it has returned. */
+static bool has_returned(const struct finding *f, const struct last_work *work, uint32_t row,
+			 uint32_t call)
+{
+	const struct unfinished_columns *u = unfinished_columns(f->report->trace);
+	size_t length;
+	const char *name;
+
+	if (work->kind != unfinished_kind_memcpy || u->copy_kind[row] != copy_kind_DtoH ||
+	    call == TRACE_NO_ROW || f->report->calls.functions[call] == TRACE_NO_ROW)
+		return false;
+	name = calls_function_name(f->report->trace, f->report->calls.functions[call], &length);
+	return !memmem(name, length, "Async", 5);
+}
+
+static struct last_work work_of(struct finding *f, uint32_t process, uint32_t row, uint32_t *call)
+{
+	const struct unfinished_columns *u = unfinished_columns(f->report->trace);
+	const struct report *r = f->report;
+	uint64_t found = 0;
+
+	(void)!map_get(&f->call_of, key_of(process, u->correlation[row], 1), &found);
+	*call = found ? (uint32_t)(found - 1) : TRACE_NO_ROW;
+	return (struct last_work){ .process = process,
+				   .device = u->device[row],
+				   .context = u->context[row],
+				   .stream = u->stream[row],
+				   .kind = u->kind[row],
+				   .config = column_has(u->valid.config, row) ? u->config[row]
+									      : TRACE_NO_ROW,
+				   .caller = callers_of_call(&r->callers, process, *call),
+				   .correlation = u->correlation[row],
+				   .launched_ns = found ? r->calls.start_ns[*call] : 0,
+				   .seen_ns = u->time_ns[row],
+				   .collective = TRACE_NO_ROW };
+}
+
+static void add_work(struct finding *f, uint32_t process, uint32_t row, bool lives)
+{
+	struct last_words *out = f->out;
+	uint32_t call;
+	struct last_work new = work_of(f, process, row, &call), *first;
+	uint64_t *at;
+	bool is_first;
+
+	if (call != TRACE_NO_ROW &&
+	    (has_returned(f, &new, row, call) ||
+	     has_ended(f, process, new.context, new.stream, f->report->calls.end_ns[call]))) {
+		f->current.undelivered++;
+		return;
+	}
+	if (lives && (!new.launched_ns || new.seen_ns < new.launched_ns + LAST_WORDS_AGE_NS))
+		return;
+	at = map_at(&f->first_of, key_of(process, (uint64_t) new.context << 32 | new.stream, 2),
+		    out->works.count);
+	is_first = at && *at == out->works.count;
+	if (!at || (is_first && vec_push(&out->works, new) < 0))
+		f->failed = -ENOMEM;
+	f->current.works += is_first;
+	if (!at || is_first)
+		return;
+	first = &out->works.data[*at];
+	new.behind = first->behind + 1;
+	first->behind++;
+	if (new.correlation < first->correlation)
+		*first = new;
+}
+
+static void add_wait(struct finding *f, uint32_t process, uint32_t row, bool lives)
+{
+	const struct unfinished_columns *u = unfinished_columns(f->report->trace);
+	struct callers *callers = (struct callers *)(uintptr_t)&f->report->callers;
+	struct caller_place place = { CALLER_NONE, CALLER_NONE, false };
+	struct last_wait wait = { .process = process,
+				  .thread = u->thread[row],
+				  .function = u->function[row],
+				  .start_ns = u->start_ns[row],
+				  .seen_ns = u->time_ns[row] };
+
+	if (lives && wait.seen_ns < wait.start_ns + LAST_WORDS_AGE_NS)
+		return;
+	if (column_has(u->valid.stack, row) &&
+	    callers_place(callers, process, u->stack[row], &place) < 0)
+		f->failed = -ENOMEM;
+	wait.caller = place.caller;
+	if (vec_push(&f->out->waits, wait) < 0)
+		f->failed = -ENOMEM;
+	f->current.waits++;
+}
+
+static bool has_loss(const struct trace *t, uint32_t process, enum loss_reason reason)
+{
+	const struct loss_columns *c = loss_columns(t);
+
+	for (struct row_walk w = process_rows(t, TABLE_loss, process); row_walk_next(&w);)
+		if (c->reason[w.row] == reason)
+			return true;
+	return false;
+}
+
+static void read_process(struct finding *f, uint32_t process)
+{
+	const struct trace *t = f->report->trace;
+	const struct unfinished_columns *u = unfinished_columns(t);
+	uint64_t first = trace_first_row(t, TABLE_unfinished, process),
+		 end = trace_first_row(t, TABLE_unfinished, process + 1);
+	bool lives = !died(t, process);
+
+	if (first == end)
+		return;
+	for (uint64_t row = first; row < end; row++)
+		if (!map_at(&f->call_of, key_of(process, u->correlation[row], 1), 0))
+			f->failed = -ENOMEM;
+	map_clear(&f->record_of);
+	f->current = (struct last_process){
+		.process = process,
+		.is_complete = !has_loss(t, process, loss_reason_unknown_record) &&
+			       !has_loss(t, process, loss_reason_no_buffer) &&
+			       !has_loss(t, process, loss_reason_gpu_records_dropped),
+	};
+	for (struct row_walk w = process_rows(t, TABLE_api_call, process); row_walk_next(&w);)
+		read_call(f, process, (uint32_t)w.row);
+	read_ended_work(f, process);
+	for (uint64_t row = first; row < end; row++) {
+		if (u->kind[row] == unfinished_kind_call)
+			add_wait(f, process, (uint32_t)row, lives);
+		else
+			add_work(f, process, (uint32_t)row, lives);
+	}
+	if ((!lives || f->current.works || f->current.waits) &&
+	    vec_push(&f->out->processes, f->current) < 0)
+		f->failed = -ENOMEM;
+}
+
+/* --- outstanding collectives --- */
+
+static uint32_t collective_of(const struct trace *t, const struct last_work *work)
+{
+	const struct collective_columns *c = collective_columns(t);
+
+	for (struct row_walk w = process_rows(t, TABLE_collective, work->process);
+	     row_walk_next(&w);)
+		if (column_has(c->valid.correlation, w.row) &&
+		    c->correlation[w.row] == work->correlation &&
+		    column_has(c->valid.sequence, w.row) &&
+		    c->communicator[w.row] < trace_rows(t, TABLE_communicator))
+			return (uint32_t)w.row;
+	return TRACE_NO_ROW;
+}
+
+static bool has_called(const struct trace *t, uint32_t process, uint32_t collective)
+{
+	const struct collective_columns *c = collective_columns(t);
+	const uint64_t *hashes = communicator_columns(t)->hash;
+	uint64_t hash = hashes[c->communicator[collective]];
+
+	for (struct row_walk w = process_rows(t, TABLE_collective, process); row_walk_next(&w);)
+		if (c->function[w.row] == c->function[collective] &&
+		    column_has(c->valid.sequence, w.row) &&
+		    c->sequence[w.row] >= c->sequence[collective] &&
+		    c->communicator[w.row] < trace_rows(t, TABLE_communicator) &&
+		    hashes[c->communicator[w.row]] == hash)
+			return true;
+	return false;
+}
+
+/* Sets who has the rank in the communicator, or TRACE_NO_ROW. */
+static uint32_t process_of_rank(const struct trace *t, uint64_t hash, uint32_t rank)
+{
+	const struct communicator_columns *c = communicator_columns(t);
+
+	for (uint64_t row = 0; row < trace_rows(t, TABLE_communicator); row++)
+		if (c->hash[row] == hash && column_has(c->valid.rank, row) && c->rank[row] == rank)
+			return (uint32_t)trace_row_process(t, TABLE_communicator, row);
+	return TRACE_NO_ROW;
+}
+
+#define RANKS_MAX 65536u
+
+static void find_late(struct finding *f, struct last_work *work)
+{
+	struct trace *t = f->report->trace;
+	const struct communicator_columns *c = communicator_columns(t);
+	uint32_t communicator;
+
+	work->collective = collective_of(t, work);
+	work->first_late = f->out->late.count;
+	if (work->collective == TRACE_NO_ROW)
+		return;
+	communicator = collective_columns(t)->communicator[work->collective];
+	if (column_has(c->valid.ranks, communicator))
+		work->ranks = MIN(c->ranks[communicator], RANKS_MAX);
+	for (uint32_t rank = 0; rank < work->ranks; rank++) {
+		struct late_rank late = { rank, process_of_rank(t, c->hash[communicator], rank) };
+
+		if (late.process != TRACE_NO_ROW && has_called(t, late.process, work->collective))
+			continue;
+		/* Collectives may be among the events that could not be read. */
+		if (late.process != TRACE_NO_ROW &&
+		    has_loss(t, late.process, loss_reason_unread_event))
+			late.process = TRACE_NO_ROW;
+		if (vec_push(&f->out->late, late) < 0)
+			f->failed = -ENOMEM;
+	}
+	work->late_count = f->out->late.count - work->first_late;
+}
+
+/* --- the analysis --- */
+
+ORDER(compare_works, struct last_work, UP(process) ?: UP(correlation))
+
+static int run(struct report *r, void *result)
+{
+	struct finding f = { .report = r,
+			     .out = result,
+			     .stream_of = MAP_INIT,
+			     .call_of = MAP_INIT,
+			     .record_of = MAP_INIT,
+			     .first_of = MAP_INIT };
+
+	if (!trace_rows(r->trace, TABLE_unfinished))
+		return 0;
+	for (uint32_t p = 0; p < trace_process_count(r->trace); p++)
+		if (r->selection.processes[p])
+			read_process(&f, p);
+	vec_sort(&f.out->works, compare_works);
+	for (size_t i = 0; i < f.out->works.count && !f.failed; i++)
+		find_late(&f, &f.out->works.data[i]);
+	map_release(&f.stream_of);
+	map_release(&f.call_of);
+	map_release(&f.record_of);
+	map_release(&f.first_of);
+	vec_release(&f.streams);
+	vec_release(&f.records);
+	return f.failed;
+}
+
+/* Few recordings have last words. */
+static int load(struct trace *t, struct error *e)
+{
+	static const struct column_need needs[] = {
+		{ TABLE_unfinished, 0 },
+		{ TABLE_api_call,
+		  COLUMN_BITS(api_call, correlation, result, stream, event, context) },
+		{ TABLE_api_function, 0 },
+		{ TABLE_collective,
+		  COLUMN_BITS(collective, communicator, function, sequence, correlation) },
+		{ TABLE_communicator, 0 },
+		{ TABLE_loss, COLUMN_BITS(loss, reason) },
+	};
+	int code = 0;
+
+	if (!trace_rows(t, TABLE_unfinished))
+		return 0;
+	for (size_t i = 0; i < ARRAY_SIZE(needs) && code >= 0; i++)
+		code = trace_load(t, needs[i].table, needs[i].columns, e);
+	for (unsigned i = 0; i < GPU_WORK_KINDS && code >= 0; i++)
+		code = events_load(t, schema_gpu_work[i]->id, ROLES_TIMES | ROLES_PLACE, e);
+	return code;
+}
+
+static void release(void *result)
+{
+	struct last_words *out = result;
+
+	vec_release(&out->processes);
+	vec_release(&out->works);
+	vec_release(&out->waits);
+	vec_release(&out->late);
+}
+
+const struct analysis analysis_last_words = {
+	.size = sizeof(struct last_words),
+	.load = load,
+	.run = run,
+	.release = release,
+	.reads_others = true, /* alone, since it adds to the callers */
+};

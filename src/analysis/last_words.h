@@ -1,0 +1,61 @@
+/*
+ * last_words.h: what processes had launched and what they waited for when they died, or for at
+ * least a second when they were dumped: the first piece of work without an end on each stream, the
+ * calls that had not returned, and the ranks that had not called an outstanding collective.
+ *
+ * That CUPTI had not written an end does not mean that the work had not ended. Work is known to
+ * have ended if later work of its stream has, or if a call that waits for its context, its stream
+ * or an event behind it was made after its launch and has returned; also if such a call's target is
+ * unknown. Such work is counted as undelivered.
+ */
+#ifndef PITOT_ANALYSIS_LAST_WORDS_H
+#define PITOT_ANALYSIS_LAST_WORDS_H
+
+#include "base/vec.h"
+#include "trace/trace.h"
+
+#define LAST_WORDS_AGE_NS UINT64_C(1000000000) /* of what counts in a process that lives */
+
+/* A rank of a communicator that had not called the outstanding collective. */
+struct late_rank {
+	uint32_t rank; /* in the communicator */
+	uint32_t process; /* TRACE_NO_ROW: it was not recorded, or not up to its end */
+};
+
+/* The first piece of work on a stream that has no end. */
+struct last_work {
+	uint32_t process, device, context, stream;
+	uint8_t kind; /* enum unfinished_kind */
+	uint32_t config; /* row of kernel_config, or TRACE_NO_ROW */
+	uint32_t caller; /* line of its launch, or CALLER_NONE */
+	uint64_t correlation;
+	uint64_t launched_ns, seen_ns; /* launched_ns 0: unknown */
+	uint64_t behind; /* work on the stream that was launched later, without an end */
+	uint32_t collective; /* its row, or TRACE_NO_ROW */
+	uint32_t ranks; /* of the communicator; 0: unknown */
+	size_t first_late, late_count; /* in last_words.late */
+};
+
+struct last_wait {
+	uint32_t process, thread;
+	uint32_t function; /* row of api_function */
+	uint32_t caller;
+	uint64_t start_ns, seen_ns;
+};
+
+/* A process that died, or that has works or waits. */
+struct last_process {
+	uint32_t process;
+	size_t works, waits;
+	uint64_t undelivered; /* pieces of work that had ended, although CUPTI did not say so */
+	bool is_complete; /* records of all of its GPU work were read */
+};
+
+struct last_words {
+	VEC(struct last_process) processes;
+	VEC(struct last_work) works; /* by process, oldest first */
+	VEC(struct last_wait) waits; /* the same */
+	VEC(struct late_rank) late;
+};
+
+#endif

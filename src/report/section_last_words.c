@@ -1,0 +1,254 @@
+/* section_last_words.c: what had not ended when a process died or hung. */
+#include "report/section.h"
+
+#include <signal.h>
+#include <string.h>
+
+#include "analysis/last_words.h"
+#include "report/words.h"
+
+static void add_function(const struct report *r, uint32_t function, struct strbuf *out)
+{
+	size_t length;
+	const char *name = calls_function_name(r->trace, function, &length);
+
+	text_safe(out, length ? name : "?", length ? length : 1);
+}
+
+static void add_what(const struct report *r, const struct last_work *work, struct strbuf *out)
+{
+	const uint32_t *names = kernel_config_columns(r->trace)->name;
+
+	if (work->config < trace_rows(r->trace, TABLE_kernel_config) &&
+	    strcmp(trace_string(r->trace, names[work->config]), "?") != 0)
+		report_kernel_text(r, work->config, false, out);
+	else if (work->kind == unfinished_kind_kernel)
+		strbuf_adds(out, "a kernel of unknown name");
+	else
+		strbuf_adds(
+			out,
+			schema_value_name(
+				&schema_table(TABLE_unfinished)->columns[COLUMN_unfinished_kind],
+				work->kind));
+}
+
+static void add_collective(const struct report *r, const struct last_work *work, struct strbuf *out)
+{
+	const struct collective_columns *c = collective_columns(r->trace);
+
+	strbuf_adds(out,
+		    schema_value_name(
+			    &schema_table(TABLE_collective)->columns[COLUMN_collective_function],
+			    c->function[work->collective]));
+	strbuf_addf(out, " %llu", (unsigned long long)c->sequence[work->collective]);
+}
+
+/* "process 4711 (rank 3) was killed by SIGKILL" */
+static void add_process(const struct report *r, uint32_t process, struct strbuf *out)
+{
+	const struct trace_process *p = trace_process(r->trace, process);
+	const char *signal = p->exit_status > 128 ? sigabbrev_np(p->exit_status - 128) : NULL;
+
+	strbuf_addf(out, "process %u", p->pid);
+	if (p->rank != TRACE_NO_RANK)
+		strbuf_addf(out, " (rank %u)", p->rank);
+	if (signal)
+		strbuf_addf(out, " was killed by SIG%s", signal);
+	else if (p->exit_status >= 0)
+		strbuf_addf(out, " ended with status %d", p->exit_status);
+	else
+		strbuf_adds(out, " had not ended");
+	strbuf_addc(out, '\n');
+}
+
+static void add_late(const struct report *r, const struct last_work *work, struct strbuf *out)
+{
+	const struct last_words *l = r->last_words;
+	size_t end = work->first_late + work->late_count, unknown = 0, shown = 0;
+
+	for (size_t i = work->first_late; i < end; i++) {
+		const struct late_rank *late = &l->late.data[i];
+
+		unknown += late->process == TRACE_NO_ROW;
+		if (late->process == TRACE_NO_ROW)
+			continue;
+		if (shown++ < 8)
+			strbuf_addf(out, "%s%u", shown == 1 ? ", which rank " : ", ", late->rank);
+	}
+	if (shown > 8)
+		sentence_add(out, WORDS(" and "), NUMBER(shown - 8), WORDS(" more"));
+	if (shown)
+		strbuf_adds(out, " of its communicator had not called");
+	if (unknown)
+		sentence_add(out, WORDS(", "), COUNTED_AS(unknown, "rank"),
+			     WORDS(" of its communicator unknown"));
+}
+
+/* ", launched at 1.234 s, 38.0 s before" */
+static void add_since(const struct report *r, const char *what, uint64_t start_ns, uint64_t seen_ns,
+		      struct strbuf *out)
+{
+	sentence_add(out, WORDS(what), WORDS(" at "),
+		     DURATION(start_ns - MIN(start_ns, r->span_start_ns)));
+	if (seen_ns >= start_ns)
+		sentence_add(out, WORDS(", "), DURATION(seen_ns - start_ns), WORDS(" before"));
+}
+
+static void add_work(const struct report *r, const struct last_work *work, struct strbuf *out)
+{
+	sentence_add(out, WORDS("on stream "), NUMBER(work->stream), WORDS(" of GPU "),
+		     NUMBER(work->device), WORDS(", "));
+	add_what(r, work, out);
+	strbuf_adds(out, " had no end");
+	if (work->launched_ns)
+		add_since(r, ", launched", work->launched_ns, work->seen_ns, out);
+	if (work->caller != CALLER_NONE) {
+		strbuf_adds(out, " at ");
+		report_line_text(r, work->caller, CALLER_NONE, out);
+	}
+	if (work->behind)
+		sentence_add(out, WORDS("; "), COUNTED_AS(work->behind, "piece"),
+			     WORDS(" of work behind it"));
+	if (work->collective != TRACE_NO_ROW) {
+		strbuf_adds(out, "; it carries ");
+		add_collective(r, work, out);
+		add_late(r, work, out);
+	}
+	strbuf_addc(out, '\n');
+}
+
+static void add_wait(const struct report *r, const struct last_wait *wait, struct strbuf *out)
+{
+	report_thread_text(r, wait->process, wait->thread, out);
+	strbuf_adds(out, " waited in ");
+	add_function(r, wait->function, out);
+	if (wait->caller != CALLER_NONE) {
+		strbuf_adds(out, " at ");
+		report_line_text(r, wait->caller, CALLER_NONE, out);
+	}
+	add_since(r, ", called", wait->start_ns, wait->seen_ns, out);
+	strbuf_addc(out, '\n');
+}
+
+#define LINES_MAX 8u /* for each process, of works and of waits */
+
+static void add_of_process(const struct report *r, const struct last_process *p, struct strbuf *out)
+{
+	const struct last_words *l = r->last_words;
+
+	add_process(r, p->process, out);
+	for (size_t i = 0, shown = 0; i < l->works.count && shown < LINES_MAX; i++)
+		if (l->works.data[i].process == p->process && ++shown)
+			add_work(r, &l->works.data[i], out);
+	if (p->works > LINES_MAX)
+		sentence_add(out, WORDS("and "), NUMBER(p->works - LINES_MAX),
+			     WORDS(" more streams\n"));
+	if (!p->works && p->is_complete)
+		strbuf_adds(out, "all GPU work that it had launched had ended\n");
+	for (size_t i = 0, shown = 0; i < l->waits.count && shown < LINES_MAX; i++)
+		if (l->waits.data[i].process == p->process && ++shown)
+			add_wait(r, &l->waits.data[i], out);
+	if (p->waits > LINES_MAX)
+		sentence_add(out, WORDS("and "), NUMBER(p->waits - LINES_MAX),
+			     WORDS(" more threads\n"));
+	if (p->undelivered)
+		sentence_add(out, COUNTED_AS(p->undelivered, "piece"),
+			     WORDS(" of work had ended, as later work or calls that waited show, "
+				   "and CUPTI had not delivered their times\n"));
+}
+
+static void add_text(const struct report *r, struct strbuf *out)
+{
+	const struct last_words *l = r->last_words;
+
+	for (size_t i = 0; i < l->processes.count; i++)
+		add_of_process(r, &l->processes.data[i], out);
+}
+
+static bool is_shown(const struct report_view *v)
+{
+	return v->report->last_words->processes.count;
+}
+
+static void print(const struct report_view *v)
+{
+	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
+
+	if (!is_shown(v))
+		return;
+	report_title(v, "last words", "");
+	add_text(v->report, &text);
+	report_paragraph(v, 2, strbuf_text(&text));
+}
+
+ROW_READ(read_text, void, add_text(v->report, &out->text))
+ROW_READ(read_kernel, struct last_work, add_what(v->report, row, &out->text))
+ROW_READ(read_collective, struct last_work, add_collective(v->report, row, &out->text))
+ROW_IF(has_collective, struct last_work, row->collective != TRACE_NO_ROW)
+ROW_IF(is_launch_known, struct last_work, row->launched_ns)
+ROW_IF(is_recorded, struct late_rank, row->process != TRACE_NO_ROW)
+
+static const void *late_item(const struct report_view *v, const void *row, size_t i)
+{
+	const struct last_work *work = row;
+
+	return i < work->late_count ? &v->report->last_words->late.data[work->first_late + i]
+				    : NULL;
+}
+
+static const struct field late_fields[] = {
+	FIELD("rank", NULL, ID, MEMBER(struct late_rank, rank)),
+	FIELD("pid", NULL, PID, MEMBER(struct late_rank, process), .when = is_recorded,
+	      .null = true),
+};
+
+#define WORK(member) MEMBER(struct last_work, member)
+
+static const struct field work_fields[] = {
+	FIELD("pid", NULL, PID, WORK(process)),
+	FIELD("device", NULL, ID, WORK(device)),
+	FIELD("stream", NULL, ID, WORK(stream)),
+	FIELD("kind", NULL, NAME, WORK(kind), ENUM(unfinished, kind)),
+	FIELD("what", NULL, TEXT, .value = read_kernel),
+	FIELD("caller", NULL, LINE, WORK(caller)),
+	FIELD("launched_ns", NULL, TIME, WORK(launched_ns), .when = is_launch_known, .null = true),
+	FIELD("seen_ns", NULL, TIME, WORK(seen_ns)),
+	FIELD("behind", NULL, COUNT, WORK(behind)),
+	FIELD("collective", NULL, TEXT, .value = read_collective, .when = has_collective,
+	      .null = true),
+	{ .key = "late_ranks",
+	  .unit = UNIT_LIST,
+	  .list = &(const struct list){ FIELDS(late_fields), .item = late_item } },
+};
+
+#define WAIT(member) MEMBER(struct last_wait, member)
+
+static const struct field wait_fields[] = {
+	FIELD("pid", NULL, PID, WAIT(process)),
+	FIELD("thread", NULL, ID, WAIT(thread)),
+	FIELD("function", NULL, FUNCTION, WAIT(function)),
+	FIELD("caller", NULL, LINE, WAIT(caller)),
+	FIELD("start_ns", NULL, TIME, WAIT(start_ns)),
+	FIELD("seen_ns", NULL, TIME, WAIT(seen_ns)),
+};
+
+static const struct field process_fields[] = {
+	FIELD("pid", NULL, PID, MEMBER(struct last_process, process)),
+	FIELD("undelivered", NULL, COUNT, MEMBER(struct last_process, undelivered)),
+};
+
+static const struct field fields[] = {
+	FIELD("text", NULL, TEXT, .value = read_text),
+	LIST("processes", ITEMS(struct last_words, processes.data, processes.count), process_fields,
+	     .all = true),
+	LIST("work", ITEMS(struct last_words, works.data, works.count), work_fields, .all = true),
+	LIST("waits", ITEMS(struct last_words, waits.data, waits.count), wait_fields, .all = true),
+};
+
+const struct section section_last_words = {
+	.key = "last_words",
+	RESULT(last_words),
+	FIELDS(fields),
+	.computed = is_shown,
+	.text = print,
+};

@@ -1,0 +1,297 @@
+/* What had not ended when a process died or hung, and what only was not delivered. */
+#include "analysis/last_words.h"
+
+#include <sys/stat.h>
+
+#include "report_fixture.h"
+
+#define LAUNCHED 1000u /* the work under test: by a call from here to 1010, on stream 7 */
+#define SECOND UINT64_C(1000000000)
+#define DIED_NS 9000u
+
+static struct maker *begin_process(const char *folder, uint32_t pid, bool dies)
+{
+	struct maker *m = begin(folder, pid);
+
+	if (dies)
+		maker_capability(m, feature_last_moments, capability_state_on, "read");
+	return m;
+}
+
+static void add_unfinished(struct maker *m, struct row_unfinished row)
+{
+	bool is_call = row.kind == unfinished_kind_call;
+
+	ROW_MISSING_IF(&row, unfinished, start_ns, !is_call);
+	ROW_MISSING_IF(&row, unfinished, function, !is_call);
+	ROW_MISSING_IF(&row, unfinished, thread, !is_call);
+	ROW_MISSING(&row, unfinished, stack);
+	ROW_MISSING_IF(&row, unfinished, config, row.kind != unfinished_kind_kernel);
+	ROW_MISSING_IF(&row, unfinished, device, is_call);
+	ROW_MISSING_IF(&row, unfinished, context, is_call);
+	ROW_MISSING_IF(&row, unfinished, stream, is_call);
+	ROW_MISSING_IF(&row, unfinished, copy_kind, row.kind != unfinished_kind_memcpy);
+	writer_append(m->writer, TABLE_unfinished, &row);
+}
+
+/* A launch whose kernel has no end. */
+static void launch_open(struct maker *m, uint64_t start_ns, uint64_t correlation, uint32_t stream,
+			uint64_t seen_ns)
+{
+	maker_call(m, MAKER_LAUNCH, 5, start_ns, start_ns + 10, correlation);
+	add_unfinished(m, (struct row_unfinished){ .time_ns = seen_ns,
+						   .kind = unfinished_kind_kernel,
+						   .correlation = correlation,
+						   .config = maker_config(m, "k", 1, 32),
+						   .context = 1,
+						   .stream = stream });
+}
+
+/* What happened beside the launch; and whether it proves that its kernel had ended. */
+struct proof {
+	const char *what;
+	bool ended;
+	void (*add)(struct maker *m);
+};
+
+static void add_nothing(struct maker *m)
+{
+	(void)m;
+}
+
+static void add_stream_wait(struct maker *m)
+{
+	maker_stream_call(m, MAKER_STREAM_SYNCHRONIZE, 6, 2000, 2100, 7, 0);
+}
+
+static void add_failed_wait(struct maker *m)
+{
+	m->result = 719;
+	maker_stream_call(m, MAKER_STREAM_SYNCHRONIZE, 6, 2000, 2100, 7, 0);
+}
+
+static void add_earlier_wait(struct maker *m)
+{
+	maker_stream_call(m, MAKER_STREAM_SYNCHRONIZE, 6, 900, 1500, 7, 0);
+}
+
+static void add_wait_of_another(struct maker *m)
+{
+	maker_stream_call(m, MAKER_STREAM_SYNCHRONIZE, 6, 2000, 2100, 8, 0);
+}
+
+static void add_unknown_wait(struct maker *m)
+{
+	maker_stream_call(m, MAKER_STREAM_SYNCHRONIZE, 6, 2000, 2100, 0, 0);
+}
+
+static void add_context_wait(struct maker *m)
+{
+	maker_call(m, MAKER_DEVICE_SYNCHRONIZE, 6, 2000, 2100, 90);
+}
+
+static void add_wait_of_another_context(struct maker *m)
+{
+	m->context = 2;
+	maker_call(m, MAKER_DEVICE_SYNCHRONIZE, 6, 2000, 2100, 90);
+}
+
+static void add_event_behind(struct maker *m)
+{
+	maker_stream_call(m, MAKER_EVENT_RECORD, 5, 1500, 1510, 7, 0xe);
+	maker_stream_call(m, MAKER_EVENT_SYNCHRONIZE, 5, 2000, 2100, 0, 0xe);
+}
+
+static void add_event_before(struct maker *m)
+{
+	maker_stream_call(m, MAKER_EVENT_RECORD, 5, 500, 510, 7, 0xe);
+	maker_stream_call(m, MAKER_EVENT_SYNCHRONIZE, 5, 2000, 2100, 0, 0xe);
+}
+
+/* The call that waited had begun before the event was recorded again. */
+static void add_event_recorded_again(struct maker *m)
+{
+	maker_stream_call(m, MAKER_EVENT_RECORD, 5, 500, 510, 7, 0xe);
+	maker_stream_call(m, MAKER_EVENT_SYNCHRONIZE, 6, 600, 1700, 0, 0xe);
+	maker_stream_call(m, MAKER_EVENT_RECORD, 5, 1500, 1510, 7, 0xe);
+}
+
+static void add_work_on(struct maker *m, uint64_t launched_ns, uint32_t stream)
+{
+	maker_call(m, MAKER_LAUNCH, 5, launched_ns, launched_ns + 10, 50);
+	maker_kernel(m, maker_config(m, "later", 1, 32), stream, 3000, 3100, 50);
+}
+
+static void add_later_work(struct maker *m)
+{
+	add_work_on(m, 1500, 7);
+}
+
+static void add_earlier_work(struct maker *m)
+{
+	add_work_on(m, 500, 7);
+}
+
+static void add_work_of_another(struct maker *m)
+{
+	add_work_on(m, 1500, 8);
+}
+
+static const struct proof proofs[] = {
+	{ "nothing", false, add_nothing },
+	{ "a wait for the stream", true, add_stream_wait },
+	{ "a wait that failed", false, add_failed_wait },
+	{ "a wait that began before", false, add_earlier_wait },
+	{ "a wait for another stream", false, add_wait_of_another },
+	{ "a wait for an unknown stream", true, add_unknown_wait },
+	{ "a wait for the context", true, add_context_wait },
+	{ "a wait for another context", false, add_wait_of_another_context },
+	{ "an event behind it", true, add_event_behind },
+	{ "an event before it", false, add_event_before },
+	{ "an event recorded again", false, add_event_recorded_again },
+	{ "later work that ended", true, add_later_work },
+	{ "earlier work that ended", false, add_earlier_work },
+	{ "later work on another stream", false, add_work_of_another },
+};
+
+static void test_what_proves_an_end(void **state)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(proofs); i++) {
+		char folder[4096];
+		struct analyzed a;
+		const struct last_words *l;
+		struct maker *m;
+
+		snprintf(folder, sizeof(folder), "%s/%zu", (char *)*state, i);
+		mkdir(folder, 0700);
+		m = begin_process(folder, 100, true);
+		launch_open(m, LAUNCHED, 1, 7, DIED_NS);
+		proofs[i].add(m);
+		maker_close(m, DIED_NS);
+		analyze(&a, folder, EVERYTHING);
+		l = a.report.last_words;
+		assert_int_equal(l->processes.count, 1);
+		if (l->works.count == proofs[i].ended ||
+		    l->processes.data[0].undelivered != proofs[i].ended)
+			fail_msg("%s: %zu without an end", proofs[i].what, l->works.count);
+		if (l->works.count)
+			assert_int_equal(l->works.data[0].launched_ns, LAUNCHED);
+		analyzed_release(&a);
+	}
+}
+
+/* The first of each stream, and how much is behind it. */
+static void test_the_first_of_each_stream(void **state)
+{
+	struct maker *m = begin_process(*state, 100, true);
+	struct analyzed a;
+	const struct last_words *l;
+
+	for (uint64_t i = 0; i < 10; i++)
+		launch_open(m, LAUNCHED + 20 * (i ^ 1), 1 + (i ^ 1), 7 + (i & 1), DIED_NS);
+	maker_close(m, DIED_NS);
+	analyze(&a, *state, EVERYTHING);
+	l = a.report.last_words;
+	assert_int_equal(l->works.count, 2);
+	for (unsigned i = 0; i < 2; i++) {
+		assert_int_equal(l->works.data[i].correlation, 1 + i);
+		assert_int_equal(l->works.data[i].behind, 4);
+	}
+	analyzed_release(&a);
+}
+
+/* In a process that lives, only what is old counts. */
+static void test_a_process_that_lives(void **state)
+{
+	struct maker *m = begin_process(*state, 100, false);
+	struct row_unfinished call = { .time_ns = 5 * SECOND,
+				       .kind = unfinished_kind_call,
+				       .start_ns = 3 * SECOND,
+				       .correlation = 70,
+				       .function = MAKER_STREAM_SYNCHRONIZE,
+				       .thread = 5 };
+	struct analyzed a;
+	const struct last_words *l;
+
+	launch_open(m, 2 * SECOND, 1, 7, 5 * SECOND);
+	launch_open(m, 9 * SECOND / 2, 2, 8, 5 * SECOND);
+	maker_stream_call(m, MAKER_STREAM_SYNCHRONIZE, 5, 2900, 2910, 9, 0); /* its row */
+	add_unfinished(m, call);
+	call.start_ns = 9 * SECOND / 2;
+	call.thread = 6;
+	add_unfinished(m, call);
+	maker_close(m, 5 * SECOND);
+	analyze(&a, *state, EVERYTHING);
+	l = a.report.last_words;
+	assert_int_equal(l->works.count, 1);
+	assert_int_equal(l->works.data[0].stream, 7);
+	assert_int_equal(l->waits.count, 1);
+	assert_int_equal(l->waits.data[0].thread, 5);
+	analyzed_release(&a);
+}
+
+static void add_collective(struct maker *m, uint32_t rank, uint64_t sequence, uint64_t correlation)
+{
+	struct row_communicator communicator = { .id = 1, .hash = 77, .ranks = 4, .rank = rank };
+	struct row_collective row = { .time_ns = LAUNCHED,
+				      .communicator = 1,
+				      .function = collective_function_all_reduce,
+				      .sequence = sequence,
+				      .correlation = correlation,
+				      .thread = 5 };
+
+	ROW_MISSING(&communicator, communicator, name);
+	ROW_MISSING(&communicator, communicator, nodes);
+	writer_append(m->writer, TABLE_communicator, &communicator);
+	ROW_MISSING(&row, collective, count);
+	ROW_MISSING(&row, collective, datatype);
+	ROW_MISSING(&row, collective, bytes);
+	ROW_MISSING(&row, collective, root);
+	ROW_MISSING(&row, collective, peer);
+	ROW_MISSING(&row, collective, algorithm);
+	ROW_MISSING(&row, collective, protocol);
+	ROW_MISSING(&row, collective, channels);
+	ROW_MISSING(&row, collective, captured);
+	ROW_MISSING(&row, collective, graph_node);
+	writer_append(m->writer, TABLE_collective, &row);
+}
+
+/* Of four ranks one waits, one is behind, one may have called it, and one was not recorded. */
+static void test_ranks_that_did_not_call(void **state)
+{
+	struct analyzed a;
+	const struct last_words *l;
+
+	for (uint32_t rank = 0; rank < 3; rank++) {
+		struct maker *m = begin_process(*state, 100 + rank, true);
+
+		if (rank == 0)
+			launch_open(m, LAUNCHED, 1, 7, DIED_NS);
+		add_collective(m, rank, rank == 0 ? 17 : 16, 1);
+		if (rank == 2)
+			maker_loss(m, loss_reason_unread_event, 3, 0, DIED_NS, "events");
+		maker_close(m, DIED_NS);
+	}
+	analyze(&a, *state, EVERYTHING);
+	l = a.report.last_words;
+	assert_int_equal(l->works.count, 1);
+	assert_int_not_equal(l->works.data[0].collective, TRACE_NO_ROW);
+	assert_int_equal(l->works.data[0].late_count, 3);
+	for (uint32_t i = 0; i < 3; i++) {
+		assert_int_equal(l->late.data[i].rank, i + 1);
+		assert_int_equal(l->late.data[i].process == TRACE_NO_ROW, i > 0);
+	}
+	analyzed_release(&a);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		folder_test(test_what_proves_an_end),
+		folder_test(test_the_first_of_each_stream),
+		folder_test(test_a_process_that_lives),
+		folder_test(test_ranks_that_did_not_call),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
