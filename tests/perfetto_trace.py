@@ -76,6 +76,7 @@ class Stage:
     queue_iid: int
     args: dict
     kernel: object
+    waited: tuple  # ids of the events that it waited for
 
 
 @dataclass
@@ -362,7 +363,7 @@ class Trace:
                 size = getattr(event.launch, dimension)
                 args[f"launch.{dimension}"] = (size.x, size.y, size.z)
         self.stages.append(Stage(event.event_id, packet.timestamp, event.duration, stage.name, stage.category,
-                                 event.gpu_id, context.pid, queue.name, event.hw_queue_iid, args, kernel))
+                                 event.gpu_id, context.pid, queue.name, event.hw_queue_iid, args, kernel, tuple(event.event_wait_ids)))
 
     def _gpu_counter_event(self, packet, sequence):
         event = packet.gpu_counter_event

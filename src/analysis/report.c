@@ -132,7 +132,8 @@ static int load(struct report *r, struct error *e)
 		code = measuring_init(&r->measuring, r->trace, &r->calls, e);
 	if (code >= 0)
 		code = selection_init(&r->selection, r->trace, f, &r->ranges, e);
-	trace_load_done(r->trace);
+	if (!r->options.ranks)
+		trace_load_done(r->trace);
 	return code;
 }
 

@@ -38,7 +38,8 @@ struct report_options {
 	bool stalls; /* compute lines and instructions of kernel samples */
 	bool counters; /* compute hardware counters */
 	bool collectives; /* show collectives */
-	bool ranks; /* load only what ranks are compared by: job_report.h */
+	/* load only what ranks are compared by (job_report.h); more can be loaded afterwards */
+	bool ranks;
 	bool steady; /* with `ranks`: analyze what each rank is measured by */
 	bool critical_path, states, steps; /* compute these */
 	bool captures; /* callers of graph kernels are the lines that captured them */

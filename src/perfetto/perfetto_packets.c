@@ -96,6 +96,8 @@ size_t perfetto_stage_open(struct strbuf *s, const struct perfetto_stage *stage)
 	proto_uint(s, 5, stage->context_iid);
 	if (stage->name)
 		proto_string(s, 17, stage->name);
+	if (stage->waited_for)
+		proto_uint(s, 18, stage->waited_for);
 	if (stage->kernel_iid)
 		proto_uint(s, 19, stage->kernel_iid);
 	return token;

@@ -149,6 +149,7 @@ struct perfetto_stage {
 	uint32_t gpu, context_iid;
 	const char *name; /* NULL: the stage's name */
 	uint64_t kernel_iid; /* 0: none */
+	uint64_t waited_for; /* event id; 0: none */
 };
 
 /* Opens the message inside a packet and writes these fields; the launch may follow. */

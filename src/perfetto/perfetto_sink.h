@@ -60,6 +60,7 @@ struct perfetto_export {
 	/* About the row being appended. */
 	int rc; /* its result: 0, -E2BIG: too many slices overlap, or -ENOMEM */
 	uint64_t event_id; /* of GPU work */
+	uint64_t waited_for, waited_ns; /* event id of what it waited for in another rank; or 0 */
 	uint32_t gpu; /* its number */
 	uint64_t start_ns, end_ns; /* of a range */
 	struct track_name scope; /* of a call */

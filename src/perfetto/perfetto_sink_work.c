@@ -211,6 +211,8 @@ static void work_arguments(struct perfetto_live *p, const struct table_schema *t
 					   perfetto_argument_iid(table->id, column),
 					   row_value(table, row, column));
 	}
+	if (p->export && p->export->waited_for)
+		perfetto_argument_unsigned(p->out, IN_LAUNCH, ARG_WAITED, p->export->waited_ns);
 }
 
 static uint64_t event_id(const struct perfetto_live *p, const struct table_schema *table,
@@ -278,6 +280,7 @@ static int write_work(struct perfetto_live *p, const struct table_schema *table,
 	uint32_t device = read_place(p, table, row, &queue);
 
 	work->event_id = event_id(p, table, row);
+	work->waited_for = p->export ? p->export->waited_for : 0;
 	work->queue = perfetto_works_queue(&p->works, &queue, device);
 	work->class = config ? perfetto_works_kernel(&p->works, (uint64_t)device << 32 | config->id,
 						     config)

@@ -184,6 +184,7 @@ void perfetto_work_open(struct perfetto_works *g, struct strbuf *s,
 		.gpu = queue->gpu,
 		.context_iid = queue->context_iid,
 		.kernel_iid = class->kernel_iid,
+		.waited_for = work->waited_for,
 	};
 	size_t defaults;
 

@@ -40,7 +40,8 @@
 	A(OCCUPANCY, "sm__maximum_warps_per_active_cycle_pct")                                     \
 	A(MAX_WARPS, "sm__maximum_warps_avg_per_active_cycle")                                     \
 	A(PROCESS_NAME, "process_name")                                                            \
-	A(PROCESS_ID, "process_id")
+	A(PROCESS_ID, "process_id")                                                                \
+	A(WAITED, "waited_for_ranks_ns")
 
 #define ARGUMENT_ID(id, name) ARG_##id,
 enum { ARG_NONE, PERFETTO_ARGUMENTS(ARGUMENT_ID) ARG_END };
@@ -156,6 +157,7 @@ struct perfetto_work_texts {
 struct perfetto_work {
 	uint64_t start_ns, duration_ns; /* duration PERFETTO_NO_TIME: an instant */
 	uint64_t event_id;
+	uint64_t waited_for; /* event id of the work of another rank; 0: none */
 	uint64_t queue, class;
 };
 

@@ -80,6 +80,20 @@ def test_arrows_lead_from_launches_to_their_work(pitot, recording, tmp_path):
     assert linked == sum(len(c.submitted) for c in trace.slices) == len(launches)
 
 
+def test_members_of_a_collective_wait_for_the_last_rank(pitot, rank_recording, tmp_path):
+    """Rank 1 sleeps 3 ms in each of 14 steps: it is what rank 0 waits for, and the other way round almost nothing."""
+    trace, _ = export(pitot, rank_recording("sleep-3"), tmp_path)
+    stages = {stage.event_id: stage for stage in trace.stages}
+    waiting = [stage for stage in trace.stages if stage.waited]
+    for stage in waiting:
+        (last,), waited_ns = stage.waited, stage.args["waited_for_ranks_ns"]
+        assert stages[last].start - stage.start == waited_ns > 5000 and stage.duration >= waited_ns
+        assert stages[last].gpu != stage.gpu and "AllReduce" in stages[last].name and "AllReduce" in stage.name
+    long = [stage for stage in waiting if 2.5e6 < stage.args["waited_for_ranks_ns"] < 4e6]
+    assert len(long) in range(11, 15) and {stage.gpu for stage in long} == {0}
+    assert all("waited_for_ranks_ns" not in stage.args for stage in trace.stages if not stage.waited)
+
+
 @pytest.mark.parametrize("name", ["varied", "shell"])
 def test_ids_of_work_are_of_one_recording(pitot, make_recording, name, tmp_path):
     """Readers have one space of them for all traces that are opened together."""

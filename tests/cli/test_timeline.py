@@ -506,6 +506,44 @@ def test_page_reads_correlations(pitot, make_recording, browser, tmp_path):
     assert sorted(map(tuple, result)) == sorted((s["start_ns"], s["start_ns"] + s["duration"], s["correlation"] or 0) for s in slices)
 
 
+def test_members_of_a_collective_are_joined(pitot, rank_recording, browser, tmp_path):
+    """Rank 1 sleeps 3 ms in each step, and rank 0 waits for it: hatched, and joined with the slice that it waited for."""
+    data, _, _ = export(pitot, rank_recording("sleep-3"), tmp_path)
+    waits = {0: [], 1: []}
+    for members in data["collectives"]:
+        assert len(members) == 8 and not all(members[3::4])
+        for track, wait in zip(members[::4], members[3::4]):
+            waits[data["tracks"][track][0]].append(wait)
+    assert len(waits[0]) == len(waits[1]) >= 77 and len([wait for wait in waits[0] if wait > 2.5e6]) in range(12, 15)
+    assert not [wait for wait in waits[1] if wait > 1e6]
+    result = show(browser, tmp_path / "x.html", tmp_path, READY + """
+        const row = t.rows.find((each) => each.waits?.some((wait) => wait > 2.5e6)), i = row.waits.findIndex((wait) => wait > 2.5e6);
+        const plot = document.getElementById("plot"), context = plot.getContext("2d", { willReadFrequently: true });
+        const colors = (from, to) => {
+            const ratio = devicePixelRatio, x = Math.round(t.x_of(from) * ratio), wide = Math.round(t.x_of(to) * ratio) - x;
+            const bytes = context.getImageData(x, Math.round((t.y_of(row) + 14) * ratio), wide, 1).data;
+            return new Set(Array.from({ length: wide }, (_, k) => bytes.slice(4 * k, 4 * k + 3).join())).size;
+        };
+        t.show(row.start[i] - 1e5, row.end[i] + 1e5);
+        t.draw();
+        const last = row.start[i] + row.waits[i], out = { waiting: colors(row.start[i] + 3e5, last - 1e5) };
+        out.transferring = colors(last + 2e4, row.end[i] - 2e4);
+        const text = () => document.getElementById("details").innerText;
+        t.select({ row, i });
+        out.text = text();
+        out.arrow = t.arrows().filter(({ from }) => from.row !== row && t.kind_of(from.row.class[from.i]) === "kernel")
+            .map(({ from, to }) => [from.row.start[from.i] - row.start[i], to.row === row && to.i === i && to.wait, from.row.track.group]);
+        document.querySelectorAll("#details .link")[1].click();
+        out.last = text();
+        return out;
+    """, END)
+    (distance, wait, group), = result["arrow"]
+    assert distance == wait > 2.5e6 and group == 1
+    assert result["waiting"] > 2 and result["transferring"] == 1
+    assert re.search(r"waited\s+\d+\.\d+ ms for stream 7 .* on GPU 1", result["text"])
+    assert re.search(r"joins\s+stream 7 .* on GPU 0, which waited \d+\.\d+ ms", result["last"])
+
+
 def test_page_shows_what_is_clicked(pitot, train, browser, tmp_path):
     """The second kernel: its details, its call, the arrow's other end; and from the call back to it."""
     _, slices, _ = export(pitot, train, tmp_path)
@@ -526,7 +564,7 @@ def test_page_shows_what_is_clicked(pitot, train, browser, tmp_path):
         point("pointerup", x, y);
         out.place = [t.selection().row === row, t.selection().i];
         out.details = text();
-        out.arrows = t.arrows().map(({ call, work }) => [call.row.start[call.i], work.row.start[work.i]]);
+        out.arrows = t.arrows().map(({ from, to }) => [from.row.start[from.i], to.row.start[to.i]]);
         document.querySelector("#details .link").click();
         out.call = t.kind_of(t.selection().row.class[t.selection().i]);
         out.call_details = text();

@@ -21,6 +21,7 @@
  *	 "kinds":[table,…],"groups":[[name, detail],…],
  *	 "tracks":[[group, kind, name, id, [[lane, depth, slices, bytes of each column…],…],
  *	  {"unit","meaning","kind","order","states":[]}],…],
+ *	 "collectives":[[track, row, slice, ns that it waited for the last rank, …],…],
  *	 "classes":[[kind, name, {detail},…],…],"nodes":[[parent, frame],…]}
  *
  * The kind of a class is an index into `kinds`. A class with the index of another class in place of
@@ -33,6 +34,7 @@
 #define PITOT_EXPORT_PAGE_TIMELINE_H
 
 #include "base/json.h"
+#include "export/collective_links.h"
 #include "export/export_merge.h"
 #include "export/export_stacks.h"
 #include "base/lanes.h"
@@ -59,6 +61,12 @@ enum timeline_track_kind { TRACK_KINDS(TRACK_KIND) };
 
 enum timeline_column { COLUMN_GAP, COLUMN_DURATION, COLUMN_CLASS, COLUMN_CORRELATION, ROW_COLUMNS };
 
+/* Where a kernel of a collective is on the page. */
+struct timeline_member {
+	uint32_t track, row; /* row: position, plus 1; 0: not on the page */
+	uint64_t slice;
+};
+
 struct timeline_row {
 	uint32_t lane, depth;
 	uint64_t count, end_ns, correlation; /* of the last slice */
@@ -73,11 +81,13 @@ struct timeline_frame {
 
 struct timeline_track {
 	struct lanes lanes;
+	uint32_t number; /* position in the page */
 	enum timeline_track_kind kind;
 	uint32_t group; /* a GPU, or after all GPUs a process */
 	uint32_t process, context;
 	uint32_t id; /* stream, thread, or row of table counter */
 	VEC(struct timeline_row) rows;
+	size_t last_row; /* of the slice that was added last */
 	VEC(struct timeline_frame) open; /* of the last CPU sample, outermost first */
 	uint64_t sampled_ns; /* time of the last CPU sample */
 };
@@ -112,6 +122,8 @@ struct timeline {
 	VEC(struct timeline_node) node_list; /* in the order of `nodes` */
 	VEC(struct timeline_climb) climb; /* scratch */
 	struct export_stacks stacks;
+	struct collective_links links;
+	struct timeline_member *members; /* parallel to links.items */
 };
 
 /* --- timeline_rows.c --- */

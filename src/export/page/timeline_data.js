@@ -114,19 +114,40 @@ function read_tracks(bytes) {
 	let at = 0;
 	const next_column = (length) => bytes.subarray(at, at += length);
 
-	return data.tracks.map(([group, kind, name, id, rows, counter]) => {
+	const all = data.tracks.map(([group, kind, name, id, rows, counter]) => {
 		const track = { group: counter ? group + data.groups.length : group, kind, name, id, counter };
 
 		track.rows = rows.map(([lane, depth, n, ...lengths]) =>
 			Object.assign((counter ? read_counter : read_row)(track, n, lengths.map(next_column)), { lane, depth }));
+		track.written = [...track.rows];
 		track.rows.sort((a, b) => a.lane - b.lane || a.depth - b.depth);
 		track.rows.forEach((row, i) => { row.place = i; });
 		return track;
-	}).sort((a, b) => a.group - b.group || ORDER[a.kind][0] - ORDER[b.kind][0] ||
+	});
+	read_collectives(all);
+	return all.sort((a, b) => a.group - b.group || ORDER[a.kind][0] - ORDER[b.kind][0] ||
 			  (a.counter ? a.counter.order - b.counter.order || natural(a.name, b.name) : natural(owner(a), owner(b)) || a.id - b.id) ||
 			  ORDER[a.kind][1] - ORDER[b.kind][1]);
 }
 const natural = new Intl.Collator("en", { numeric: true }).compare;
+
+/* Each slice of a collective refers to its members, and each row has the times that its slices waited for other ranks. */
+function read_collectives(all) {
+	for (const flat of data.collectives) {
+		const members = [];
+
+		for (let k = 0; k < flat.length; k += 4) {
+			const [track, place, i, wait] = flat.slice(k, k + 4), row = all[track].written[place];
+
+			row.waits = row.waits || new Float64Array(row.n);
+			row.waits[i] = wait;
+			row.members = row.members || new Map();
+			row.members.set(i, members);
+			members.push({ row, i, wait });
+		}
+		members.sort((a, b) => a.wait - b.wait);
+	}
+}
 /* Counters form groups of their own after all others, so that streams stay close to the threads that feed them. */
 const group_name = (group) => data.groups[group % data.groups.length][0] + (group < data.groups.length ? "" : " counters");
 /* The context and process of a stream; "": tracks of this kind are not of several. */

@@ -177,12 +177,34 @@ function dominant_slice(row, i, last) {
 	return best;
 }
 
+/* Hatches the part of a slice of a collective that only waited for other ranks. */
+function draw_wait(context, x, y, wide) {
+	if (wide < 1)
+		return;
+	context.save();
+	context.beginPath();
+	context.rect(x, y, wide, ROW - 2);
+	context.clip();
+	context.strokeStyle = colors.page;
+	context.globalAlpha = 0.7;
+	context.lineWidth = 2.5;
+	context.beginPath();
+	for (let at = x - x % 7 - ROW; at < x + wide; at += 7) {
+		context.moveTo(at, y + ROW);
+		context.lineTo(at + ROW, y);
+	}
+	context.stroke();
+	context.restore();
+}
+
 /* Draws one slice on device pixels `from` to `to`. */
 function draw_slice(context, row, i, y, from, to) {
 	const ratio = window.devicePixelRatio || 1, x = from / ratio, wide = (to - from) / ratio;
 
 	context.fillStyle = fill_of(row, i, i + 1);
 	context.fillRect(x, y, wide - (wide > 4 ? 1 / ratio : 0), ROW - 2);
+	if (row.waits?.[i])
+		draw_wait(context, x, y, Math.min(wide, x_of(row.start[i] + row.waits[i]) - x));
 	if (wide > 24) {
 		context.fillStyle = colors["on-slice"];
 		context.fillText(fit_text(name_of(row.class[i]), wide), x + 3, y + 12.5);
@@ -414,7 +436,7 @@ function draw_selection(context) {
 	context.strokeStyle = colors.accent;
 	context.lineWidth = 1.2;
 	for (const arrow of arrows) {
-		const [from, to] = [arrow.call, arrow.work], x1 = x_of(from.row.start[from.i]), x2 = x_of(to.row.start[to.i]);
+		const [from, to] = [arrow.from, arrow.to], x1 = x_of(from.row.start[from.i]), x2 = x_of(to.row.start[to.i] + (to.wait || 0));
 		const y1 = y_of(from.row) + ROW / 2, y2 = y_of(to.row) + ROW / 2, bend = Math.max(20, Math.min(120, Math.abs(x2 - x1) / 2));
 
 		if (from.row.track.y < 0 || to.row.track.y < 0)

@@ -193,12 +193,27 @@ static int64_t graph_class(struct timeline *t, const struct export_event *event,
 	return timeline_class_end(t, &j);
 }
 
+/* Stores where a kernel of a collective is on the page. */
+static void add_member(struct timeline *t, const struct timeline_track *track, uint64_t kernel)
+{
+	const struct collective_link *link = collective_link_of(&t->links, kernel);
+
+	if (link)
+		t->members[link - t->links.items.data] = (struct timeline_member){
+			track->number,
+			(uint32_t)track->last_row + 1,
+			track->rows.data[track->last_row].count - 1,
+		};
+}
+
 static int work_event(void *exporter, const struct export_event *event)
 {
 	struct timeline *t = exporter;
 	struct export_view *v = &t->view;
 	const struct event_columns *w = event_work(v, event->kind);
 	uint64_t row = event->row;
+	struct timeline_track *track = timeline_track(t, TIMELINE_STREAM, event->process,
+						      w->context[row], w->stream[row], event->gpu);
 	uint32_t config = TRACE_NO_ROW;
 	int64_t class;
 	int r;
@@ -207,13 +222,12 @@ static int work_event(void *exporter, const struct export_event *event)
 		config = kernel_columns(v->trace)->config[row];
 	class = config != TRACE_NO_ROW ? kernel_class(t, config) : other_class(t, event);
 	class = graph_class(t, event, w, class);
-	r = timeline_slice(t,
-			   timeline_track(t, TIMELINE_STREAM, event->process, w->context[row],
-					  w->stream[row], event->gpu),
-			   event, class,
+	r = timeline_slice(t, track, event, class,
 			   export_correlation(v, event->process, w->correlation[row]));
 	if (r < 0)
 		return r;
+	if (event->kind == EVENT_KERNEL)
+		add_member(t, track, row);
 	if (work_call(v, w, row) != TRACE_NO_ROW)
 		v->result->arrows++;
 	else if (!w->launches || w->launches[row] == TRACE_NO_ROW)

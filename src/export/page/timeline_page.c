@@ -173,6 +173,34 @@ static void add_items(struct strbuf *out, const char *key, const struct interner
 	strbuf_addc(out, ']');
 }
 
+/* Members of a collective are next to each other. */
+static void add_collectives(const struct timeline *t, struct json *j)
+{
+	const struct collective_link *links = t->links.items.data;
+	bool open = false;
+
+	json_key_array(j, "collectives");
+	for (size_t i = 0; i < t->links.items.count; i++) {
+		const struct timeline_member *m = &t->members[i];
+
+		if (!i || links[i].collective != links[i - 1].collective) {
+			if (open)
+				json_end(j);
+			json_array(j);
+			open = true;
+		}
+		if (!m->row)
+			continue;
+		json_u64(j, m->track);
+		json_u64(j, m->row - 1);
+		json_u64(j, m->slice);
+		json_u64(j, links[i].wait_ns);
+	}
+	if (open)
+		json_end(j);
+	json_end(j);
+}
+
 static const char *page_title(const struct timeline *t)
 {
 	const struct trace_process *p = main_process(t->view.trace);
@@ -216,6 +244,7 @@ static void add_data(struct timeline *t)
 	add_kinds(&j);
 	add_groups(t, &j);
 	add_tracks(t, &j);
+	add_collectives(t, &j);
 	add_items(&text, "classes", &t->classes);
 	add_items(&text, "nodes", &t->nodes);
 	json_end(&j);
@@ -343,6 +372,9 @@ static int write_page(struct timeline *t, struct output *output, struct error *e
 {
 	int r = 0;
 
+	t->members = calloc(t->links.items.count + 1, sizeof(*t->members));
+	if (!t->members)
+		return error_set(e, -ENOMEM, "out of memory");
 	if (t->view.with_stacks || t->view.with_samples)
 		r = export_stacks_init(&t->stacks, t->view.trace, e);
 	if (r >= 0)
@@ -373,6 +405,8 @@ static void release(struct timeline *t)
 	vec_release(&t->node_list);
 	vec_release(&t->climb);
 	export_stacks_release(&t->stacks);
+	collective_links_release(&t->links);
+	free(t->members);
 	strbuf_release(&t->out);
 	strbuf_release(&t->text);
 	strbuf_release(&t->name);
@@ -391,7 +425,9 @@ int html_write(struct trace *trace, const struct export_options *options, const 
 		return e && e->code ? e->code : -EIO;
 	interner_init(&t.classes);
 	interner_init(&t.nodes);
-	r = export_view_init(&t.view, trace, options, result, false, e);
+	r = collective_links_init(&t.links, trace, e);
+	if (r >= 0)
+		r = export_view_init(&t.view, trace, options, result, false, e);
 	if (r >= 0)
 		r = export_view_load_samples(&t.view, e);
 	if (r >= 0)

@@ -112,6 +112,26 @@ function add_relations(table, slice, relation) {
 	}
 }
 
+/* The slices of a collective, the one that came last first. */
+const members_of = ({ row, i }) => row.members?.get(i) || [];
+
+function add_collective(table, slice) {
+	const members = members_of(slice), own = members.find((member) => member.row === slice.row && member.i === slice.i);
+	const text = (member) => member.row.track.name + " on " + group_name(member.row.track.group);
+
+	if (members.length < 2)
+		return;
+	if (own.wait) {
+		add_link(add_line(table, "waited", duration(own.wait) + " for "), text(members[0]), members[0]);
+		return;
+	}
+	const place = add_line(table, "joins", members.some((member) => member.wait) ? "" : "at once with ");
+	for (const member of members.filter((each) => each !== own).slice(0, LIST_MAX)) {
+		add_link(place, text(member) + (member.wait ? ", which waited " + duration(member.wait) : ""), member);
+		add(place, "br");
+	}
+}
+
 function add_stack(columns, node) {
 	const box = add(columns, "div"), list = [];
 
@@ -133,7 +153,8 @@ function select(slice) {
 	selected = slice;
 	span = null;
 	arrows = relation.call ? relation.work.filter((work) => is_call(row, i) || (work.row === row && work.i === i)).slice(0, ARROWS_MAX)
-			     .map((work) => ({ call: relation.call, work })) : [];
+			     .map((work) => ({ from: relation.call, to: work })) : [];
+	arrows.push(...members_of(slice).slice(1, ARROWS_MAX).map((member) => ({ from: members_of(slice)[0], to: member })));
 	add_line(table, "kind", kind_of(c).replaceAll("_", " ") + (details.scope ? " (scope)" : ""));
 	add_line(table, "duration", exact(row.end[i] - row.start[i]));
 	add_line(table, "start", moment(row.start[i]) + (data.start_unix_ns ? ", " + new Date((data.start_unix_ns + row.start[i]) / 1e6).toISOString() : ""));
@@ -147,6 +168,7 @@ function select(slice) {
 	if (details.bytes && row.end[i] > row.start[i] && !is_call(row, i))
 		add_line(more, "bandwidth", (details.bytes / (row.end[i] - row.start[i])).toFixed(2) + " GB/s");
 	add_relations(table, slice, relation);
+	add_collective(table, slice);
 	add_name_sums(more, c);
 	if (stack)
 		add_stack(columns, stack);

@@ -40,6 +40,7 @@ struct timeline_track *timeline_track(struct timeline *t, enum timeline_track_ki
 		return track;
 	*track = (struct timeline_track){
 		.kind = kind,
+		.number = (uint32_t)t->tracks.items.count - 1,
 		.group = (uint32_t)(of_gpu ? gpu : t->view.gpus.count + process),
 		.process = process,
 		.context = context,
@@ -118,6 +119,7 @@ int timeline_slice(struct timeline *t, struct timeline_track *track,
 		   correlation ? 1 + zigzag((int64_t)(correlation - row->correlation)) : 0);
 	if (correlation)
 		row->correlation = correlation;
+	track->last_row = (size_t)(row - track->rows.data);
 	return 0;
 }
 

@@ -253,6 +253,8 @@ int perfetto_write(struct trace *t, const struct export_options *options, const 
 		parts.limit = UINT64_MAX;
 	r = open_part(&parts, e);
 	if (r >= 0)
+		r = collective_links_init(&p.links, t, e);
+	if (r >= 0)
 		r = trace_load(t, TABLE_device, 0, e);
 	if (r >= 0)
 		r = export_view_init(&p.view, t, options, result, false, e);
@@ -271,6 +273,7 @@ int perfetto_write(struct trace *t, const struct export_options *options, const 
 	export_merge_release(&p.merge);
 	perfetto_feeds_release(&p);
 	export_stacks_release(&p.stacks);
+	collective_links_release(&p.links);
 	strbuf_release(&p.out);
 	export_view_release(&p.view);
 	return r;

@@ -314,6 +314,17 @@ static void append_metrics(struct perfetto *p, const struct export_event *event)
 			row_feed_append(feed_of(p, event->process), TABLE_metric_value, row);
 }
 
+/* Finds the member of a collective for which a kernel waited, if that is exported. */
+static void find_wait(struct perfetto *p, const struct event_columns *w, uint64_t row)
+{
+	const struct collective_link *link = collective_link_of(&p->links, row);
+
+	if (!link || !link->wait_ns || !work_is_selected(&p->view, w, link->last))
+		return;
+	p->export.waited_for = work_id(p, work_number(&p->view, w, link->last));
+	p->export.waited_ns = link->wait_ns;
+}
+
 int perfetto_gpu_work(void *exporter, const struct export_event *event)
 {
 	struct perfetto *p = exporter;
@@ -321,8 +332,11 @@ int perfetto_gpu_work(void *exporter, const struct export_event *event)
 
 	p->export.event_id = work_id(p, work_number(&p->view, w, event->row));
 	p->export.gpu = event->gpu;
-	if (event->kind == EVENT_KERNEL)
+	p->export.waited_for = 0;
+	if (event->kind == EVENT_KERNEL) {
 		append_metrics(p, event);
+		find_wait(p, w, event->row);
+	}
 	if (!w->launches || w->launches[event->row] == TRACE_NO_ROW)
 		p->view.result->unlinked++;
 	return append(p, event, NULL);
@@ -334,6 +348,7 @@ int perfetto_cuda_event(void *exporter, const struct export_event *event)
 	uint64_t base = p->view.work_base[WORK_SYNC] + p->view.work[WORK_SYNC].rows;
 
 	p->export.event_id = work_id(p, base + event->row);
+	p->export.waited_for = 0;
 	p->export.gpu = event->gpu;
 	return append(p, event, NULL);
 }

@@ -5,6 +5,7 @@
 #ifndef PITOT_EXPORT_PERFETTO_PERFETTO_ROWS_H
 #define PITOT_EXPORT_PERFETTO_PERFETTO_ROWS_H
 
+#include "export/collective_links.h"
 #include "export/export_merge.h"
 #include "export/export_stacks.h"
 #include "export/row_feed.h"
@@ -16,6 +17,7 @@ struct perfetto {
 	struct export_view view;
 	struct export_merge merge;
 	struct export_stacks stacks;
+	struct collective_links links;
 	struct strbuf out; /* packets not yet passed to the file */
 	uint64_t time_ns; /* start of the last event */
 	/* added to ids of work, as traces opened together share one id space */
