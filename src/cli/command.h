@@ -50,6 +50,8 @@ enum command_group {
 };
 extern const char *const command_group_titles[COMMAND_GROUPS];
 
+#define OPERAND_BETWEEN "\001--" /* no file of a command line is called so by accident */
+
 struct command {
 	const char *name;
 	enum command_group group;
@@ -77,6 +79,8 @@ struct command {
 	unsigned operands_max;
 	/* The first operand ends the options; from there on it is another command line. */
 	bool stop_at_operand;
+	/* "--" becomes the operand OPERAND_BETWEEN, and options go on after it. */
+	bool has_sides;
 	/* The command shows no call stacks and needs no symbols. */
 	bool no_names;
 	/* --json makes no sense here and is refused. */
@@ -97,6 +101,7 @@ struct command {
 	C(report)                                                                                  \
 	C(info)                                                                                    \
 	C(flame)                                                                                   \
+	C(diff)                                                                                    \
 	C(source)                                                                                  \
 	C(view)                                                                                    \
 	C(export)                                                                                  \

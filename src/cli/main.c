@@ -157,6 +157,8 @@ static int parse_leading(struct context *c, int *argc, char ***argv)
 	return -1;
 }
 
+static char operand_between[] = OPERAND_BETWEEN;
+
 static int run_command(struct context *c, int argc, char **argv)
 {
 	struct option options[COMMAND_OPTIONS_MAX];
@@ -164,6 +166,9 @@ static int run_command(struct context *c, int argc, char **argv)
 	int operands = 0;
 
 	add_options(options, add_options(options, 0, c->command->options), global_options);
+	for (int i = 1; i < argc && c->command->has_sides; i++)
+		if (!strcmp(argv[i], "--"))
+			argv[i] = operand_between;
 	if (options_parse(options, argc, argv, c->command->stop_at_operand, &operands, &e) < 0) {
 		resolve(c);
 		return cli_usage(c, "%s", e.text);

@@ -34,7 +34,7 @@ static const char *reason_name(unsigned reason)
 	return names[reason];
 }
 
-static const char *reason_text(unsigned reason)
+const char *report_steps_reason(unsigned reason)
 {
 	static const char *const texts[] = {
 #define REASON(name, text) text,
@@ -45,9 +45,9 @@ static const char *reason_text(unsigned reason)
 	return texts[reason];
 }
 
-static void add_source(const struct report_view *v, const struct step_loop *l, struct strbuf *out)
+void report_steps_source(const struct report *r, const struct step_loop *l, struct strbuf *out)
 {
-	const char *name = trace_string(v->report->trace, l->name);
+	const char *name = trace_string(r->trace, l->name);
 
 	switch ((enum step_source)l->source) {
 	case STEPS_SCOPES:
@@ -67,6 +67,11 @@ static void add_source(const struct report_view *v, const struct step_loop *l, s
 	case STEPS_NONE:
 		break;
 	}
+}
+
+static void add_source(const struct report_view *v, const struct step_loop *l, struct strbuf *out)
+{
+	report_steps_source(v->report, l, out);
 	report_of_process(v->report, l->process, out);
 }
 
@@ -258,7 +263,7 @@ static void add_reasons(const struct report_view *v, struct strbuf *out)
 			continue;
 		said |= 1u << l->reason;
 		strbuf_addf(out, "no steps%s: %s\n", s->count ? " in other processes" : "",
-			    reason_text(l->reason));
+			    report_steps_reason(l->reason));
 	}
 	if (said & ~(1u << STEP_REASON_window))
 		strbuf_adds(out,

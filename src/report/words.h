@@ -10,6 +10,8 @@
 #include "analysis/sentence.h"
 #include "report/report_view.h"
 
+struct step_loop;
+
 /* "python 4711 (pid 4700)" */
 void report_thread_text(const struct report *r, uint32_t process, uint32_t thread,
 			struct strbuf *out);
@@ -53,5 +55,8 @@ bool report_job_text(const struct report *r, struct strbuf *heading, struct strb
 void report_kernel_text(const struct report *r, uint32_t config, bool full, struct strbuf *out);
 /* Owner of a part of the critical path: "host before train.py:57". In section_critical_path.c. */
 void report_place_text(const struct report_view *v, struct path_place p, struct strbuf *out);
+/* "scopes like step": by what steps were found; why there are none. In section_steps.c. */
+void report_steps_source(const struct report *r, const struct step_loop *l, struct strbuf *out);
+const char *report_steps_reason(unsigned reason);
 
 #endif

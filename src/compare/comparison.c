@@ -1,0 +1,359 @@
+#include "compare/comparison.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analysis/filter.h"
+#include "base/search.h"
+
+const char *const comparison_verdicts[] = { "same", "slower", "faster", "inconclusive" };
+
+/* --- samples --- */
+
+struct values {
+	VEC(double) all;
+	double sum; /* of the runs' values */
+	double count;
+	bool any; /* some run has it */
+};
+
+static void add_quantity(const struct quantity *q, double *samples, size_t count, struct values *v)
+{
+	for (size_t i = 0; i < count; i++)
+		samples[i] += count > 1 ? q->steps[i] : q->value;
+	v->any = true;
+	v->sum += q->value;
+	v->count += q->count;
+}
+
+/* Adds one run's values of all parts that match: one, or those of its steps. */
+static int add_run(const struct measured_run *run, enum quantity_kind kind, const char *pattern,
+		   bool is_glob, bool within_runs, struct values *v)
+{
+	bool by_steps = within_runs && quantity_types[kind].values == QUANTITY_OF_STEP;
+	size_t first = v->all.count, count = by_steps ? run->step_count : 1;
+	const struct quantity *q = is_glob ? NULL : measured_run_find(run, kind, pattern);
+
+	for (size_t i = 0; i < count; i++)
+		if (vec_push(&v->all, 0.0) < 0)
+			return -ENOMEM;
+	if (q)
+		add_quantity(q, v->all.data + first, count, v);
+	for (size_t i = 0; i < run->quantities.count && is_glob; i++) {
+		q = &run->quantities.data[i];
+		if (q->kind == kind && text_matches(pattern, q->name))
+			add_quantity(q, v->all.data + first, count, v);
+	}
+	return 0;
+}
+
+static int add_side(struct run_side side, enum quantity_kind kind, const char *pattern,
+		    bool is_glob, bool within_runs, struct values *v)
+{
+	int rc = 0;
+
+	for (size_t i = 0; i < side.count && rc == 0; i++)
+		rc = add_run(&side.runs[i], kind, pattern, is_glob, within_runs, v);
+	return rc;
+}
+
+/* Compares what a pattern or, without is_glob, a name stands for. */
+static int compare(const struct comparison *c, const char *pattern, bool is_glob,
+		   struct comparison_row *row)
+{
+	struct values a = { 0 }, b = { 0 };
+	int rc = add_side(c->a, row->kind, pattern, is_glob, c->within_runs, &a);
+
+	if (rc == 0)
+		rc = add_side(c->b, row->kind, pattern, is_glob, c->within_runs, &b);
+	if (rc == 0)
+		rc = sample_compare((struct sample){ a.all.data, a.all.count },
+				    (struct sample){ b.all.data, b.all.count }, c->seed,
+				    &row->difference);
+	row->in_a = a.any;
+	row->in_b = b.any;
+	row->mean_a = a.sum / (double)MAX(c->a.count, 1);
+	row->mean_b = b.sum / (double)MAX(c->b.count, 1);
+	row->count_a = a.count / (double)MAX(c->a.count, 1);
+	row->count_b = b.count / (double)MAX(c->b.count, 1);
+	vec_release(&a.all);
+	vec_release(&b.all);
+	return rc;
+}
+
+int comparison_sum(const struct comparison *c, enum quantity_kind kind, const char *pattern,
+		   struct sample_difference *out, size_t *parts)
+{
+	struct comparison_row row = { .kind = kind };
+	int rc = compare(c, pattern, true, &row);
+
+	*parts = 0;
+	for (size_t i = 0; i < c->rows.count; i++)
+		*parts +=
+			c->rows.data[i].kind == kind && text_matches(pattern, c->rows.data[i].name);
+	*out = row.difference;
+	return rc;
+}
+
+const struct comparison_row *comparison_row_of(const struct comparison *c, enum quantity_kind kind)
+{
+	for (size_t i = 0; i < c->rows.count; i++)
+		if (c->rows.data[i].kind == kind)
+			return &c->rows.data[i];
+	return NULL;
+}
+
+/* --- comparability --- */
+
+static PRINTF_LIKE(2, 3) int say(struct comparison_texts *all, const char *format, ...)
+{
+	va_list args;
+	char *text;
+	int rc;
+
+	va_start(args, format);
+	rc = vasprintf(&text, format, args);
+	va_end(args);
+	if (rc < 0)
+		return -ENOMEM;
+	rc = vec_push(all, text);
+	if (rc < 0)
+		free(text);
+	return rc;
+}
+
+static const struct measured_run *run_at(const struct comparison *c, size_t i)
+{
+	return i < c->a.count ? &c->a.runs[i] : &c->b.runs[i - c->a.count];
+}
+
+static size_t run_count(const struct comparison *c)
+{
+	return c->a.count + c->b.count;
+}
+
+/* One reason for each fact that is not the same in all runs that know it. */
+static int check_facts(struct comparison *c)
+{
+	for (unsigned fact = 0; fact < RUN_FACT_COUNT; fact++) {
+		const struct measured_run *first = NULL;
+
+		for (size_t i = 0; i < run_count(c); i++) {
+			const struct measured_run *run = run_at(c, i);
+
+			if (!*run->facts[fact] || *run->no_steps)
+				continue;
+			if (!first)
+				first = run;
+			if (!strcmp(first->facts[fact], run->facts[fact]))
+				continue;
+			if (say(&c->reasons, "%s differs: %s in %s, %s in %s", run_fact_texts[fact],
+				first->facts[fact], first->path, run->facts[fact], run->path) < 0)
+				return -ENOMEM;
+			break;
+		}
+	}
+	return 0;
+}
+
+static int check_runs(struct comparison *c)
+{
+	int rc = 0;
+
+	for (size_t i = 0; i < run_count(c) && rc == 0; i++) {
+		const struct measured_run *run = run_at(c, i);
+
+		if (*run->no_steps)
+			rc = say(&c->reasons, "%s has no steps: %s", run->path, run->no_steps);
+		else if (run->step_count < COMPARISON_STEPS_MIN)
+			rc = say(&c->reasons, "%s has %zu step%s, fewer than %u", run->path,
+				 run->step_count, run->step_count == 1 ? "" : "s",
+				 COMPARISON_STEPS_MIN);
+		if (rc == 0 && *run->loss)
+			rc = say(&c->reasons, "%s is not complete: %s", run->path, run->loss);
+		if (rc == 0 && run->slow_steps)
+			rc = say(&c->notes, "%s: %zu slow step%s left out", run->path,
+				 run->slow_steps, run->slow_steps == 1 ? " is" : "s are");
+	}
+	return rc;
+}
+
+static double mean_clock(struct run_side side)
+{
+	double sum = 0;
+	size_t count = 0;
+
+	for (size_t i = 0; i < side.count; i++) {
+		sum += side.runs[i].clock_mhz;
+		count += side.runs[i].clock_mhz > 0;
+	}
+	return count ? sum / (double)count : 0;
+}
+
+static int check_sides(struct comparison *c)
+{
+	const struct comparison_row *launches = comparison_row_of(c, QUANTITY_launches);
+	double a = mean_clock(c->a), b = mean_clock(c->b);
+	int rc = 0;
+
+	if (a > 0 && b > 0 && fabs(b / a - 1) > COMPARISON_CLOCK_MAX)
+		rc = say(&c->reasons, "the GPU's clock differs: %.0f MHz in A, %.0f MHz in B", a,
+			 b);
+	if (rc == 0 && launches && fabs(launches->difference.ratio) > COMPARISON_LAUNCHES_MAX)
+		rc = say(&c->notes,
+			 "the work itself changed: %.0f pieces of GPU work in a step of A, %.0f in "
+			 "one of B",
+			 launches->difference.a, launches->difference.b);
+	return rc;
+}
+
+/* --- rows --- */
+
+static int add_names(struct comparison *c, struct run_side side, struct map *seen)
+{
+	for (size_t i = 0; i < side.count; i++) {
+		for (size_t k = 0; k < side.runs[i].quantities.count; k++) {
+			const struct quantity *q = &side.runs[i].quantities.data[k];
+			uint64_t *known = map_at(
+				seen,
+				hash_bytes(q->name, strlen(q->name)) * QUANTITY_KINDS + q->kind, 0);
+
+			if (!known)
+				return -ENOMEM;
+			if (!(*known)++ &&
+			    vec_push(&c->rows, ((struct comparison_row){ .kind = q->kind,
+									 .name = q->name })) < 0)
+				return -ENOMEM;
+		}
+	}
+	return 0;
+}
+
+static uint64_t seed_of(const struct comparison *c)
+{
+	uint64_t seed = 0;
+
+	for (size_t i = 0; i < run_count(c); i++) {
+		const struct measured_run *run = run_at(c, i);
+
+		for (size_t k = 0; k < run->quantities.count; k++) {
+			double value = run->quantities.data[k].value;
+
+			seed = seed * UINT64_C(0x9e3779b97f4a7c15) +
+			       hash_bytes(&value, sizeof(value));
+		}
+	}
+	return seed;
+}
+
+ORDER(in_order, struct comparison_row,
+      UP(kind)
+	      ?: ORDER_OF(fabs(b->mean_b - b->mean_a), fabs(a->mean_b - a->mean_a))
+	      ?: DOWN(mean_a)
+	      ?: strcmp(a->name, b->name))
+
+static int adjust(struct comparison *c)
+{
+	double *p = calloc(2 * c->rows.count + 1, sizeof(*p)), *rates = p + c->rows.count;
+	int rc = p ? 0 : -ENOMEM;
+
+	for (size_t i = 0; i < c->rows.count && p; i++)
+		p[i] = c->rows.data[i].difference.p;
+	if (rc == 0)
+		rc = sample_adjust(p, c->rows.count, rates);
+	for (size_t i = 0; i < c->rows.count && rc == 0; i++)
+		c->rows.data[i].rate = rates[i];
+	free(p);
+	return rc;
+}
+
+static bool is_significant(const struct comparison *c, const struct comparison_row *row,
+			   double step)
+{
+	const struct sample_difference *d = &row->difference;
+	double change = fabs(d->b - d->a);
+
+	bool is_chance =
+		row->kind == QUANTITY_step ? d->p >= COMPARISON_P : row->rate >= COMPARISON_RATE;
+
+	if (is_chance || change <= 0)
+		return false;
+	if (c->within_runs && fabs(d->ratio) < COMPARISON_FLOOR_WITHIN)
+		return false;
+	return quantity_types[row->kind].unit != QUANTITY_NS ||
+	       change >= MAX(COMPARISON_FLOOR * step, COMPARISON_FLOOR_NS);
+}
+
+static int compare_rows(struct comparison *c)
+{
+	const struct comparison_row *step;
+	int rc = 0;
+
+	for (size_t i = 0; i < c->rows.count && rc == 0; i++)
+		rc = compare(c, c->rows.data[i].name, false, &c->rows.data[i]);
+	if (rc == 0)
+		rc = adjust(c);
+	vec_sort(&c->rows, in_order);
+	step = comparison_row_of(c, QUANTITY_step);
+	for (size_t i = 0; i < c->rows.count && rc == 0 && step; i++) {
+		struct comparison_row *row = &c->rows.data[i];
+
+		row->is_significant = is_significant(c, row, step->difference.a);
+		c->significant += row->is_significant && row->kind == QUANTITY_kernel;
+	}
+	return rc;
+}
+
+static enum verdict_kind judge(const struct comparison *c)
+{
+	const struct comparison_row *step = comparison_row_of(c, QUANTITY_step);
+
+	if (c->reasons.count || !step)
+		return VERDICT_INCONCLUSIVE;
+	if (!step->is_significant)
+		return VERDICT_SAME;
+	return step->difference.ratio > 0 ? VERDICT_SLOWER : VERDICT_FASTER;
+}
+
+int comparison_init(struct comparison *c, struct run_side a, struct run_side b, struct error *e)
+{
+	struct map seen = MAP_INIT;
+	int rc;
+
+	*c = (struct comparison){ .a = a,
+				  .b = b,
+				  .within_runs = MIN(a.count, b.count) < COMPARISON_RUNS_MIN };
+	c->seed = seed_of(c);
+	rc = add_names(c, a, &seen);
+	if (rc == 0)
+		rc = add_names(c, b, &seen);
+	map_release(&seen);
+	if (rc == 0)
+		rc = compare_rows(c);
+	if (rc == 0)
+		rc = check_runs(c);
+	if (rc == 0)
+		rc = check_facts(c);
+	if (rc == 0)
+		rc = check_sides(c);
+	c->verdict = judge(c);
+	return rc < 0 ? error_set(e, rc, "out of memory") : 0;
+}
+
+static void release_texts(struct comparison_texts *t)
+{
+	for (size_t i = 0; i < t->count; i++)
+		free(t->data[i]);
+	free(t->data);
+}
+
+void comparison_release(struct comparison *c)
+{
+	release_texts(&c->reasons);
+	release_texts(&c->notes);
+	vec_release(&c->rows);
+}

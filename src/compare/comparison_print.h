@@ -1,0 +1,41 @@
+/* comparison_print.h: a comparison for people and for machines. */
+#ifndef PITOT_COMPARE_COMPARISON_PRINT_H
+#define PITOT_COMPARE_COMPARISON_PRINT_H
+
+#include "compare/condition.h"
+
+struct comparison_view {
+	const struct comparison *comparison;
+	const struct condition *conditions;
+	size_t condition_count;
+	uint64_t top; /* rows of a table; UINT64_MAX: all */
+	unsigned width;
+	bool color;
+	struct strbuf *out;
+};
+
+void comparison_print_text(const struct comparison_view *v);
+void comparison_print_json(const struct comparison_view *v);
+/* A heading, the verdict and tables for a pull request. */
+void comparison_print_markdown(const struct comparison_view *v);
+/* JUnit's XML: one test case for the verdict, and one for each condition. */
+void comparison_print_junit(const struct comparison_view *v);
+
+/* --- comparison_words.c --- */
+
+/* "B is slower: a step takes 12.3 ms instead of 11.9 ms, +3.4% (95% +2.9% to +3.9%, p 0.008)" */
+void comparison_verdict_text(const struct comparison *c, struct strbuf *out);
+/* "1.23 ms", "1,002", "1.2 GiB" */
+void comparison_value_text(enum quantity_kind kind, double value, struct strbuf *out);
+/* The same with a sign. */
+void comparison_change_text(enum quantity_kind kind, double value, struct strbuf *out);
+/* "+3.4%"; "new", "gone" or "-" if there is no ratio. */
+void comparison_ratio_text(const struct comparison_row *row, struct strbuf *out);
+/* "+2.9% to +3.9%"; "-" if there is no interval. */
+void comparison_interval_text(const struct sample_difference *d, struct strbuf *out);
+/* "step > 2%: failed, +3.4% (95% +2.9% to +3.9%)" */
+void comparison_condition_text(const struct condition *c, struct strbuf *out);
+/* "kernel:NAME", or a quantity without parts. Not made safe. */
+void comparison_name_text(const struct comparison_row *row, struct strbuf *out);
+
+#endif

@@ -1,0 +1,411 @@
+/* measure_run.c: fills a run from the analyses of a recording's report. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analysis/capabilities.h"
+#include "analysis/cost.h"
+#include "analysis/memory_use.h"
+#include "analysis/steps.h"
+#include "analysis/system_use.h"
+#include "compare/measured_run.h"
+#include "report/report_view.h"
+#include "report/words.h"
+#include "system/metrics.h"
+
+#define NO_STEP SIZE_MAX
+#define SM_CLOCK (METRIC_GPU_FIRST + 2u) /* gpu_sm_clock */
+
+struct measurement {
+	struct measured_run *run;
+	struct report *report;
+	const struct step_loop *loop;
+	struct report_view view;
+	size_t *number; /* by step of the loop: which of those that count it is, or NO_STEP */
+	struct map names[QUANTITY_KINDS]; /* key of a part -> quantity + 1 */
+	struct strbuf text;
+};
+
+static const struct step *steps_of(const struct measurement *m)
+{
+	return m->report->steps->items + m->loop->first;
+}
+
+/* Finds the quantity of a part by its key; `name` appends its name. */
+static struct quantity *part_at(struct measurement *m, enum quantity_kind kind, uint64_t key,
+				int (*name)(struct measurement *m, uint64_t key))
+{
+	uint64_t *at = map_at(&m->names[kind], key, 0);
+	struct quantity *q;
+
+	if (!at)
+		return NULL;
+	if (*at)
+		return &m->run->quantities.data[*at - 1];
+	strbuf_clear(&m->text);
+	if (name(m, key) < 0 || m->text.failed)
+		return NULL;
+	q = measured_run_at(m->run, kind, strbuf_text(&m->text));
+	if (q)
+		*at = (uint64_t)(q - m->run->quantities.data) + 1;
+	return q;
+}
+
+/* --- names --- */
+
+/* The function of a line: lines move when a program is edited. */
+static int add_function(struct measurement *m, uint32_t caller)
+{
+	uint32_t function = CALLER_NONE;
+	int rc = caller == CALLER_NONE ? 0
+				       : callers_function(&m->report->callers, caller, &function);
+
+	report_line_text(m->report, function, CALLER_NONE, &m->text);
+	return rc;
+}
+
+static int name_place(struct measurement *m, struct path_place place)
+{
+	if (place.class != PATH_HOST) {
+		report_place_text(&m->view, place, &m->text);
+		return 0;
+	}
+	strbuf_adds(&m->text, "host before ");
+	return add_function(m, place.key);
+}
+
+static int name_function(struct measurement *m, uint64_t caller)
+{
+	return add_function(m, (uint32_t)caller);
+}
+
+/* --- the loop --- */
+
+static const struct step_loop *main_loop(const struct steps *s)
+{
+	const struct step_loop *best = NULL;
+	uint64_t most = 0;
+
+	for (size_t i = 0; i < s->loop_count; i++) {
+		const struct step_loop *loop = &s->loops[i];
+		uint64_t work = loop->usual_work_ns * loop->count;
+
+		if (!best || work > most) {
+			best = loop;
+			most = work;
+		}
+	}
+	return best;
+}
+
+static int number_steps(struct measurement *m)
+{
+	m->number = calloc(m->loop->count + 1, sizeof(*m->number));
+	if (!m->number)
+		return -ENOMEM;
+	for (size_t i = 0; i < m->loop->count; i++) {
+		bool is_slow = steps_of(m)[i].is_slow;
+
+		m->number[i] = is_slow ? NO_STEP : m->run->step_count++;
+		m->run->slow_steps += is_slow;
+	}
+	return 0;
+}
+
+/* The number of the step during whose host part something happened, or NO_STEP. */
+static size_t number_at(const struct measurement *m, uint64_t host_ns)
+{
+	const struct step *step = steps_at(m->report->steps, m->loop, host_ns);
+
+	return step ? m->number[step - steps_of(m)] : NO_STEP;
+}
+
+static int measure_steps(struct measurement *m)
+{
+	static const enum quantity_kind kinds[] = { QUANTITY_step, QUANTITY_gpu,
+						    QUANTITY_launches };
+
+	for (size_t k = 0; k < ARRAY_SIZE(kinds); k++) {
+		struct quantity *q = measured_run_at(m->run, kinds[k], "");
+
+		if (!q)
+			return -ENOMEM;
+		for (size_t i = 0; i < m->loop->count; i++) {
+			const struct step *step = &steps_of(m)[i];
+
+			if (m->number[i] == NO_STEP)
+				continue;
+			q->steps[m->number[i]] =
+				(double)(kinds[k] == QUANTITY_step  ? step->end_ns - step->start_ns
+					 : kinds[k] == QUANTITY_gpu ? step->work_ns
+								    : step->launches);
+		}
+	}
+	return 0;
+}
+
+/* --- work --- */
+
+struct part {
+	enum quantity_kind kind;
+	uint64_t key;
+	int (*name)(struct measurement *m, uint64_t key);
+};
+
+static int add_part(struct measurement *m, struct part part, size_t step, uint64_t ns)
+{
+	struct quantity *q = part_at(m, part.kind, part.key, part.name);
+
+	if (!q)
+		return -ENOMEM;
+	q->steps[step] += (double)ns;
+	q->count++;
+	return 0;
+}
+
+/* Keys of places are class, key and configuration, which fits names of kernels only. */
+static struct path_place place_of(const struct measurement *m, uint64_t key)
+{
+	(void)m;
+	return (struct path_place){ .class = (enum path_class)(key >> 60),
+				    .key = (uint32_t)key,
+				    .config = (uint32_t)(key >> 32 & 0xfffffff) };
+}
+
+static uint64_t key_of(struct path_place place)
+{
+	uint64_t config = place.class == PATH_KERNEL ? place.config & 0xfffffff : 0;
+
+	return (uint64_t)place.class << 60 | config << 32 | place.key;
+}
+
+static int name_key(struct measurement *m, uint64_t key)
+{
+	return name_place(m, place_of(m, key));
+}
+
+static int measure_work(struct measurement *m)
+{
+	const struct causes *c = &m->report->causes;
+	const struct task *tasks = c->tasks.data;
+	int rc = 0;
+
+	for (size_t i = 0; i < causes_task_count(c) && rc == 0; i++) {
+		const struct task *launch =
+			tasks[i].launch == TASK_NONE ? NULL : &tasks[tasks[i].launch];
+		struct path_place place;
+		uint32_t caller;
+		size_t step;
+
+		if (!task_is_work(&tasks[i]) ||
+		    c->lanes.data[tasks[i].lane].process != m->loop->process)
+			continue;
+		step = number_at(m, launch ? launch->start_ns : tasks[i].start_ns);
+		if (step == NO_STEP)
+			continue;
+		place = path_place_of_work(m->report, &tasks[i]);
+		rc = add_part(
+			m,
+			(struct part){ place.class == PATH_KERNEL ? QUANTITY_kernel : QUANTITY_copy,
+				       key_of(place), name_key },
+			step, tasks[i].end_ns - tasks[i].start_ns);
+		caller =
+			launch ? callers_of_call(&m->report->callers, m->loop->process, launch->row)
+			       : CALLER_NONE;
+		if (rc == 0 && m->report->callers.any)
+			rc = add_part(m, (struct part){ QUANTITY_function, caller, name_function },
+				      step, tasks[i].end_ns - tasks[i].start_ns);
+	}
+	return rc;
+}
+
+/* --- critical path --- */
+
+static int add_piece(struct measurement *m, struct path_piece piece, const struct step *step,
+		     size_t number)
+{
+	struct path_share shares[2];
+	unsigned count;
+	int rc = 0;
+
+	piece.start_ns = MAX(piece.start_ns, step->start_ns);
+	piece.end_ns = MIN(piece.end_ns, step->end_ns);
+	count = path_shares(m->report, &piece, shares);
+	for (unsigned i = 0; i < count && rc == 0; i++)
+		rc = add_part(m, (struct part){ QUANTITY_path, key_of(shares[i].place), name_key },
+			      number, shares[i].ns);
+	return rc;
+}
+
+static int measure_path(struct measurement *m)
+{
+	uint8_t *processes = calloc(trace_process_count(m->report->trace) + 1, 1);
+	struct path path = { 0 };
+	int rc = processes ? 0 : -ENOMEM;
+
+	if (rc == 0) {
+		processes[m->loop->process] = 1;
+		rc = path_find(&path, &m->report->causes, processes, steps_of(m)->start_ns,
+			       steps_of(m)->start_ns + m->loop->span_ns);
+	}
+	/* Pieces are in order of time backwards. */
+	for (size_t i = 0; i < m->loop->count && rc == 0; i++) {
+		const struct step *step = &steps_of(m)[i];
+		const struct path_piece *pieces = path.pieces.data;
+		size_t k = sorted_prefix(path.pieces.count, n, pieces[n].start_ns >= step->end_ns);
+
+		for (; m->number[i] != NO_STEP && k < path.pieces.count &&
+		       pieces[k].end_ns > step->start_ns && rc == 0;
+		     k++)
+			rc = add_piece(m, pieces[k], step, m->number[i]);
+	}
+	path_release(&path);
+	free(processes);
+	return rc;
+}
+
+/* --- the run --- */
+
+static int measure_memory(struct measurement *m)
+{
+	const struct memory_use *use = m->report->memory_use;
+	struct quantity *q;
+	double bytes = 0;
+
+	for (size_t i = 0; i < use->count; i++)
+		if (use->items[i].process == m->loop->process &&
+		    use->items[i].kind == memory_kind_device)
+			bytes += (double)use->items[i].peak_bytes;
+	if (bytes <= 0)
+		return 0;
+	q = measured_run_at(m->run, QUANTITY_memory, "");
+	if (q)
+		q->value = bytes;
+	return q ? 0 : -ENOMEM;
+}
+
+static double mean_clock(const struct system_use *use)
+{
+	double sum = 0;
+	size_t count = 0;
+
+	for (size_t i = 0; i < use->counter_count; i++) {
+		const struct system_counter *c = &use->counters[i];
+
+		if (c->id != SM_CLOCK || !c->busy_ns)
+			continue;
+		sum += (double)c->busy_mean / 1000;
+		count++;
+	}
+	return count ? sum / (double)count : 0;
+}
+
+static const char *keep(struct measurement *m)
+{
+	const char *text = m->text.failed ? NULL
+					  : arena_strndup(&m->run->memory, strbuf_text(&m->text),
+							  m->text.length);
+
+	strbuf_clear(&m->text);
+	return text ? text : "";
+}
+
+static void add_text(struct measurement *m, const char *text)
+{
+	strbuf_adds(&m->text, m->text.length ? ", " : "");
+	strbuf_adds(&m->text, text);
+}
+
+static void find_facts(struct measurement *m)
+{
+	struct trace *t = m->report->trace;
+	struct capability_note engine, settings;
+	const struct gpus *gpus = &m->report->gpus;
+	const struct device_columns *d = device_columns(t);
+	uint32_t driver = 0;
+
+	capability_read(t, feature_engine, &engine);
+	if (!engine.known)
+		capability_read(t, feature_cupti, &engine);
+	capability_read(t, feature_settings, &settings);
+	for (size_t i = 0; i < gpus->count; i++) {
+		if (i == 0 || strcmp(gpus->items[i].name, gpus->items[0].name) != 0)
+			add_text(m, gpus->items[i].name);
+		else if (i + 1 == gpus->count)
+			strbuf_addf(&m->text, " x %zu", gpus->count);
+		if (gpus->items[i].row != TRACE_NO_ROW)
+			driver = d->driver_version[gpus->items[i].row];
+	}
+	m->run->facts[RUN_FACT_gpu] = keep(m);
+	if (driver)
+		strbuf_addf(&m->text, "CUDA %u.%u", driver / 1000, driver % 1000 / 10);
+	m->run->facts[RUN_FACT_driver] = keep(m);
+	strbuf_adds(&m->text, engine.actual);
+	m->run->facts[RUN_FACT_engine] = keep(m);
+	strbuf_adds(&m->text, settings.actual);
+	m->run->facts[RUN_FACT_settings] = keep(m);
+}
+
+static void find_loss(struct measurement *m)
+{
+	const struct cost *c = m->report->cost;
+
+	if (c->effect == LOSS_UNSAFE)
+		loss_sum_text(cost_worst_loss(c), &m->text);
+	m->run->loss = keep(m);
+}
+
+static int measure(struct measurement *m)
+{
+	int rc = number_steps(m);
+
+	m->run->pid = m->report->trace ? trace_process(m->report->trace, m->loop->process)->pid : 0;
+	if (rc == 0)
+		rc = measure_steps(m);
+	if (rc == 0)
+		rc = measure_work(m);
+	if (rc == 0)
+		rc = measure_path(m);
+	if (rc == 0)
+		rc = measure_memory(m);
+	return rc == 0 ? measured_run_finish(m->run) : rc;
+}
+
+int measured_run_init(struct measured_run *run, const char *path, struct trace *t, struct error *e)
+{
+	const struct report_options options = { .filter = FILTER_ALL,
+						.scopes = SCOPES_ALL,
+						.steps = true };
+	struct report report;
+	struct measurement m = { .run = run, .report = &report, .text = STRBUF_INIT };
+	int rc;
+
+	*run = (struct measured_run){ .no_steps = "", .loss = "" };
+	for (unsigned i = 0; i < RUN_FACT_COUNT; i++)
+		run->facts[i] = "";
+	run->path = arena_strndup(&run->memory, path, strlen(path));
+	rc = run->path ? report_init(&report, t, &options, e)
+		       : error_set(e, -ENOMEM, "out of memory");
+	if (rc < 0)
+		return rc;
+	m.view = (struct report_view){ .report = &report, .out = &m.text };
+	m.loop = main_loop(report.steps);
+	find_facts(&m);
+	find_loss(&m);
+	run->clock_mhz = mean_clock(report.system_use);
+	if (!m.loop) {
+		run->no_steps = "there is no GPU work";
+	} else if (!m.loop->count) {
+		run->no_steps = report_steps_reason(m.loop->reason);
+	} else {
+		report_steps_source(&report, m.loop, &m.text);
+		run->facts[RUN_FACT_steps_by] = keep(&m);
+		rc = measure(&m);
+	}
+	for (unsigned i = 0; i < QUANTITY_KINDS; i++)
+		map_release(&m.names[i]);
+	free(m.number);
+	strbuf_release(&m.text);
+	report_release(&report);
+	return rc < 0 ? error_set(e, rc, "out of memory") : 0;
+}

@@ -1,0 +1,262 @@
+#include "compare/samples.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int by_value(const void *left, const void *right)
+{
+	const double *a = left, *b = right;
+
+	return (*a > *b) - (*a < *b);
+}
+
+static double median_of_sorted(const double *sorted, size_t count)
+{
+	return count ? (sorted[(count - 1) / 2] + sorted[count / 2]) / 2 : 0;
+}
+
+int sample_median(struct sample s, double *out)
+{
+	double *sorted = s.count ? malloc(s.count * sizeof(*sorted)) : NULL;
+
+	*out = 0;
+	if (!s.count)
+		return 0;
+	if (!sorted)
+		return -ENOMEM;
+	memcpy(sorted, s.values, s.count * sizeof(*sorted));
+	qsort(sorted, s.count, sizeof(*sorted), by_value);
+	*out = median_of_sorted(sorted, s.count);
+	free(sorted);
+	return 0;
+}
+
+/* --- ranks --- */
+
+struct ranked {
+	double value;
+	uint32_t twice; /* the midrank */
+	bool first; /* of sample a */
+};
+
+static int by_ranked_value(const void *left, const void *right)
+{
+	const struct ranked *a = left, *b = right;
+
+	return (a->value > b->value) - (a->value < b->value);
+}
+
+/* Ranks both samples together. Returns the sum of t^3 - t over ties of t values. */
+static double rank_both(struct sample a, struct sample b, struct ranked *all)
+{
+	size_t count = a.count + b.count, end;
+	double ties = 0;
+
+	for (size_t i = 0; i < count; i++)
+		all[i] = (struct ranked){ i < a.count ? a.values[i] : b.values[i - a.count], 0,
+					  i < a.count };
+	qsort(all, count, sizeof(*all), by_ranked_value);
+	for (size_t i = 0; i < count; i = end) {
+		double tied;
+
+		for (end = i + 1; end < count && all[end].value <= all[i].value; end++)
+			;
+		for (size_t k = i; k < end; k++)
+			all[k].twice = (uint32_t)(i + 1 + end);
+		tied = (double)(end - i);
+		ties += tied * tied * tied - tied;
+	}
+	return ties;
+}
+
+/* The share of all choices of n of the ranks whose sum is as far from the middle as `sum`. */
+static int exact_p(const struct ranked *all, size_t n, size_t count, uint64_t sum, double *p)
+{
+	size_t width = (count + 1) * count + 1; /* the sum of all ranks, twice, is the last */
+	double *ways = calloc((n + 1) * width, sizeof(*ways)), total = 0, far = 0;
+	double middle = (double)n * (double)(count + 1), distance = fabs((double)sum - middle);
+
+	if (!ways)
+		return -ENOMEM;
+	ways[0] = 1;
+	for (size_t i = 0; i < count; i++)
+		for (size_t k = MIN(i + 1, n); k > 0; k--)
+			for (size_t s = width - 1; s >= all[i].twice; s--)
+				ways[k * width + s] += ways[(k - 1) * width + s - all[i].twice];
+	for (size_t s = 0; s < width; s++) {
+		total += ways[n * width + s];
+		far += fabs((double)s - middle) >= distance ? ways[n * width + s] : 0;
+	}
+	*p = far / total;
+	free(ways);
+	return 0;
+}
+
+static double normal_p(size_t n, size_t m, uint64_t sum, double ties)
+{
+	double count = (double)(n + m), product = (double)n * (double)m;
+	double distance = fabs((double)sum / 2 - (double)n * (count + 1) / 2) - 0.5;
+	double variance = product / 12 * (count + 1 - ties / (count * (count - 1)));
+
+	return variance > 0 ? MIN(erfc(MAX(distance, 0) / sqrt(2 * variance)), 1) : 1;
+}
+
+static int test(struct sample a, struct sample b, double *p)
+{
+	size_t count = a.count + b.count;
+	struct ranked *all;
+	uint64_t sum = 0;
+	double ties;
+	int rc = 0;
+
+	*p = 1;
+	if (!a.count || !b.count)
+		return 0;
+	if (a.count > b.count)
+		return test(b, a, p);
+	all = malloc(count * sizeof(*all));
+	if (!all)
+		return -ENOMEM;
+	ties = rank_both(a, b, all);
+	for (size_t i = 0; i < count; i++)
+		sum += all[i].first ? all[i].twice : 0;
+	if (a.count * b.count <= SAMPLES_EXACT)
+		rc = exact_p(all, a.count, count, sum, p);
+	else
+		*p = normal_p(a.count, b.count, sum, ties);
+	free(all);
+	return rc;
+}
+
+static int find_shift(struct sample a, struct sample b, double *shift)
+{
+	double *all;
+
+	*shift = NAN;
+	if (!a.count || !b.count || a.count * b.count > SAMPLES_EXACT)
+		return 0;
+	all = malloc(a.count * b.count * sizeof(*all));
+	if (!all)
+		return -ENOMEM;
+	for (size_t i = 0; i < a.count * b.count; i++)
+		all[i] = b.values[i % b.count] - a.values[i / b.count];
+	qsort(all, a.count * b.count, sizeof(*all), by_value);
+	*shift = median_of_sorted(all, a.count * b.count);
+	free(all);
+	return 0;
+}
+
+/* --- bootstrap --- */
+
+/* Steele, Lea and Flood's splitmix64. */
+static uint64_t next_random(uint64_t *state)
+{
+	uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
+
+	z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+	z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
+	return z ^ z >> 31;
+}
+
+/*
+ * The median of a sample drawn with replacement. How often each of the sorted values was drawn is
+ * enough for it.
+ */
+static double resampled_median(const double *sorted, size_t count, uint32_t *drawn, uint64_t *state)
+{
+	size_t seen = 0, i = 0;
+	double low;
+
+	memset(drawn, 0, count * sizeof(*drawn));
+	for (size_t k = 0; k < count; k++)
+		drawn[(uint64_t)((unsigned __int128)next_random(state) * count >> 64)]++;
+	while (seen + drawn[i] <= (count - 1) / 2)
+		seen += drawn[i++];
+	low = sorted[i];
+	while (seen + drawn[i] <= count / 2)
+		seen += drawn[i++];
+	return (low + sorted[i]) / 2;
+}
+
+static int find_interval(struct sample a, struct sample b, uint64_t seed,
+			 struct sample_difference *out)
+{
+	size_t resamples =
+		a.count + b.count > SAMPLES_LARGE ? SAMPLES_RESAMPLES_LARGE : SAMPLES_RESAMPLES;
+	double *sorted = malloc((a.count + b.count + resamples) * sizeof(*sorted));
+	uint32_t *drawn = malloc((MAX(a.count, b.count) + 1) * sizeof(*drawn));
+	double *ratios = sorted + a.count + b.count;
+	int rc = sorted && drawn ? 0 : -ENOMEM;
+
+	out->low = out->high = NAN;
+	if (rc == 0 && a.count > 1 && b.count > 1 && isfinite(out->ratio)) {
+		memcpy(sorted, a.values, a.count * sizeof(*sorted));
+		memcpy(sorted + a.count, b.values, b.count * sizeof(*sorted));
+		qsort(sorted, a.count, sizeof(*sorted), by_value);
+		qsort(sorted + a.count, b.count, sizeof(*sorted), by_value);
+		for (size_t i = 0; i < resamples; i++) {
+			double of_a = resampled_median(sorted, a.count, drawn, &seed);
+
+			ratios[i] =
+				resampled_median(sorted + a.count, b.count, drawn, &seed) / of_a -
+				1;
+		}
+		qsort(ratios, resamples, sizeof(*ratios), by_value);
+		out->low = ratios[resamples / 40];
+		out->high = ratios[resamples - 1 - resamples / 40];
+	}
+	free(sorted);
+	free(drawn);
+	return rc;
+}
+
+int sample_compare(struct sample a, struct sample b, uint64_t seed, struct sample_difference *out)
+{
+	int rc;
+
+	*out = (struct sample_difference){ .p = 1 };
+	rc = sample_median(a, &out->a);
+	if (rc == 0)
+		rc = sample_median(b, &out->b);
+	out->ratio = out->a != 0 ? out->b / out->a - 1 : NAN;
+	if (rc == 0)
+		rc = test(a, b, &out->p);
+	if (rc == 0)
+		rc = find_shift(a, b, &out->shift);
+	return rc < 0 ? rc : find_interval(a, b, seed, out);
+}
+
+/* --- many tests --- */
+
+struct p_value {
+	double p;
+	size_t index;
+};
+
+static int by_p(const void *left, const void *right)
+{
+	const struct p_value *a = left, *b = right;
+
+	return (a->p > b->p) - (a->p < b->p);
+}
+
+int sample_adjust(const double *p, size_t count, double *adjusted)
+{
+	struct p_value *sorted = malloc((count + 1) * sizeof(*sorted));
+	double least = 1;
+
+	if (!sorted)
+		return -ENOMEM;
+	for (size_t i = 0; i < count; i++)
+		sorted[i] = (struct p_value){ p[i], i };
+	qsort(sorted, count, sizeof(*sorted), by_p);
+	for (size_t i = count; i-- > 0;) {
+		least = MIN(least, sorted[i].p * (double)count / (double)(i + 1));
+		adjusted[sorted[i].index] = least;
+	}
+	free(sorted);
+	return 0;
+}

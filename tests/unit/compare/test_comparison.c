@@ -1,0 +1,301 @@
+#include "compare/condition.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "support/cmocka_tests.h"
+
+#define RUNS 10
+#define STEPS 20
+
+static uint64_t seed = 1;
+
+/* Uniform in [0, 1). */
+static double random_share(void)
+{
+	seed = seed * UINT64_C(6364136223846793005) + 1442695040888963407;
+	return (double)(seed >> 40) / (1 << 24);
+}
+
+static void put(struct measured_run *run, enum quantity_kind kind, const char *name, size_t step,
+		double value)
+{
+	struct quantity *q = measured_run_at(run, kind, name);
+
+	assert_non_null(q);
+	if (q->steps)
+		q->steps[step] += value;
+	else
+		q->value = value;
+	q->count++;
+}
+
+/*
+ * A program whose steps take 10 ms, of which `gemm` is 40 %, slower by a factor. Steps vary by
+ * 0.5 % each way, runs by 0.4 %.
+ */
+static void make_run(struct measured_run *run, double factor)
+{
+	double of_run = 1 + 0.008 * (random_share() - 0.5);
+
+	*run = (struct measured_run){ .path = "x.pitot",
+				      .no_steps = "",
+				      .loss = "",
+				      .step_count = STEPS,
+				      .facts = { "H200", "CUDA 13.0", "trace", "", "scopes" } };
+	for (size_t i = 0; i < STEPS; i++) {
+		double of_step = of_run * (1 + 0.01 * (random_share() - 0.5));
+		double gemm = 4e6 * factor * of_step, relu = 1e6 * of_step, host = 5e6 * of_step;
+
+		put(run, QUANTITY_step, "", i, gemm + relu + host);
+		put(run, QUANTITY_launches, "", i, 30);
+		put(run, QUANTITY_kernel, "gemm", i, gemm);
+		put(run, QUANTITY_kernel, "relu", i, relu);
+		put(run, QUANTITY_path, "gemm", i, gemm);
+		put(run, QUANTITY_path, "relu", i, relu);
+		put(run, QUANTITY_path, "host", i, host);
+	}
+	put(run, QUANTITY_memory, "", 0, 1000);
+	assert_int_equal(measured_run_finish(run), 0);
+}
+
+struct fixture {
+	struct measured_run runs[2 * RUNS];
+	size_t a, b;
+	struct comparison comparison;
+};
+
+static void make_sides(struct fixture *f, size_t a, size_t b, double factor)
+{
+	*f = (struct fixture){ .a = a, .b = b };
+	for (size_t i = 0; i < a + b; i++)
+		make_run(&f->runs[i], i < a ? 1 : factor);
+}
+
+static const struct comparison *compare(struct fixture *f)
+{
+	assert_int_equal(comparison_init(&f->comparison, (struct run_side){ f->runs, f->a },
+					 (struct run_side){ f->runs + f->a, f->b }, NULL),
+			 0);
+	return &f->comparison;
+}
+
+static void release(struct fixture *f)
+{
+	comparison_release(&f->comparison);
+	for (size_t i = 0; i < f->a + f->b; i++)
+		measured_run_release(&f->runs[i]);
+}
+
+static enum verdict_kind verdict_of(size_t a, size_t b, double factor)
+{
+	struct fixture f;
+	enum verdict_kind verdict;
+
+	make_sides(&f, a, b, factor);
+	verdict = compare(&f)->verdict;
+	release(&f);
+	return verdict;
+}
+
+/* Equal builds differ in at most 5 of 100; 3 % of what is 40 % of a step is found. */
+static void test_chance_and_change(void **state)
+{
+	unsigned wrong = 0, found = 0;
+
+	(void)state;
+	for (unsigned i = 0; i < 100; i++) {
+		wrong += verdict_of(RUNS, RUNS, 1) != VERDICT_SAME;
+		found += verdict_of(RUNS, RUNS, 1.03) == VERDICT_SLOWER;
+	}
+	assert_in_range(wrong, 0, 5);
+	assert_in_range(found, 95, 100);
+	assert_int_equal(verdict_of(RUNS, RUNS, 1 / 1.1), VERDICT_FASTER);
+}
+
+static const struct comparison_row *row_of(const struct comparison *c, enum quantity_kind kind,
+					   const char *name)
+{
+	for (size_t i = 0; i < c->rows.count; i++)
+		if (c->rows.data[i].kind == kind && !strcmp(c->rows.data[i].name, name))
+			return &c->rows.data[i];
+	fail_msg("no row %s", name);
+	return NULL;
+}
+
+static void test_rows(void **state)
+{
+	double parts = 0;
+	const struct comparison *c;
+	struct fixture f;
+
+	(void)state;
+	make_sides(&f, 6, 7, 1.2);
+	put(&f.runs[8], QUANTITY_kernel, "added", 0, 1);
+	f.runs[8].quantities.data[f.runs[8].quantities.count - 1].value = 1;
+	c = compare(&f);
+	assert_false(c->within_runs);
+	assert_int_equal(c->rows.data[0].kind, QUANTITY_step);
+	assert_true(row_of(c, QUANTITY_kernel, "gemm")->is_significant);
+	assert_false(row_of(c, QUANTITY_kernel, "relu")->is_significant);
+	assert_false(row_of(c, QUANTITY_launches, "")->is_significant);
+	assert_int_equal(c->significant, 1);
+	assert_false(row_of(c, QUANTITY_kernel, "added")->in_a);
+	assert_true(row_of(c, QUANTITY_kernel, "added")->in_b);
+	assert_true(fabs(row_of(c, QUANTITY_kernel, "gemm")->difference.ratio - 0.2) < 0.02);
+	/* What a step spends on its path adds up, before and after. */
+	for (size_t i = 0; i < c->rows.count; i++)
+		if (c->rows.data[i].kind == QUANTITY_path)
+			parts += c->rows.data[i].mean_b - c->rows.data[i].mean_a;
+	assert_true(fabs(parts - 0.8e6) < 0.1e6);
+	release(&f);
+}
+
+/* The steps of one run each; nothing below 2 % is called a difference. */
+static void test_within_runs(void **state)
+{
+	const struct comparison *c;
+	struct fixture f;
+
+	(void)state;
+	make_sides(&f, 1, 3, 1.2);
+	c = compare(&f);
+	assert_true(c->within_runs);
+	assert_int_equal(c->verdict, VERDICT_SLOWER);
+	assert_false(row_of(c, QUANTITY_memory, "")->is_significant);
+	release(&f);
+	assert_int_equal(verdict_of(1, 1, 1.03), VERDICT_SAME);
+}
+
+static void test_incomparable(void **state)
+{
+	static const struct {
+		const char *fact, *no_steps, *loss;
+		size_t steps;
+		double clock;
+		const char *reason;
+	} cases[] = {
+		{ "H100", "", "", STEPS, 0, "the GPU differs: H200 in x.pitot, H100 in x.pitot" },
+		{ "H200", "launches do not repeat", "", STEPS, 0, "x.pitot has no steps" },
+		{ "H200", "", "7 records dropped", STEPS, 0, "not complete: 7 records dropped" },
+		{ "H200", "", "", 4, 0, "x.pitot has 4 steps, fewer than 5" },
+		{ "H200", "", "", 1, 0, "x.pitot has 1 step, fewer than 5" },
+		{ "H200", "", "", STEPS, 1500, "1980 MHz in A, 1500 MHz in B" },
+		{ "", "", "", STEPS, 1970, NULL },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		const struct comparison *c;
+		struct fixture f;
+
+		make_sides(&f, 1, 1, 1);
+		f.runs[0].clock_mhz = 1980;
+		f.runs[1].facts[RUN_FACT_gpu] = cases[i].fact;
+		f.runs[1].no_steps = cases[i].no_steps;
+		f.runs[1].loss = cases[i].loss;
+		f.runs[1].step_count = cases[i].steps;
+		f.runs[1].clock_mhz = cases[i].clock;
+		c = compare(&f);
+		assert_int_equal(c->verdict == VERDICT_INCONCLUSIVE, cases[i].reason != NULL);
+		assert_int_equal(c->reasons.count, cases[i].reason != NULL);
+		if (cases[i].reason)
+			assert_non_null(strstr(c->reasons.data[0], cases[i].reason));
+		release(&f);
+	}
+}
+
+static void test_conditions(void **state)
+{
+	static const struct {
+		const char *text;
+		enum condition_state state, on_point;
+	} cases[] = {
+		{ "step > 2%", CONDITION_FAILED, CONDITION_FAILED },
+		{ "step>20%", CONDITION_PASSED, CONDITION_PASSED },
+		{ "step > 700us", CONDITION_FAILED, CONDITION_FAILED },
+		{ "step > 0.9 ms", CONDITION_PASSED, CONDITION_PASSED },
+		{ "step < -1%", CONDITION_PASSED, CONDITION_PASSED },
+		{ "step < 9%", CONDITION_FAILED, CONDITION_FAILED },
+		{ "launches > 0", CONDITION_PASSED, CONDITION_PASSED },
+		{ "kernel:gem* > 5%", CONDITION_FAILED, CONDITION_FAILED },
+		{ "kernel:* > 10%", CONDITION_FAILED, CONDITION_FAILED },
+		{ "kernel:relu > 5%", CONDITION_PASSED, CONDITION_PASSED },
+		{ "kernel:nothing > 5%", CONDITION_UNKNOWN, CONDITION_UNKNOWN },
+		{ "path:host > 1ms", CONDITION_PASSED, CONDITION_PASSED },
+		{ "memory > 1KiB", CONDITION_PASSED, CONDITION_PASSED },
+	};
+	const struct comparison *c;
+	struct condition between;
+	struct fixture f;
+	char text[64];
+
+	(void)state;
+	make_sides(&f, RUNS, RUNS, 1.2);
+	c = compare(&f);
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct condition condition;
+
+		assert_int_equal(condition_parse(cases[i].text, &condition, NULL), 0);
+		assert_int_equal(condition_check(&condition, c, false), 0);
+		if (condition.state != cases[i].state)
+			fail_msg("%s: %s", cases[i].text, condition_states[condition.state]);
+		condition.state = CONDITION_UNKNOWN;
+		assert_int_equal(condition_check(&condition, c, true), 0);
+		if (condition.state != cases[i].on_point)
+			fail_msg("%s on point: %s", cases[i].text,
+				 condition_states[condition.state]);
+		condition_release(&condition);
+	}
+	/* Between the interval's end and the estimate. */
+	snprintf(text, sizeof(text), "step > %.9f%%",
+		 50 * (c->rows.data[0].difference.low + c->rows.data[0].difference.ratio));
+	assert_int_equal(condition_parse(text, &between, NULL), 0);
+	assert_int_equal(condition_check(&between, c, false), 0);
+	assert_int_equal(between.state, CONDITION_PASSED);
+	assert_int_equal(condition_check(&between, c, true), 0);
+	assert_int_equal(between.state, CONDITION_FAILED);
+	condition_release(&between);
+	release(&f);
+}
+
+static void test_bad_conditions(void **state)
+{
+	static const char *const texts[] = { "",
+					     ">",
+					     "step",
+					     "step > ",
+					     "step > x",
+					     "step > 5 apples",
+					     "steps > 2%",
+					     "step:x > 2%",
+					     "kernel > 2%",
+					     "launches > 2ms",
+					     "memory > 2us",
+					     "step > nan",
+					     "step > inf%" };
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
+		struct condition condition;
+		struct error e = { 0 };
+
+		if (condition_parse(texts[i], &condition, &e) == 0)
+			fail_msg("'%s' is no condition", texts[i]);
+		assert_int_equal(e.code, E_USAGE);
+		assert_non_null(strstr(e.text, "write it like"));
+		condition_release(&condition);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_chance_and_change), cmocka_unit_test(test_rows),
+		cmocka_unit_test(test_within_runs),       cmocka_unit_test(test_incomparable),
+		cmocka_unit_test(test_conditions),        cmocka_unit_test(test_bad_conditions),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
