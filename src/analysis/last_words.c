@@ -30,6 +30,7 @@ struct finding {
 	VEC(struct event_record) records;
 	struct map first_of; /* as stream_of -> item of out->works */
 	struct last_process current;
+	uint64_t first_call; /* lowest correlation id of the process's calls */
 	int failed;
 };
 
@@ -126,6 +127,8 @@ static void read_call(struct finding *f, uint32_t process, uint32_t row)
 	unsigned waits_for = 0;
 	uint64_t *call;
 
+	if (c->correlation[row])
+		f->first_call = MIN(f->first_call, c->correlation[row]);
 	if (map_get(&f->call_of, key_of(process, c->correlation[row], 1), &(uint64_t){ 0 })) {
 		call = map_at(&f->call_of, key_of(process, c->correlation[row], 1), 0);
 		*call = (uint64_t)row + 1;
@@ -214,6 +217,13 @@ static struct last_work work_of(struct finding *f, uint32_t process, uint32_t ro
 				   .collective = TRACE_NO_ROW };
 }
 
+/* Work whose launch is older than all calls that are left (of a ring) is old, too. */
+static bool is_old(const struct finding *f, const struct last_work *work)
+{
+	return work->launched_ns ? work->seen_ns >= work->launched_ns + LAST_WORDS_AGE_NS
+				 : work->correlation < f->first_call;
+}
+
 static void add_work(struct finding *f, uint32_t process, uint32_t row, bool lives)
 {
 	struct last_words *out = f->out;
@@ -228,7 +238,7 @@ static void add_work(struct finding *f, uint32_t process, uint32_t row, bool liv
 		f->current.undelivered++;
 		return;
 	}
-	if (lives && (!new.launched_ns || new.seen_ns < new.launched_ns + LAST_WORDS_AGE_NS))
+	if (lives && !is_old(f, &new))
 		return;
 	at = map_at(&f->first_of, key_of(process, (uint64_t) new.context << 32 | new.stream, 2),
 		    out->works.count);
@@ -291,6 +301,7 @@ static void read_process(struct finding *f, uint32_t process)
 		if (!map_at(&f->call_of, key_of(process, u->correlation[row], 1), 0))
 			f->failed = -ENOMEM;
 	map_clear(&f->record_of);
+	f->first_call = UINT64_MAX;
 	f->current = (struct last_process){
 		.process = process,
 		.is_complete = !has_loss(t, process, loss_reason_unknown_record) &&

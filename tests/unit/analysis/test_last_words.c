@@ -213,18 +213,31 @@ static void test_a_process_that_lives(void **state)
 	struct analyzed a;
 	const struct last_words *l;
 
-	launch_open(m, 2 * SECOND, 1, 7, 5 * SECOND);
-	launch_open(m, 9 * SECOND / 2, 2, 8, 5 * SECOND);
+	add_unfinished(m, (struct row_unfinished){ .time_ns = 5 * SECOND,
+						   .kind = unfinished_kind_memset,
+						   .correlation = 10,
+						   .context = 1,
+						   .stream = 10 });
+	launch_open(m, 2 * SECOND, 11, 7, 5 * SECOND);
+	launch_open(m, 9 * SECOND / 2, 12, 8, 5 * SECOND);
 	maker_stream_call(m, MAKER_STREAM_SYNCHRONIZE, 5, 2900, 2910, 9, 0); /* its row */
 	add_unfinished(m, call);
 	call.start_ns = 9 * SECOND / 2;
 	call.thread = 6;
 	add_unfinished(m, call);
+	/* Launches that are not there: the other was dropped long ago, this one is to come. */
+	add_unfinished(m, (struct row_unfinished){ .time_ns = 5 * SECOND,
+						   .kind = unfinished_kind_memset,
+						   .correlation = 99,
+						   .context = 1,
+						   .stream = 11 });
 	maker_close(m, 5 * SECOND);
 	analyze(&a, *state, EVERYTHING);
 	l = a.report.last_words;
-	assert_int_equal(l->works.count, 1);
-	assert_int_equal(l->works.data[0].stream, 7);
+	assert_int_equal(l->works.count, 2);
+	assert_int_equal(l->works.data[0].stream, 10);
+	assert_int_equal(l->works.data[0].launched_ns, 0);
+	assert_int_equal(l->works.data[1].stream, 7);
 	assert_int_equal(l->waits.count, 1);
 	assert_int_equal(l->waits.data[0].thread, 5);
 	analyzed_release(&a);
