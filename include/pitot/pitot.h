@@ -133,6 +133,11 @@ struct pitot_options {
 	 * `directory` and log_path count first. NULL: PITOT_SINKS, or what these two say.
 	 */
 	const char *sinks;
+	/*
+	 * Keeps only the end of the recording: the process removes the oldest eighths of so many
+	 * bytes while it writes. 0: keeps everything.
+	 */
+	uint64_t ring_bytes;
 };
 
 /*

@@ -54,6 +54,7 @@ if TYPE_CHECKING:
         measure: Optional[Literal["kernel", "graph", "range"]]
         nvtx_include: Optional[str]
         sinks: Optional[str]
+        ring_bytes: Optional[int]
 
     class ScheduleSettings(Settings, total=False):
         """Settings, and the arguments of Schedule."""

@@ -111,10 +111,36 @@ static void write_reserve(struct block_queue *q)
 
 /* ---- writing ---- */
 
+static void remove_oldest(struct block_queue *q)
+{
+	segment_file_remove(&q->identity, q->old[0].number);
+	q->old_count--;
+	memmove(q->old, q->old + 1, q->old_count * sizeof(*q->old));
+}
+
+/* The segment in the file has ended. */
+static void trim_ring(struct block_queue *q, uint32_t number, uint64_t bytes)
+{
+	uint64_t sum = bytes;
+
+	if (!q->ring_bytes)
+		return;
+	if (q->old_count == ARRAY_SIZE(q->old))
+		remove_oldest(q);
+	q->old[q->old_count++] = (struct old_segment){ number, bytes };
+	for (size_t i = 0; i + 1 < q->old_count; i++)
+		sum += q->old[i].bytes;
+	while (sum > q->ring_bytes && q->old_count) {
+		sum -= q->old[0].bytes;
+		remove_oldest(q);
+	}
+}
+
 static int begin_segment(struct block_queue *q, struct error *e)
 {
 	struct segment_file file = { .index = NULL };
 	uint64_t before = q->file.end;
+	uint32_t ended = q->file_number - 1;
 	int rc = segment_file_create(&file, &q->identity, &q->file_number, e);
 
 	if (rc < 0)
@@ -122,6 +148,8 @@ static int begin_segment(struct block_queue *q, struct error *e)
 	q->identity.number++;
 	if (q->file.own.fd)
 		segment_file_finish(&q->file, &q->scratch);
+	if (q->file.end)
+		trim_ring(q, ended, q->file.end);
 	before = q->file.end - before;
 	file.index = q->file.index;
 	q->file = file;
@@ -461,6 +489,7 @@ int block_queue_init(struct block_queue *q, const struct writer_options *o, stru
 	int level = o->compression_level ? o->compression_level : 1, rc;
 
 	*q = (struct block_queue){ .max_bytes = o->max_bytes,
+				   .ring_bytes = o->ring_bytes,
 				   .background = o->background,
 				   .now_ns = o->now_ns };
 	q->last = &q->first;

@@ -50,6 +50,13 @@ struct block_queue {
 	char *directory, *prefix, *launcher;
 	uint32_t file_number; /* next number to try */
 	uint64_t max_bytes;
+	/* the ring (ring_bytes of writer_options): its ended segments, oldest first */
+	uint64_t ring_bytes;
+	struct old_segment {
+		uint32_t number; /* of the file */
+		uint64_t bytes;
+	} old[2 * RING_PARTS];
+	size_t old_count;
 	struct block_builder builder; /* builds the loss block of the reserve */
 	struct strbuf scratch;
 	struct loss_tally reserved; /* losses in this segment's reserve */

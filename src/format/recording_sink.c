@@ -344,7 +344,9 @@ int recording_sink_new(const struct writer_options *o, struct sink **out, struct
 		return error_errno(e, ENOMEM, "cannot write to '%s'", o->directory);
 	}
 	s->sink.ops = &recording_ops;
-	s->segment_bytes = o->segment_bytes ? o->segment_bytes : SEGMENT_BYTES;
+	s->segment_bytes = o->segment_bytes ? o->segment_bytes
+			   : o->ring_bytes  ? o->ring_bytes / RING_PARTS
+					    : SEGMENT_BYTES;
 	s->bytes = SEGMENT_START_BYTES;
 	for (unsigned id = 1; id <= TABLE_MAX; id++)
 		s->tables[id].schema = schema_table(id);

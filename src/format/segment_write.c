@@ -131,12 +131,20 @@ static void put_padding(uint8_t *to, size_t length)
 	memcpy(to, &h, sizeof(h));
 }
 
-static void remove_file(const struct segment_file *f)
+static void remove_file(const char *directory, const struct folder_id *id, const char *name)
 {
-	_cleanup_close_ int folder = folder_open_known(f->directory, &f->folder);
+	_cleanup_close_ int folder = folder_open_known(directory, id);
 
 	if (folder >= 0)
-		unlinkat(folder, f->name, 0);
+		unlinkat(folder, name, 0);
+}
+
+void segment_file_remove(const struct segment_identity *id, uint32_t number)
+{
+	char name[SEGMENT_NAME_MAX];
+
+	snprintf(name, sizeof(name), "%s.%u" SEGMENT_SUFFIX, id->prefix, number);
+	remove_file(id->directory, &id->folder, name);
 }
 
 int segment_file_create(struct segment_file *f, const struct segment_identity *id,
@@ -155,7 +163,7 @@ int segment_file_create(struct segment_file *f, const struct segment_identity *i
 			return 0;
 		}
 		rc = -error;
-		remove_file(f);
+		remove_file(f->directory, &f->folder, f->name);
 		if (id->launcher)
 			segment_report_lost(id->launcher, id->pid, rc);
 	}

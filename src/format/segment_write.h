@@ -52,6 +52,9 @@ struct segment_identity {
 int segment_file_create(struct segment_file *f, const struct segment_identity *id,
 			uint32_t *file_number, struct error *e) MUST_USE;
 
+/* Removes the file with that number, which has ended. */
+void segment_file_remove(const struct segment_identity *id, uint32_t number);
+
 /*
  * Writes at the end. Returns the number of bytes written; if it is less than length, *error is an
  * errno.

@@ -18,6 +18,8 @@
 struct journal;
 struct writer;
 
+#define RING_PARTS 8u /* segments of a full ring */
+
 struct writer_options {
 	/*
 	 * Limit of memory for texts between two flushes; further texts become "?" (loss
@@ -41,6 +43,11 @@ struct writer_options {
 	struct journal *journal;
 	uint64_t journal_bytes; /* its size without the struct, a multiple of 8 */
 	uint64_t segment_bytes; /* size at which a new segment begins; 0: 64 MiB */
+	/*
+	 * The oldest segments are removed while ended ones have more bytes than that together; 0:
+	 * none is. A segment has an eighth of them, unless segment_bytes says otherwise.
+	 */
+	uint64_t ring_bytes;
 	/* Limit of all segments; the sink then stops (loss size_limit). 0: no limit. */
 	uint64_t max_bytes;
 	int compression_level; /* zstd level; 0: 1 */

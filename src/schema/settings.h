@@ -130,7 +130,9 @@ enum setting_join {
 	S(cpu, U64, MOST, 0, .most = SETTING_CPU_HZ_MAX,                                                                     \
 	  .help = "CPU samples per second, by a timer inside the process; 0: none")                                            \
 	S(counters_always, FLAG, MOST, true,                                                                                 \
-	  .help = "read counters all the time, not only in windows of pitot_system_start")
+	  .help = "read counters all the time, not only in windows of pitot_system_start")                                   \
+	S(ring_bytes, SIZE, OWN, 0,                                                                                          \
+	  .help = "keep only the newest so many bytes of the process's recording, on the disk; 0: everything")
 
 /* Settings without an option: `pitot record` derives them, or tests and benchmarks set them. */
 #define SETTINGS_INTERNAL(S)                                                                                           \

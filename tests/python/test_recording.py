@@ -75,6 +75,30 @@ def test_python_frames_end_with_the_session_that_wants_them(run, rows, tmp_path,
     assert seconds["native"] > seconds["first"] + seconds["second"] + 0.3, seconds  # it has samples of the time in between
 
 
+def test_only_the_end_is_kept(run, rows, pitot, tmp_path):
+    """Whatever was removed, the rest is a recording, and says so."""
+    run("""
+        loss = pitot.gauge("loss")
+        with pitot.record("end.pitot", ring_bytes=1 << 16, counters_ns=0, app_name="train") as rec:
+            for step in range(60):
+                with pitot.scope("step %d" % step):
+                    for i in range(2000):
+                        loss.set((step * 2000 + i) * 0.37 % 1)
+                rec.flush()
+        print(0)
+        """)
+    folder = tmp_path / "end.pitot"
+    numbers = sorted(int(path.name.split(".")[1]) for path in folder.glob("[0-9]*.pit"))
+    assert numbers[0] > 0 and numbers == list(range(numbers[0], numbers[-1] + 1))
+    assert sum(path.stat().st_size for path in folder.glob("[0-9]*.pit")) < 3 << 16
+    said = {row["name"]: row["actual"] for row in rows(folder, "capability")}
+    assert said["ring"] == "64.0 KiB" and said["app_name"] == "train"
+    scopes = [row["message"] for row in rows(folder, "nvtx") if row["message"]]
+    assert scopes[-1] == "step 59" and "step 0" not in scopes
+    shown = pitot("info", "--verify", folder).stdout
+    assert re.search(rf"overwritten +{numbers[0]}\b", shown) and "missing_segment" not in shown
+
+
 def test_the_last_recording_is_stopped(run, spans, tmp_path):
     said = run("""
         said = [pitot.stop()]

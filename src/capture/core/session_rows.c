@@ -1,12 +1,13 @@
 /* session_rows.c: capability rows that concern a single session. */
 #include "capture/core/session_state.h"
+#include "base/human.h"
 #include "format/rows.h"
 
 /* Writes a capability row to this session's sinks only: other sessions have their own settings. */
 static void write_capability(struct session *s, struct writer *w, struct row_capability *row,
 			     enum feature name, const char *actual)
 {
-	row->time_ns = clock_monotonic_ns();
+	row->time_ns = row->time_ns ? row->time_ns : clock_monotonic_ns();
 	row->name = (uint8_t)name;
 	row->actual = rows_text(w, actual);
 	ROW_MISSING(row, capability, other);
@@ -46,16 +47,16 @@ void session_write_missed(struct session *s, struct writer *w, uint64_t now_ns)
 /* Without this row a reader could not tell why a program that uses CUDA has no GPU work. */
 static void write_no_cupti(struct session *s, struct writer *w)
 {
-	struct row_capability cupti = { .state = capability_state_off };
+	struct row_capability cupti = { .time_ns = s->opened_ns, .state = capability_state_off };
 
 	cupti.requested = rows_text(w, setting_engine_names[s->settings.engine]);
 	cupti.reason = rows_text(w, "engine monitor records no GPU work; engine trace does");
 	write_capability(s, w, &cupti, feature_cupti, "none");
 }
 
-void session_write_name(struct session *s, struct writer *w)
+static void write_name(struct session *s, struct writer *w, uint64_t time_ns)
 {
-	struct row_capability row = { .state = capability_state_on };
+	struct row_capability row = { .time_ns = time_ns, .state = capability_state_on };
 
 	ROW_MISSING(&row, capability, requested);
 	ROW_MISSING(&row, capability, reason);
@@ -64,30 +65,50 @@ void session_write_name(struct session *s, struct writer *w)
 		write_capability(s, w, &row, feature_app_name, s->settings.name);
 }
 
+void session_write_name(struct session *s, struct writer *w)
+{
+	write_name(s, w, clock_monotonic_ns());
+}
+
+static void write_ring(struct session *s, struct writer *w)
+{
+	struct row_capability row = { .time_ns = s->opened_ns, .state = capability_state_on };
+	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
+
+	human_bytes(&text, s->settings.ring_bytes);
+	ROW_MISSING(&row, capability, requested);
+	row.reason = rows_text(w, "the process removes its oldest segments");
+	write_capability(s, w, &row, feature_ring, strbuf_text(&text));
+}
+
 static void write_unopened(struct session *s, struct writer *w)
 {
-	struct row_capability row = { .state = capability_state_degraded };
+	struct row_capability row = { .time_ns = s->opened_ns, .state = capability_state_degraded };
 
 	ROW_MISSING(&row, capability, requested);
 	row.reason = rows_text(w, s->unopened.text);
 	write_capability(s, w, &row, feature_session, "without a sink");
 }
 
+/* The rows are equal each time, so that a reader has them once. */
 void session_write_settings(struct session *s, struct writer *w)
 {
-	struct row_capability settings = { .state = capability_state_on };
+	struct row_capability settings = { .time_ns = s->opened_ns, .state = capability_state_on };
 	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
 
 	settings_sources(&s->settings, &text);
 	ROW_MISSING(&settings, capability, requested);
 	ROW_MISSING(&settings, capability, reason);
-	session_write_name(s, w);
+	write_name(s, w, s->opened_ns);
 	if (text.length)
 		write_capability(s, w, &settings, feature_settings, strbuf_text(&text));
 	if (s->settings.engine == SETTING_ENGINE_MONITOR && s->settings.cuda)
 		write_no_cupti(s, w);
+	if (s->settings.ring_bytes)
+		write_ring(s, w);
 	if (s->unopened.code)
 		write_unopened(s, w);
+	s->epoch = writer_epoch(w);
 }
 
 /* Returns the session whose engine and metrics the sources use. */

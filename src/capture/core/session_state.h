@@ -32,6 +32,7 @@ struct session {
 	struct error missing; /* why it was opened without its engine; code 0: it was not */
 	struct error unopened; /* why it lacks a sink that was requested; code 0: it has all */
 	struct settings settings;
+	uint32_t epoch; /* the collector's: of the writer when the session's rows were written */
 	bool is_renamed; /* settings.name has changed and was not written yet */
 	uint64_t opened_ns; /* when the process opened it; its window may have begun before */
 	struct sink *sinks[SESSION_SINKS_MAX]; /* those after the last one are NULL */

@@ -51,6 +51,10 @@ static bool update_session(struct session *s, uint64_t now, struct writer *w)
 		return false;
 	if (s->is_renamed && state > SESSION_COMING)
 		session_write_name(s, w);
+	/* The first segment of a ring will be dropped. */
+	if ((s->settings.ring_bytes || s->settings.segment_bytes) && state > SESSION_COMING &&
+	    s->epoch != writer_epoch(w))
+		session_write_settings(s, w);
 	if (state == SESSION_COMING) {
 		FOR_EACH_SINK (s, sink) {
 			(*sink)->from_ns =

@@ -11,6 +11,7 @@ static struct sink *open(const struct settings *settings, const char *where, str
 					  .launcher = settings->launcher,
 					  .max_bytes = settings->max_bytes,
 					  .segment_bytes = settings->segment_bytes,
+					  .ring_bytes = settings->ring_bytes,
 					  .background = true };
 
 	if (*settings->launcher) {

@@ -395,10 +395,65 @@ static void test_stats(void **state UNUSED)
 	fixture_close(&f);
 }
 
+/* A ring has its newest segments, which are enough to read it; a limit of nothing has one. */
+static void test_a_ring_on_the_disk(void **state UNUSED)
+{
+	static const uint64_t rings[] = { 1, 64 << 10, 256 << 10 };
+
+	for (size_t k = 0; k < ARRAY_SIZE(rings); k++) {
+		struct writer_options options = { .ring_bytes = rings[k] };
+		struct random numbers = { k };
+		uint64_t bytes = 0, last = 0;
+		unsigned first = 0, count = 0;
+		struct fixture f;
+		struct writer *w;
+
+		fixture_open(&f);
+		w = fixture_writer(&f, options);
+		for (uint64_t i = 0; i < 200000; i++) {
+			struct row_external_correlation row = { .id = random_u64(&numbers),
+								.correlation = i };
+
+			writer_append(w, TABLE_external_correlation, &row);
+			if (i % 2000 == 1999)
+				assert_int_equal(writer_flush(w), 0);
+		}
+		assert_int_equal(writer_close(&w), 0);
+		while (access(fixture_segment(&f, first), F_OK) != 0 && first < 1000)
+			first++;
+		for (; access(fixture_segment(&f, first + count), F_OK) == 0; count++) {
+			struct segment s;
+
+			fixture_map(&f, first + count, &s);
+			assert_int_equal(s.header.number, first + count);
+			assert_true(s.closed);
+			bytes += s.size;
+			for (size_t i = 0; i < s.block_count; i++) {
+				struct decoded rows;
+
+				if (s.blocks[i].header.table != TABLE_external_correlation)
+					continue;
+				assert_int_equal(decode_block(&s, &s.blocks[i], &rows), 0);
+				last = rows.values[COLUMN_external_correlation_correlation]
+						  [rows.rows - 1];
+				decoded_free(&rows);
+			}
+			segment_release(&s);
+		}
+		assert_true(first > 0 && count > 0);
+		assert_int_equal(last, 199999);
+		/* What is being written is beyond the limit: an eighth, and a flush at most. */
+		assert_true(bytes <= rings[k] + rings[k] / 8 + (64 << 10));
+		assert_true(bytes >= rings[k] / 2);
+		fixture_close(&f);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_every_segment_stands_alone),
+		cmocka_unit_test(test_a_ring_on_the_disk),
 		cmocka_unit_test(test_forgotten_strings),
 		cmocka_unit_test(test_many_configs),
 		cmocka_unit_test(test_many_strings),
