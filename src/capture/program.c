@@ -624,6 +624,7 @@ int program_flush(struct error *e)
 
 int program_dump(const char *path, uint64_t last_ns, struct error *e)
 {
+	struct segment_interval interval = segment_interval_of_last(last_ns);
 	const char *launcher = secure_getenv(LAUNCHER_VARIABLE);
 	_cleanup_close_ int folder = -1;
 	struct folder_id id;
@@ -641,7 +642,7 @@ int program_dump(const char *path, uint64_t last_ns, struct error *e)
 	if (!directory)
 		return e->code;
 	folder = folder_open_known(directory, &id);
-	rc = folder < 0 ? folder : segment_request_dump(launcher, folder, last_ns);
+	rc = folder < 0 ? folder : segment_request_dump(launcher, folder, &interval);
 	if (rc == E_UNSUPPORTED)
 		error_set(e, -ENOENT, "this process is recorded onto the disk, not into a ring");
 	else if (rc < 0)

@@ -3,7 +3,9 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
+#include "base/clock.h"
 #include "base/io.h"
 #include "base/plural.h"
 #include "cli/command.h"
@@ -16,6 +18,7 @@
 static const char *output;
 static bool force;
 static uint64_t last_ns;
+static const char *from, *to;
 
 static const struct option options[] = {
 	OPTION(STRING, "output", 'o', output, "DIR",
@@ -24,12 +27,17 @@ static const struct option options[] = {
 	OPTION(DURATION, "last", 0, last_ns, "TIME",
 	       "only segments with rows of the last TIME (default: all that the ring has)",
 	       .positive = true),
+	OPTION(STRING, "from", 0, from, "CLOCK",
+	       "only segments with rows from that time on, such as 14:05:30 or "
+	       "2026-11-29T14:05:30"),
+	OPTION(STRING, "to", 0, to, "CLOCK", "only segments that began before that time"),
 	OPTION_END,
 };
 
 static const struct command_example examples[] = {
 	{ "pitot dump --last 30s", "the last half minute of the only ring that there is" },
 	{ "pitot dump 4711 -o slow.pitot", "of the ring that records process 4711" },
+	{ "pitot dump --from 14:05 --to 14:07", "what was recorded around a time in a log" },
 	{ NULL, NULL },
 };
 
@@ -104,11 +112,54 @@ static int find(const char *text, struct launcher_text *out, struct error *e)
 	return search((pid_t)pid, out, e);
 }
 
-static int dump(const struct launcher_text *launcher, const char *directory,
-		const struct folder_id *id, struct error *e)
+/* Reads a local time, of today unless it has a date. */
+static int parse_clock(const char *name, const char *text, uint64_t *ns, struct error *e)
+{
+	static const char *const formats[] = { "%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M", "%H:%M:%S",
+					       "%H:%M" };
+	time_t now = time(NULL), found = -1;
+	const char *end = NULL;
+
+	for (size_t i = 0; i < ARRAY_SIZE(formats) && (!end || *end); i++) {
+		struct tm parts = { 0 };
+
+		localtime_r(&now, &parts);
+		parts.tm_sec = 0;
+		parts.tm_isdst = -1;
+		end = strptime(text, formats[i], &parts);
+		if (end && !*end)
+			found = mktime(&parts);
+	}
+	if (found < 0)
+		return error_set(e, E_USAGE,
+				 "--%s takes a time such as 14:05:30 or 2026-11-29T14:05:30, not "
+				 "'%s'",
+				 name, text);
+	*ns = (uint64_t)found * NS_PER_S;
+	return 0;
+}
+
+static int find_interval(struct segment_interval *interval, struct error *e)
+{
+	int rc = 0;
+
+	*interval = segment_interval_of_last(last_ns);
+	if (last_ns && (from || to))
+		return error_set(e, E_USAGE, "--last cannot be combined with --from and --to");
+	if (from)
+		rc = parse_clock("from", from, &interval->from_ns, e);
+	if (to && rc == 0)
+		rc = parse_clock("to", to, &interval->until_ns, e);
+	if (rc == 0 && to && interval->until_ns < interval->from_ns)
+		return error_set(e, E_USAGE, "--to is before --from");
+	return rc;
+}
+
+static int dump(const struct launcher_text *launcher, const struct segment_interval *interval,
+		const char *directory, const struct folder_id *id, struct error *e)
 {
 	_cleanup_close_ int folder = folder_open_known(directory, id);
-	int count = folder < 0 ? folder : segment_request_dump(launcher->text, folder, last_ns);
+	int count = folder < 0 ? folder : segment_request_dump(launcher->text, folder, interval);
 
 	if (count == E_UNSUPPORTED)
 		return error_set(
@@ -124,17 +175,18 @@ static int dump(const struct launcher_text *launcher, const char *directory,
 static int run_dump(struct context *c, int argc, char **argv)
 {
 	struct launcher_text launcher;
+	struct segment_interval interval;
 	struct folder_id id;
 	struct error e = { 0 };
 	char *directory;
 	int count;
 
-	if (find(argc > 1 ? argv[1] : NULL, &launcher, &e) < 0)
+	if (find_interval(&interval, &e) < 0 || find(argc > 1 ? argv[1] : NULL, &launcher, &e) < 0)
 		return cli_fail(c, &e);
 	directory = recording_dir_create(output, "dump", force, &id, &e);
 	if (!directory)
 		return cli_fail(c, &e);
-	count = dump(&launcher, directory, &id, &e);
+	count = dump(&launcher, &interval, directory, &id, &e);
 	if (count < 0)
 		recording_dir_remove(directory, &id, NULL);
 	else

@@ -9,6 +9,7 @@
 #include <sys/un.h>
 
 #include "base/compiler.h"
+#include "base/clock.h"
 #include "base/io.h"
 
 #define WAIT_S 2
@@ -199,12 +200,19 @@ int segment_send_memory(const char *launcher, int memory)
 	return exchange(launcher, &request, memory, NULL);
 }
 
-int segment_request_dump(const char *launcher, int folder, uint64_t last_ns)
+struct segment_interval segment_interval_of_last(uint64_t last_ns)
+{
+	uint64_t now = clock_read_ns(CLOCK_REALTIME);
+
+	return (struct segment_interval){ .from_ns = last_ns ? now - MIN(now, last_ns) : 0 };
+}
+
+int segment_request_dump(const char *launcher, int folder, const struct segment_interval *interval)
 {
 	struct segment_request request = { .pid = (uint32_t)getpid(),
 					   .number = SEGMENT_DUMP,
 					   .error = NO_FAILURE,
-					   .crc = last_ns };
+					   .interval = *interval };
 	struct segment_answer answer = { .number = 0 };
 	int rc = exchange(launcher, &request, folder, &answer);
 

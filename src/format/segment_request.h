@@ -21,8 +21,9 @@
  *   - A request with the number SEGMENT_MEMORY passes a descriptor of memory, which the launcher
  *     holds until the process has ended (capture/core/shared_area.h). It has no answer.
  *   - A request with the number SEGMENT_DUMP passes the descriptor of a folder, into which the
- *     launcher writes what its ring has (record/segment_ring.h). The answer has no descriptor; its
- *     number is that of the segments. Only processes of the launcher's user get one.
+ *     launcher writes what its ring has of an interval (record/segment_ring.h). The answer has no
+ *     descriptor; its number is that of the segments. Only processes of the launcher's user get
+ *     one.
  *
  * Both are of the same version and on one machine, so words have its byte order.
  */
@@ -44,15 +45,23 @@
 #define SEGMENT_MEMORY (UINT32_MAX - 2)
 #define SEGMENT_DUMP (UINT32_MAX - 3)
 
+/* Times of CLOCK_REALTIME; 0: without a limit. */
+struct segment_interval {
+	uint64_t from_ns, until_ns;
+};
+
 struct segment_request {
 	uint32_t magic;
 	uint32_t pid; /* for the file's name, as the process sees it */
 	uint32_t number; /* first one to try for the file's name, SEGMENT_LOST or SEGMENT_CUBIN */
 	int32_t error; /* negative: why the process could not create the file */
 	char token[LAUNCHER_TOKEN];
-	uint64_t crc; /* for the file's name of SEGMENT_CUBIN; of SEGMENT_DUMP: how many ns */
+	union {
+		uint64_t crc; /* for the file's name of SEGMENT_CUBIN */
+		struct segment_interval interval; /* of SEGMENT_DUMP */
+	};
 };
-_Static_assert(sizeof(struct segment_request) == 56, "two processes share it");
+_Static_assert(sizeof(struct segment_request) == 64, "two processes share it");
 
 struct segment_answer {
 	uint32_t magic;
@@ -72,10 +81,13 @@ int segment_request(const char *launcher, uint32_t pid, int error, uint32_t *num
 /* Requests the file of a module's device code, in the same way. */
 int segment_request_cubin(const char *launcher, uint64_t crc) MUST_USE;
 /*
- * Requests a dump of the last `last_ns` (0: of all) into a folder. Returns the number of segments,
- * E_UNSUPPORTED when the recording is on the disk, or another negative code.
+ * Requests a dump into a folder. Returns the number of segments, E_UNSUPPORTED when the recording
+ * is on the disk, or another negative code.
  */
-int segment_request_dump(const char *launcher, int folder, uint64_t last_ns) MUST_USE;
+int segment_request_dump(const char *launcher, int folder,
+			 const struct segment_interval *interval) MUST_USE;
+/* The last `last_ns`; 0: everything. */
+struct segment_interval segment_interval_of_last(uint64_t last_ns);
 /* Passes the descriptor of memory. Returns 0 or a negative code. */
 int segment_send_memory(const char *launcher, int memory) MUST_USE;
 /* Reports a segment that was lost after its creation. Never waits for long. */

@@ -11,30 +11,41 @@
 #include "record/recording.h"
 #include "recover/recover.h"
 
+/* How long ago that was. */
+static uint64_t ago(uint64_t realtime_ns)
+{
+	uint64_t now = clock_read_ns(CLOCK_REALTIME);
+
+	return now - MIN(now, realtime_ns);
+}
+
 /* Says in `pitot record`'s own segment from when on a dump is complete. */
-static void write_start(struct recording *r, const char *what, uint64_t last_ns)
+static void write_start(struct recording *r, const char *what,
+			const struct segment_interval *interval)
 {
 	const struct segment_ring *ring = &r->segments.ring;
 	uint64_t now = clock_monotonic_ns(), since_ns = ring->complete_ns;
-	char text[200], last[64] = "from the start";
+	char text[250], last[64] = "from the start", until[64] = "";
 
-	if (last_ns && last_ns < now)
-		since_ns = MAX(since_ns, now - last_ns);
+	if (ago(interval->from_ns) < now)
+		since_ns = MAX(since_ns, now - ago(interval->from_ns));
+	if (interval->until_ns)
+		snprintf(until, sizeof(until), ", except for the last %.3g s",
+			 (double)ago(interval->until_ns) / (double)NS_PER_S);
 	if (since_ns)
 		snprintf(last, sizeof(last), "for the last %.3g s",
 			 (double)(now - since_ns) / (double)NS_PER_S);
 	snprintf(text, sizeof(text),
-		 "%s of a ring, complete %s; %llu older segment%s had been overwritten before",
-		 what, last, (unsigned long long)ring->dropped, plural(ring->dropped));
+		 "%s of a ring, complete %s%s; %llu older segment%s had been overwritten before",
+		 what, last, until, (unsigned long long)ring->dropped, plural(ring->dropped));
 	rows_capability(r->writer, feature_ring, capability_state_on, r->request->ring, NULL, text);
 	writer_flush(r->writer);
 }
 
-/* Copies the files that are on the disk: recording.json, and our own segments. */
-static int copy_files(const struct recording *r, int to)
+/* Copies the files of a folder, without its folders. */
+static int copy_folder(int folder, int to)
 {
-	_cleanup_close_ int folder = folder_open_known(r->directory, &r->identity.folder);
-	_cleanup_list_ DIR *list = folder < 0 ? NULL : folder_list(folder);
+	_cleanup_list_ DIR *list = folder_list(folder);
 	const char *name;
 	int err = list ? 0 : -EIO;
 
@@ -44,6 +55,23 @@ static int copy_files(const struct recording *r, int to)
 		err = file < 0 ? 0 : segment_copy(file, to, name, UINT64_MAX);
 	}
 	return err;
+}
+
+/* Copies what is on the disk: recording.json, our own segments, and device code. */
+static int copy_files(const struct recording *r, int to)
+{
+	_cleanup_close_ int folder = folder_open_known(r->directory, &r->identity.folder);
+	_cleanup_close_ int cubins = -1, to_cubins = -1;
+	int err = folder < 0 ? folder : copy_folder(folder, to);
+
+	if (err == 0)
+		cubins = folder_enter(folder, RECORDING_CUBINS, FOLDER_OWN);
+	if (cubins < 0)
+		return err;
+	if (mkdirat(to, RECORDING_CUBINS, 0700) < 0 && errno != EEXIST)
+		return -errno;
+	to_cubins = folder_enter(to, RECORDING_CUBINS, FOLDER_OWN);
+	return to_cubins < 0 ? to_cubins : copy_folder(cubins, to_cubins);
 }
 
 /* Without it the dump is a recording all the same. */
@@ -63,14 +91,15 @@ static void add_unfinished(const struct recording *r, int folder)
 	}
 }
 
-static int make_dump(struct recording *r, int folder, uint64_t last_ns)
+static int make_dump(struct recording *r, int folder, const struct segment_interval *interval)
 {
 	int err, count;
 
-	write_start(r, "a dump", last_ns);
+	write_start(r, "a dump", interval);
 	err = copy_files(r, folder);
-	count = err < 0 ? err : segment_ring_write(&r->segments.ring, folder, last_ns);
-	if (count >= 0)
+	count = err < 0 ? err : segment_ring_write(&r->segments.ring, folder, interval);
+	/* What is under way now is of no interval of the past. */
+	if (count > 0 && (!interval->until_ns || !ago(interval->until_ns)))
 		add_unfinished(r, folder);
 	return count;
 }
@@ -85,20 +114,39 @@ bool record_serve_ring(struct recording *r)
 	segment_server_trim_memories(s);
 	if (s->dump.folder < 0)
 		return false;
-	segment_server_dumped(s, make_dump(r, s->dump.folder, s->dump.last_ns));
+	segment_server_dumped(s, make_dump(r, s->dump.folder, &s->dump.interval));
 	return true;
+}
+
+/* Disk space that the ring leaves for the last moments, which are read afterwards. */
+#define RESERVE_BYTES_MAX ((off_t)8 << 20)
+
+/* Returns a file without a name that has the space, or -1: the file system has no such files. */
+static int reserve_space(int folder)
+{
+	int fd = openat(folder, ".", O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600);
+
+	if (fd >= 0 && fallocate(fd, 0, 0, RESERVE_BYTES_MAX) == 0)
+		return fd;
+	if (fd >= 0)
+		close(fd);
+	return -1;
 }
 
 void record_finish_ring(struct recording *r)
 {
+	static const struct segment_interval all;
 	struct segment_server *s = &r->segments;
-	int written;
+	int reserve, written;
 
 	if (!s->ring.bytes)
 		return;
 	segment_ring_trim(&s->ring);
-	write_start(r, "the end", 0);
-	written = segment_ring_write(&s->ring, s->folder, 0);
+	write_start(r, "the end", &all);
+	reserve = reserve_space(s->folder);
+	written = segment_ring_write(&s->ring, s->folder, &all);
+	if (reserve >= 0)
+		close(reserve);
 	if (written < 0)
 		record_emit(r, RECORD_WARNING, "the ring is incomplete: cannot write to '%s': %s",
 			    r->shown, error_code_text(written));

@@ -38,6 +38,12 @@ static bool is_same_process(const struct ring_segment *a, const struct ring_segm
 	return a->writer == b->writer && a->pid == b->pid;
 }
 
+/* Process ids in the names of files are what the process says. */
+static bool is_same_writer(const struct ring_segment *a, const struct ring_segment *b)
+{
+	return a->writer == b->writer;
+}
+
 /* The segment ends where the next one of its process begins; the last one when it was written. */
 static uint64_t end_of(const struct segment_ring *ring, size_t i)
 {
@@ -72,6 +78,35 @@ static void drop(struct segment_ring *ring, size_t i)
 	ring->dropped++;
 }
 
+/* Returns false if all segments are being written. */
+static bool drop_oldest(struct segment_ring *ring)
+{
+	for (size_t i = 0; i < ring->segments.count; i++)
+		if (ring->segments.data[i].is_ended) {
+			drop(ring, i);
+			return true;
+		}
+	return false;
+}
+
+/*
+ * A process has ended its segment when it begins another one, whatever id it says: of those that it
+ * may still be writing only the newest RING_PARTS_MAX are left.
+ */
+static void end_older(struct segment_ring *ring, const struct ring_segment *added)
+{
+	unsigned written = 0;
+
+	for (size_t i = ring->segments.count - 1; i-- > 0;) {
+		struct ring_segment *s = &ring->segments.data[i];
+
+		if (s->is_ended || !is_same_writer(s, added))
+			continue;
+		if (is_same_process(s, added) || ++written >= RING_PARTS_MAX)
+			close_writer(s);
+	}
+}
+
 int segment_ring_add(struct segment_ring *ring, uint32_t pid, pid_t writer, uint32_t *number)
 {
 	struct ring_segment segment = {
@@ -84,7 +119,7 @@ int segment_ring_add(struct segment_ring *ring, uint32_t pid, pid_t writer, uint
 	segment_ring_trim(ring);
 	if (!next)
 		return -ENOMEM;
-	if (ring->segments.count >= SEGMENTS_MAX)
+	if (ring->segments.count >= SEGMENTS_MAX && !drop_oldest(ring))
 		return E_LIMIT;
 	segment.fd = memfd_create("pitot segment", MFD_CLOEXEC);
 	passed = segment.fd < 0 ? -1 : fcntl(segment.fd, F_DUPFD_CLOEXEC, 0);
@@ -99,9 +134,7 @@ int segment_ring_add(struct segment_ring *ring, uint32_t pid, pid_t writer, uint
 	}
 	*number = (uint32_t)MAX(*next, *number);
 	*next = (uint64_t)*number + 1;
-	for (size_t i = 0; i + 1 < ring->segments.count; i++)
-		if (is_same_process(&ring->segments.data[i], &segment))
-			close_writer(&ring->segments.data[i]);
+	end_older(ring, &segment);
 	added = &ring->segments.data[ring->segments.count - 1];
 	added->number = *number;
 	added->process = (int)syscall(SYS_pidfd_open, writer, 0);
@@ -116,7 +149,10 @@ bool process_has_ended(int process)
 	return poll(&polled, 1, 0) > 0;
 }
 
-/* Bytes of the ended segments of a process, from segment i on. */
+/*
+ * Bytes of the ended segments of a process, from segment i on. Small ones count for more, so that
+ * a process cannot have more than RING_PARTS_MAX, and leaves room for those of others.
+ */
 static uint64_t bytes_from(const struct segment_ring *ring, size_t i)
 {
 	const struct ring_segment *first = &ring->segments.data[i];
@@ -124,9 +160,9 @@ static uint64_t bytes_from(const struct segment_ring *ring, size_t i)
 	struct stat st;
 
 	for (; i < ring->segments.count; i++)
-		if (is_same_process(&ring->segments.data[i], first) &&
+		if (is_same_writer(&ring->segments.data[i], first) &&
 		    ring->segments.data[i].is_ended && fstat(ring->segments.data[i].fd, &st) == 0)
-			bytes += (uint64_t)st.st_size;
+			bytes += MAX((uint64_t)st.st_size, ring->bytes / RING_PARTS_MAX);
 	return bytes;
 }
 
@@ -166,21 +202,36 @@ int segment_copy(int from, int folder, const char *name, uint64_t bytes)
 		at += n > 0 ? (uint64_t)n : 0;
 	}
 	free(buffer);
+	if (err < 0 && to >= 0)
+		unlinkat(folder, name, 0);
 	return err;
 }
 
-int segment_ring_write(const struct segment_ring *ring, int folder, uint64_t last_ns)
+/* CLOCK_REALTIME at which the segment began. */
+static uint64_t begun_ns(const struct ring_segment *segment)
 {
-	uint64_t now = clock_read_ns(CLOCK_REALTIME);
+	return clock_read_ns(CLOCK_REALTIME) - (clock_monotonic_ns() - segment->begun_ns);
+}
+
+static bool is_within(const struct ring_segment *segment, const struct segment_interval *interval,
+		      const struct stat *st)
+{
+	return written_ns(st) >= interval->from_ns &&
+	       (!interval->until_ns || begun_ns(segment) <= interval->until_ns);
+}
+
+int segment_ring_write(const struct segment_ring *ring, int folder,
+		       const struct segment_interval *interval)
+{
 	int count = 0, err;
 
-	for (size_t i = 0; i < ring->segments.count; i++) {
+	for (size_t i = ring->segments.count; i-- > 0;) {
 		const struct ring_segment *segment = &ring->segments.data[i];
 		char name[40];
 		struct stat st;
 
 		if (fstat(segment->fd, &st) < 0 || !st.st_size ||
-		    (last_ns && written_ns(&st) + last_ns < now))
+		    !is_within(segment, interval, &st))
 			continue;
 		snprintf(name, sizeof(name), "%u.%u" SEGMENT_SUFFIX, segment->pid, segment->number);
 		/* A hostile process may have made it larger, and longer while it is copied. */

@@ -14,9 +14,12 @@
 #include "base/clock.h"
 #include "base/map.h"
 #include "base/vec.h"
+#include "format/segment_request.h"
+#include "format/writer.h"
 
 #define RING_BYTES ((uint64_t)64 << 20) /* of a process, unless requested otherwise */
-#define RING_PARTS 8u /* segments of a full ring */
+/* A segment counts as at least such a part of it, however small its process has left it. */
+#define RING_PARTS_MAX 64u
 
 struct ring_segment {
 	uint32_t pid, number; /* of the file's name */
@@ -50,11 +53,12 @@ int segment_ring_add(struct segment_ring *ring, uint32_t pid, pid_t writer,
 void segment_ring_trim(struct segment_ring *ring);
 
 /*
- * Writes the segments with rows of the last `last_ns` (0: all) into a folder. Processes may be
- * writing them. Returns their number or a negative errno.
+ * Writes the segments with rows of the interval into a folder, the newest first, so that a full
+ * disk has these. Processes may be writing them. Returns their number, or a negative errno.
  */
-int segment_ring_write(const struct segment_ring *ring, int folder, uint64_t last_ns);
-/* Copies at most `bytes` of a file into a folder. Returns 0 or a negative errno. */
+int segment_ring_write(const struct segment_ring *ring, int folder,
+		       const struct segment_interval *interval);
+/* Copies at most `bytes` of a file into a folder, whole or not at all. 0 or a negative errno. */
 int segment_copy(int from, int folder, const char *name, uint64_t bytes);
 
 /* Whether the process of a pidfd has ended. */

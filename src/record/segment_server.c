@@ -236,7 +236,7 @@ static void take_dump(struct segment_server *s, const struct segment_request *re
 	} else {
 		s->dump = one.dump;
 		s->dump.folder = *folder;
-		s->dump.last_ns = request->crc;
+		s->dump.interval = request->interval;
 		*folder = -1;
 	}
 }

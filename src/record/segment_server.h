@@ -49,7 +49,7 @@ struct segment_server {
 	struct segment_ring ring; /* where segments go if its limits are set */
 	struct dump_request {
 		int folder; /* -1: none */
-		uint64_t last_ns;
+		struct segment_interval interval;
 		struct sockaddr_un from;
 		socklen_t from_length;
 	} dump; /* to be answered with segment_server_dumped() */

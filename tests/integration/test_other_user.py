@@ -14,7 +14,7 @@ REPORT = textwrap.dedent("""
     uid, name, token, *folder = os.environ["PITOT_LAUNCHER"].split(":")
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as s:
         s.connect("\\0" + name)
-        s.send(struct.pack("<IIIi32sQ", 0x31515350, os.getpid(), 0xffffffff, -errno.ENOSPC, token.encode(), 0))
+        s.send(struct.pack("<IIIi32sQQ", 0x31515350, os.getpid(), 0xffffffff, -errno.ENOSPC, token.encode(), 0, 0))
 """)
 
 

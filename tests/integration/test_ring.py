@@ -1,4 +1,5 @@
 """A recording that keeps only its end: dumps while it goes on, what is left of it, what it refuses."""
+import json
 import os
 import re
 import signal
@@ -82,6 +83,39 @@ def test_the_end_of_a_killed_process(ring, pitot, rows, tmp_path):
     sizes = check(pitot, rows, folder)
     assert numbers(folder)[0] > 0 and sum(sizes) <= RING + 4 * PART
     assert [row["state"] for row in rows(folder, "capability") if row["name"] == "last_moments"] == ["on"]
+
+
+def test_a_dump_of_an_interval(ring, pitot, rows, tmp_path):
+    """Between the clock's times, and with the device code that the recording has."""
+    process, folder = ring("1M", "--repeat", "1000000", "--rate", "0")
+    target = tmp_path / "interval.pitot"
+
+    def dumps(*options):
+        result = pitot("dump", process.pid, "-f", "-o", target, *options, status=None)
+        return result.returncode == 0 and bool(list(target.glob("[0-9]*.pit")))
+
+    wait_until(dumps, "the ring has segments", process)
+    (folder / "cubins").mkdir(exist_ok=True)
+    (folder / "cubins" / "0123456789abcdef.cubin").write_bytes(b"code")
+    assert dumps("--from", "2026-01-01T00:00", "--to", "2099-01-01T12:30:15")
+    assert (target / "cubins" / "0123456789abcdef.cubin").read_bytes() == b"code"
+    assert not dumps("--to", "2026-01-01T00:00:01"), "nothing had begun then"
+    assert not dumps("--from", "2099-01-01T00:00"), "nothing was written since"
+    for options, said in ((["--from", "noon"], "not 'noon'"), (["--last", "5s", "--to", "10:00"], "cannot be combined"),
+                          (["--from", "2026-01-02T00:00", "--to", "2026-01-01T00:00"], "--to is before --from")):
+        assert said in pitot("dump", process.pid, *options, status=2).stderr
+
+
+def test_a_dump_of_a_program_that_works_has_no_last_words(ring, pitot, rows, tmp_path):
+    process, _ = ring("1M", "--repeat", "1000000", "--rate", "0")
+    target = tmp_path / "works.pitot"
+
+    def dumps():
+        result = pitot("dump", process.pid, "-f", "-o", target, status=None)
+        return result.returncode == 0 and list(target.glob("[0-9]*.pit")) and rows(target, "kernel", "-n", "1", status=None)
+
+    wait_until(dumps, "the dump has kernels", process)
+    assert json.loads(pitot("report", "--json", target).stdout)["last_words"] is None
 
 
 @pytest.mark.parametrize("arguments, said", [

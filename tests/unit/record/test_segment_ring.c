@@ -4,6 +4,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -14,6 +16,8 @@
 #include "format/segment.h"
 #include "support/cmocka_tests.h"
 #include "support/temp_folder.h"
+
+static const struct segment_interval all;
 
 static void values_of_the_option(void **state)
 {
@@ -119,7 +123,7 @@ static void hostile_processes(void **state)
 	assert_true(fd >= 0);
 	close(fd);
 	assert_false(ring.segments.data[0].is_ended);
-	assert_int_equal(segment_ring_write(&ring, folder, 0), 1);
+	assert_int_equal(segment_ring_write(&ring, folder, &all), 1);
 	assert_int_equal(stat(temp_file(*state, "7.0.pit"), &st), 0);
 	assert_int_equal(st.st_size, 1000 + BLOCK_BYTES_MAX);
 	add(&ring, 7, 10);
@@ -129,23 +133,64 @@ static void hostile_processes(void **state)
 	segment_ring_release(&ring);
 }
 
+/* A full disk has the newest ones, whole. */
+static void a_full_disk(void **state)
+{
+	struct segment_ring ring = { .bytes = 1000 };
+	int folder = folder_open(*state, FOLDER_ANY);
+	struct rlimit before, limit;
+	struct stat st;
+
+	for (unsigned i = 0; i < 3; i++)
+		add(&ring, 7, i == 1 ? 400 : 100);
+	assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+	limit = (struct rlimit){ 200, before.rlim_max };
+	signal(SIGXFSZ, SIG_IGN);
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+	assert_int_equal(segment_ring_write(&ring, folder, &all), -EFBIG);
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+	assert_int_equal(stat(temp_file(*state, "7.2.pit"), &st), 0);
+	assert_int_not_equal(stat(temp_file(*state, "7.1.pit"), &st), 0);
+	assert_int_not_equal(stat(temp_file(*state, "7.0.pit"), &st), 0);
+	close(folder);
+	segment_ring_release(&ring);
+}
+
+/* A process with many small segments, whatever ids it says, leaves room for others. */
+static void many_small_segments(void **state)
+{
+	struct segment_ring ring = { .bytes = 64 << 10 };
+
+	(void)state;
+	for (uint32_t i = 0; i < 5000; i++)
+		add(&ring, 100 + i, 10);
+	segment_ring_trim(&ring);
+	assert_true(ring.segments.count <= 2 * RING_PARTS_MAX);
+	segment_ring_release(&ring);
+}
+
 static void dumps(void **state)
 {
 	static const struct timespec long_ago[2] = { { 1, 0 }, { 1, 0 } };
 	struct segment_ring ring = { .bytes = 1000 };
 	int folder = folder_open(*state, FOLDER_ANY);
+	struct segment_interval interval;
 	struct stat st;
 
 	for (unsigned i = 0; i < 3; i++)
 		add(&ring, 7, 10 + i);
 	assert_int_equal(futimens(ring.segments.data[0].fd, long_ago), 0);
-	assert_int_equal(segment_ring_write(&ring, folder, 60 * NS_PER_S), 2);
+	interval = segment_interval_of_last(60 * NS_PER_S);
+	assert_int_equal(segment_ring_write(&ring, folder, &interval), 2);
 	assert_int_not_equal(stat(temp_file(*state, "7.0.pit"), &st), 0);
 	assert_int_equal(stat(temp_file(*state, "7.2.pit"), &st), 0);
 	assert_int_equal(st.st_size, 12);
-	assert_int_equal(segment_ring_write(&ring, folder, 0), -EEXIST);
+	assert_int_equal(segment_ring_write(&ring, folder, &all), -EEXIST);
+	/* The newest has begun after that, and the oldest was written long before. */
+	interval = (struct segment_interval){ .until_ns = interval.from_ns };
+	assert_int_equal(segment_ring_write(&ring, folder, &interval), 0);
 	close(folder);
-	assert_int_equal(segment_ring_write(&ring, -ENOENT, 0), -ENOENT);
+	assert_int_equal(segment_ring_write(&ring, -ENOENT, &all), -ENOENT);
 	segment_ring_release(&ring);
 }
 
@@ -156,6 +201,8 @@ int main(void)
 		cmocka_unit_test(the_oldest_are_dropped),
 		cmocka_unit_test(old_ones_are_dropped),
 		folder_test(hostile_processes),
+		folder_test(a_full_disk),
+		cmocka_unit_test(many_small_segments),
 		folder_test(dumps),
 	};
 

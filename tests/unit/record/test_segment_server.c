@@ -168,7 +168,7 @@ static bool send_request(const struct segment_request *r, size_t size)
 
 static struct segment_request valid_request(uint32_t number)
 {
-	struct segment_request r = { SEGMENT_REQUEST_MAGIC, 77, number, -EACCES, { 0 }, 0xcd };
+	struct segment_request r = { SEGMENT_REQUEST_MAGIC, 77, number, -EACCES, { 0 }, { 0xcd } };
 
 	memcpy(r.token, server.token, sizeof(r.token));
 	return r;
