@@ -22,6 +22,7 @@
 	F(rocpd, "databases of rocprofv3 (rocpd 3.x), such as 4242_results.db")                    \
 	F(xspace, "XSpace files (*.xplane.pb) of JAX, TensorFlow and PyTorch/XLA, also of TPUs: "  \
 		  "one or a folder with one for each host")                                        \
+	F(sbt, "SBT files of TraceSmith (version 0.1), also such as were never completed")         \
 	F(torch_memory, "memory snapshots of PyTorch (pickles of torch.cuda.memory) and its raw "  \
 			"memory timelines (*.raw.json.gz)")
 

@@ -170,6 +170,7 @@ struct kineto {
 	uint64_t unflushed_bytes; /* of the text */
 	bool at_end; /* of the text */
 
+	uint64_t session;
 	uint64_t base_ns; /* of time stamps, since the epoch */
 	bool has_base; /* or needs none */
 	uint64_t first_ns, last_ns, spans_ns[2]; /* of the events; of the profiler's window */

@@ -229,6 +229,7 @@ int kineto_session(struct import_files *f, struct input *in, const char *path, k
 	k->input = in;
 	k->path = path;
 	k->error = e;
+	k->session = o.session;
 	k->rank = k->ranks = -1;
 	k->category_count = 1;
 	interner_init(&k->texts);
