@@ -383,9 +383,10 @@ const struct command cmd_export = {
 	.description =
 		"Writes a recording, by default the newest in the current folder, as a Perfetto "
 		"trace, as Chrome trace JSON in the dialect of PyTorch's profiler, as an HTML "
-		"timeline that needs only a browser, as gpufl's logs, or with all its tables as "
-		"Parquet files or a SQLite database. The format follows from the file's name: "
-		".perfetto-trace, .pftrace, .json, .json.gz, .html, .gpufl, .parquet, .sqlite.\n\n"
+		"timeline that needs only a browser, as gpufl's logs, as an SBT file for "
+		"TraceSmith, or with all its tables as Parquet files or a SQLite database. The "
+		"format follows from the file's name: .perfetto-trace, .pftrace, .json, .json.gz, "
+		".html, .gpufl, .sbt, .parquet, .sqlite.\n\n"
 		"Every kernel, copy and memset appears once, with an arrow from the call that "
 		"launched it. Events that cannot be shown, such as kernels whose times the GPU did "
 		"not deliver, are counted at the end. A Perfetto trace that would exceed 2 GiB is "

@@ -20,7 +20,8 @@
 	F(html, ".html", false, false, true, false, html_write)                                    \
 	F(gpufl, ".gpufl", false, false, false, true, gpufl_write)                                 \
 	F(parquet, ".parquet", false, false, true, true, parquet_write)                            \
-	F(sqlite, ".sqlite .db", false, false, true, false, sqlite_write)
+	F(sqlite, ".sqlite .db", false, false, true, false, sqlite_write)                          \
+	F(sbt, ".sbt", false, false, false, false, sbt_write)
 
 struct export_options {
 	uint64_t since_ns, until_ns; /* CLOCK_MONOTONIC; only events that start in [since, until) */

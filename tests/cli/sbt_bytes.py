@@ -83,7 +83,7 @@ class Reader:
         self.section(devices, 3)
         self.devices = [[self.var(), self.text(), self.text(), *(self.var() for _ in range(9))] for _ in range(self.var())]
         self.section(strings, 2)
-        self.strings = [self.text() for _ in range(self.var())]
+        self.strings = [(self.length, name) for name in (self.text() for _ in range(self.var()))]
         assert data[self.at:] == b"\xff"
         self.events = []
         if events:
@@ -107,9 +107,9 @@ class Reader:
                 return value
 
     def text(self):
-        length = self.var()
-        self.at += length
-        return self.data[self.at - length:self.at].decode()
+        self.length = self.var()
+        self.at += self.length
+        return self.data[self.at - self.length:self.at].decode(errors="replace")
 
     def event(self):
         kind, flags = self.data[self.at], self.data[self.at + 1]
@@ -117,10 +117,11 @@ class Reader:
         assert flags < 16
         self.time = (self.time + self.var()) % 2**64
         v = {"type": kind, "time": self.time, "duration": self.var() if flags & 1 else None}
-        v.update(device=self.var(), stream=self.var(), correlation=self.var(), name=self.strings[self.var()])
+        v.update(device=self.var(), stream=self.var(), correlation=self.var())
+        v["bytes"], v["name"] = self.strings[self.var()]
         v["kernel"] = [self.var() for _ in range(8)] if flags & 2 else None
         v["memory"] = [self.var() for _ in range(3)] if flags & 4 else None
         if flags & 8:
             v["thread"] = self.var()
-            v["frames"] = [(self.var(), self.strings[self.var()], self.strings[self.var()], self.var()) for _ in range(self.var())]
+            v["frames"] = [(self.var(), self.strings[self.var()][1], self.strings[self.var()][1], self.var()) for _ in range(self.var())]
         return v

@@ -88,13 +88,14 @@ struct expected {
 };
 
 /*
- * Logs have no place for calls and arrows; formats of tables have every row, the two of an NVTX
- * range too, and the process.
+ * Logs and SBT have no place for calls and arrows; formats of tables have every row, the two of an
+ * NVTX range too, and the process.
  */
 static const struct expected all_expected[] = {
 	{ "perfetto", 1, 20, 1, 20, 43, 3, -ENODATA }, { "json", 1, 20, 1, 20, 43, 3, -ENODATA },
 	{ "html", 1, 20, 1, 20, 43, 3, -ENODATA },     { "gpufl", 4, 0, 1, 0, 23, 0, -ENODATA },
 	{ "parquet", 13, 20, 2, 0, 53, 0, 0 },         { "sqlite", 1, 20, 2, 0, 53, 0, 0 },
+	{ "sbt", 1, 0, 1, 0, 23, 3, -ENODATA },
 };
 
 static const struct expected *expected_of(const struct exporter *x)
