@@ -6,7 +6,7 @@ BUILD_TYPE ?= Release
 JOBS ?= $(shell nproc)
 PYTHON ?= python3
 
-.PHONY: all deps test demo bench stress gpu-test install wheel clean help
+.PHONY: all deps test demo bench stress gpu-test test-aarch64 install wheel clean help
 
 all:
 	@tools/install-deps --check
@@ -33,6 +33,9 @@ stress: deps all	## forks, CUDA starts, threads, hangs, kills against the stand-
 
 gpu-test: deps all	## tests that need an NVIDIA GPU
 	@tests/gpu/run $(BUILD)
+
+test-aarch64:		## cross-build for 64-bit Arm, unit tests in qemu, recordings read on both processors (5 minutes)
+	@tools/test-aarch64 $(BUILD)
 
 install: all		## into PREFIX (default /usr/local); DESTDIR works
 	@cmake --install $(BUILD) --prefix $(PREFIX)

@@ -5,12 +5,16 @@
 set(PITOT_CUDA_HEADERS auto CACHE STRING "auto, toolkit, wheels, none, or a folder that has cuda.h and cupti.h")
 
 function(pitot_find_cuda_headers result)
+	set(target ${CMAKE_SYSTEM_PROCESSOR}-linux)
+	if(target STREQUAL aarch64-linux)
+		set(target sbsa-linux)
+	endif()
 	set(hints $ENV{CUDA_HOME} $ENV{CUDA_PATH} ${CUDAToolkit_ROOT} $ENV{CUDAToolkit_ROOT} /usr/local/cuda /opt/cuda)
 	file(GLOB versions /usr/local/cuda-[0-9]*)
 	list(SORT versions COMPARE NATURAL ORDER DESCENDING)
-	find_path(PITOT_CUDA_INCLUDE cuda.h HINTS ${hints} ${versions} PATH_SUFFIXES include targets/x86_64-linux/include)
+	find_path(PITOT_CUDA_INCLUDE cuda.h HINTS ${hints} ${versions} PATH_SUFFIXES include targets/${target}/include)
 	find_path(PITOT_CUPTI_INCLUDE cupti.h HINTS ${PITOT_CUDA_INCLUDE} ${hints} ${versions}
-		PATH_SUFFIXES include extras/CUPTI/include targets/x86_64-linux/include)
+		PATH_SUFFIXES include extras/CUPTI/include targets/${target}/include)
 	mark_as_advanced(PITOT_CUDA_INCLUDE PITOT_CUPTI_INCLUDE)
 	if(PITOT_CUDA_INCLUDE AND PITOT_CUPTI_INCLUDE)
 		set(${result} ${PITOT_CUDA_INCLUDE} ${PITOT_CUPTI_INCLUDE} PARENT_SCOPE)

@@ -1,4 +1,4 @@
-# Third-party libraries, static wherever possible so that one binary runs on any x86-64 Linux with glibc 2.34.
+# Third-party libraries, static wherever possible so that one binary runs on any Linux of its processor with glibc 2.34.
 
 find_package(Threads REQUIRED)
 

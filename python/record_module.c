@@ -58,8 +58,8 @@ static bool check_recorder(void)
 {
 	if (!recorder.start)
 		PyErr_Format(error_class,
-			     "no recorder was found (%s); it needs Linux on x86-64, and is part "
-			     "of the package: `pip install .`",
+			     "no recorder was found (%s); it needs Linux on x86-64 or aarch64, and "
+			     "is part of the package: `pip install .`",
 			     no_recorder);
 	return recorder.start != NULL;
 }

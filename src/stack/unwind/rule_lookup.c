@@ -180,9 +180,11 @@ bool rule_lookup(struct rule_lookup_room *room, uint64_t header, uint64_t pc,
 		return true;
 	section.size = copy_both(table.pid, address, room->bytes);
 	section.address = address - FDE_OFFSET;
-	if (!section.size || eh_frame_entry(&section, FDE_OFFSET, &fde, &next) != 1)
+	if (!section.size)
 		return false;
-	if (pc >= fde.start && pc < fde.end)
+	/* An entry that cannot be used leaves its code without rules, as in unwind_parts.c. */
+	if (eh_frame_entry(&section, FDE_OFFSET, &fde, &next) == 1 && pc >= fde.start &&
+	    pc < fde.end)
 		eh_frame_rows(&section, &fde, select_row, &wanted);
 	return true;
 }

@@ -57,11 +57,11 @@ static uint64_t own_stack_end(uint64_t sp)
 {
 	uint64_t thread = arch_thread_pointer(), executable = getauxval(AT_EXECFN);
 
-	/* The thread control block is at the end of a thread's stack. */
-	if (sp < thread && thread - sp <= OWN_BYTES_MAX)
-		return thread;
 	/* The main thread's stack ends with the name of the executable. */
-	return sp < executable && executable - sp <= OWN_BYTES_MAX ? executable : 0;
+	if (sp < executable && executable - sp <= OWN_BYTES_MAX)
+		return executable;
+	/* The thread control block is at the end of another thread's stack. */
+	return sp < thread && thread - sp <= OWN_BYTES_MAX ? thread : 0;
 }
 
 /* Whether [low, high) is readable. */

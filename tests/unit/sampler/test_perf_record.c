@@ -103,14 +103,8 @@ static void a_sample(void **state)
 	assert_int_equal(s.kernel_count, 2);
 	assert_int_equal(s.kernel[1], UINT64_C(0xffffffff81000020));
 	assert_true(s.has_user);
-	assert_int_equal(s.stack.registers.at[REG_RAX_], 1000);
-	assert_int_equal(s.stack.registers.at[REG_RBX_], 1001);
-	assert_int_equal(s.stack.registers.at[REG_RDX_], 1003);
-	assert_int_equal(s.stack.registers.at[REG_FP_], 1006);
-	assert_int_equal(s.stack.registers.at[REG_SP_], 1007);
-	assert_int_equal(s.stack.registers.at[REG_RA_], 1008);
-	assert_int_equal(s.stack.registers.at[REG_R8_], 1009);
-	assert_int_equal(s.stack.registers.at[REG_R15_], 1016);
+	for (unsigned i = 0; i < REG_COUNT_; i++)
+		assert_int_equal(s.stack.registers.at[perf_registers[i]], 1000 + i);
 	assert_int_equal(s.stack.size, 40);
 	assert_false(s.stack.cut);
 	make_sample(&r, STACK_BYTES);
