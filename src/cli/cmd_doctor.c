@@ -75,6 +75,7 @@ static int run_doctor(struct context *c, int argc, char **argv)
 {
 	_cleanup_strbuf_ struct strbuf out = STRBUF_INIT;
 	const struct vendor *vendor = NULL;
+	unsigned vendor_count = 0;
 	struct checks checks;
 	int status;
 
@@ -85,10 +86,13 @@ static int run_doctor(struct context *c, int argc, char **argv)
 		checks_run(&checks);
 	if (c->json)
 		doctor_json(&checks, &out);
+	for (size_t i = 0; i < checks.count; i++)
+		vendor_count += checks.list[i].vendor &&
+				(i == 0 || checks.list[i].vendor != checks.list[i - 1].vendor);
 	for (size_t i = 0; i < checks.count && !c->json; i++) {
 		const struct check *check = &checks.list[i];
 
-		if (VENDOR_COUNT > 1 && check->vendor != vendor)
+		if (vendor_count > 1 && check->vendor != vendor)
 			strbuf_addf(&out, "\n%s\n",
 				    check->vendor ? check->vendor->name : "this machine");
 		vendor = check->vendor;

@@ -183,8 +183,10 @@ void checks_run(struct checks *out)
 
 	*out = (struct checks){ .count = 0 };
 	for (unsigned v = 0; v < VENDOR_COUNT; v++)
-		out->can_record |= run_checks(out, vendor_machines[v]->checks,
-					      vendor_machines[v]->check_count, vendors[v], library);
+		if (machine_has(v))
+			out->can_record |=
+				run_checks(out, vendor_machines[v]->checks,
+					   vendor_machines[v]->check_count, vendors[v], library);
 	out->can_record &= run_checks(out, common_checks, ARRAY_SIZE(common_checks), NULL, library);
 }
 

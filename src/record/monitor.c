@@ -101,7 +101,8 @@ static void read_processes(struct monitor_gpu *g)
 {
 	struct nvml_process processes[MONITOR_PROCESSES_MAX];
 
-	g->process_count = nvml_processes(&g->device, processes, MONITOR_PROCESSES_MAX);
+	g->process_count =
+		g->device.reader->processes(&g->device, processes, MONITOR_PROCESSES_MAX);
 	for (unsigned i = 0; i < g->process_count; i++) {
 		struct monitor_process *p = &g->processes[i];
 		_cleanup_strbuf_ struct strbuf name = STRBUF_INIT;
@@ -120,7 +121,8 @@ static void read_events(struct monitor *m)
 
 	for (unsigned n = 0; n < EVENTS_MAX && nvml_next_event(&handle, &xid); n++)
 		for (unsigned i = 0; i < m->gpu_count; i++)
-			if (m->gpus[i].device.handle == handle)
+			if (m->gpus[i].is.vendor == gpu_vendor_nvidia &&
+			    m->gpus[i].device.is.nvml.handle == handle)
 				store_value(&(struct target){ m, i }, METRIC_gpu_xid,
 					    clock_monotonic_ns(), xid);
 }
@@ -131,7 +133,8 @@ static void read_last(struct monitor *m)
 		struct target t = { m, i };
 		const struct metric_sink sink = sink_of(&t);
 
-		nvml_device_read_last(&m->gpus[i].device, &sink);
+		if (m->gpus[i].device.reader->read_last && !m->gpus[i].device.lost)
+			m->gpus[i].device.reader->read_last(&m->gpus[i].device, &sink);
 	}
 }
 
@@ -154,7 +157,8 @@ static void read_all(struct monitor *m, uint64_t now_ns)
 		struct target t = { m, i };
 		const struct metric_sink sink = sink_of(&t);
 
-		nvml_device_read(&g->device, NVML_ALL, now_ns, &sink);
+		if (!g->device.lost)
+			g->device.reader->read(&g->device, now_ns, &sink);
 		if (g->device.lost)
 			clear_lost(g);
 		if (pace_is_due(&g->process_pace, NS_PER_S, now_ns))
@@ -164,30 +168,38 @@ static void read_all(struct monitor *m, uint64_t now_ns)
 	host_read(&m->host, now_ns, &host_sink);
 }
 
+/* GPUs are indexed by number, so a GPU that cannot be opened is kept as lost. */
+static void open_gpu(struct monitor *m, const struct gpu_reader *reader, unsigned index)
+{
+	struct monitor_gpu *g = &m->gpus[m->gpu_count++];
+	const char *why;
+
+	g->device.reader = reader;
+	why = reader->open(&g->device, index);
+	g->device.lost = why != NULL;
+	if (why)
+		strbuf_addf(&m->missing, "%sno readings of GPU %u: %s",
+			    m->missing.length ? "; " : "", m->gpu_count - 1, why);
+	else
+		reader->describe(&g->device, &g->is);
+}
+
 int monitor_open(struct monitor *m, struct error *e)
 {
 	struct target host = { m, SIZE_MAX };
 	const struct metric_sink sink = sink_of(&host);
-	unsigned count = nvml_load(&sink, &m->no_gpus) ? nvml_device_count() : 0;
+	unsigned counts[GPU_READERS], count = 0;
 
+	for (unsigned r = 0; r < GPU_READERS; r++)
+		count += counts[r] = gpu_readers[r]->find(&sink, &m->no_gpus);
 	m->gpus = calloc(MAX(count, 1u), sizeof(*m->gpus));
 	if (!m->gpus || host_open(&m->host, HOST_MACHINE, &sink) < 0)
 		return error_set(e, -ENOMEM, "out of memory");
-	for (unsigned i = 0; i < count; i++) {
-		int status = nvml_device_by_index(&m->gpus[i].device, i);
-
-		/* GPUs are indexed by number, so a GPU that cannot be opened is kept as lost. */
-		m->gpus[i].device.lost = status != 0;
-		m->gpus[i].device.read_last = true;
-		if (status)
-			strbuf_addf(&m->missing, "%sno readings of GPU %u: %s",
-				    m->missing.length ? "; " : "", i, nvml_status_text(status));
-		else
-			nvml_describe(&m->gpus[i].device, &m->gpus[i].is);
-	}
-	m->gpu_count = count;
-	if (!count && !m->no_gpus.length)
-		strbuf_adds(&m->no_gpus, "the driver shows no GPU");
+	for (unsigned r = 0; r < GPU_READERS; r++)
+		for (unsigned i = 0; i < counts[r]; i++)
+			open_gpu(m, gpu_readers[r], i);
+	if (count)
+		strbuf_clear(&m->no_gpus);
 	return 0;
 }
 
@@ -227,9 +239,14 @@ static void record_process(struct monitor *m, uint64_t end_ns)
 
 static void record_missing(struct monitor *m)
 {
-	rows_capability(m->writer, feature_nvml,
-			m->gpu_count ? capability_state_on : capability_state_unavailable, NULL,
-			NULL, m->gpu_count ? NULL : strbuf_text(&m->no_gpus));
+	bool has_nvml = m->gpu_count == 0;
+
+	for (unsigned i = 0; i < m->gpu_count; i++)
+		has_nvml |= m->gpus[i].device.reader == gpu_readers[0];
+	if (has_nvml)
+		rows_capability(m->writer, feature_nvml,
+				m->gpu_count ? capability_state_on : capability_state_unavailable,
+				NULL, NULL, m->gpu_count ? NULL : strbuf_text(&m->no_gpus));
 	if (m->missing.length)
 		rows_capability(m->writer, feature_counters, capability_state_degraded, NULL, NULL,
 				strbuf_text(&m->missing));

@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "format/recording_json.h"
 #include "system/host.h"
-#include "system/nvml.h"
+#include "system/gpu_readers.h"
 
 #define MONITOR_PROCESSES_MAX 16u /* per GPU; further ones are only counted */
 #define MONITOR_CORES (METRIC_END - METRIC_CORE_FIRST)
@@ -26,8 +26,8 @@ struct monitor_process {
 };
 
 struct monitor_gpu {
-	struct nvml_device device;
-	struct nvml_description is;
+	struct gpu_device device;
+	struct gpu_description is;
 	struct monitor_reading readings[METRIC_GPU_END]; /* by id */
 	struct pace process_pace;
 	struct monitor_process processes[MONITOR_PROCESSES_MAX];

@@ -4,7 +4,7 @@
 
 #include "format/rows.h"
 
-void device_row_write(struct writer *w, uint32_t id, const struct nvml_description *d)
+void device_row_write(struct writer *w, uint32_t id, const struct gpu_description *d)
 {
 	struct row_device row = {
 		.id = id,
@@ -17,7 +17,7 @@ void device_row_write(struct writer *w, uint32_t id, const struct nvml_descripti
 		.clock_khz = d->sm_clock_mhz * 1000,
 		.memory_clock_khz = d->memory_clock_mhz * 1000,
 		.driver_version = (uint32_t)d->cuda_version,
-		.vendor = gpu_vendor_nvidia,
+		.vendor = (uint8_t)d->vendor,
 	};
 
 	ROW_MISSING_IF(&row, device, clock_khz, !d->sm_clock_mhz);

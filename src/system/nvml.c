@@ -447,12 +447,12 @@ static void copy_pci(char to[32], const char *id)
 	to[length] = '\0';
 }
 
-void nvml_describe(const struct nvml_device *d, struct nvml_description *out)
+void nvml_describe(const struct nvml_device *d, struct gpu_description *out)
 {
 	struct nvml_memory memory = { 0 };
 	struct nvml_pci pci = { 0 };
 
-	*out = (struct nvml_description){ 0 };
+	*out = (struct gpu_description){ .vendor = gpu_vendor_nvidia };
 #define ASK(function, ...) (void)(nvml.function && nvml.function(__VA_ARGS__))
 	ASK(DeviceGetName, d->handle, out->name, sizeof(out->name));
 	ASK(DeviceGetUUID, d->handle, out->uuid, sizeof(out->uuid));

@@ -9,6 +9,7 @@
 #define PITOT_SYSTEM_NVML_H
 
 #include "base/strbuf.h"
+#include "schema/schema.h"
 #include "system/metrics.h"
 #include "system/nvml_api.h"
 #include "system/pace.h"
@@ -60,20 +61,21 @@ void nvml_device_read_last(struct nvml_device *d, const struct metric_sink *sink
  */
 bool nvml_next_event(nvml_handle *device, int64_t *xid);
 
-/* Properties of a device; unknown: "" or 0. */
-struct nvml_description {
+/* Properties of a GPU; unknown: "" or 0. */
+struct gpu_description {
+	enum gpu_vendor vendor;
 	char name[96], uuid[96], pci[32];
 	uint64_t memory_bytes;
 	int compute_major, compute_minor, cuda_version;
 	unsigned sm_clock_mhz, memory_clock_mhz;
 };
-void nvml_describe(const struct nvml_device *d, struct nvml_description *out);
+void nvml_describe(const struct nvml_device *d, struct gpu_description *out);
 
 /* Lists at most `max` processes with a compute context. Returns their number; 0 if unknown. */
 unsigned nvml_processes(const struct nvml_device *d, struct nvml_process *out, unsigned max);
 
-/* Writes a row of `device` with what NVML provides; the rest is missing. */
+/* Writes a row of `device` with what is known; the rest is missing. */
 struct writer;
-void device_row_write(struct writer *w, uint32_t id, const struct nvml_description *d);
+void device_row_write(struct writer *w, uint32_t id, const struct gpu_description *d);
 
 #endif

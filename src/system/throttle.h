@@ -9,6 +9,8 @@
 
 /* Number of known bits of gpu_throttle_reasons: why a GPU's clocks are not higher. */
 #define THROTTLE_REASONS 9u
+/* Those that other vendors have, too. */
+enum { THROTTLE_POWER_LIMIT = 2, THROTTLE_HARDWARE = 3, THROTTLE_THERMAL = 5 };
 
 /* Text of a bit, "power limit"; NULL: unknown bit. */
 const char *throttle_reason(unsigned bit);

@@ -33,12 +33,20 @@ void check_advise(struct check *c, const char *text)
 	snprintf(c->advice, sizeof(c->advice), "%s", text);
 }
 
+bool machine_has(unsigned vendor)
+{
+	return !vendor_machines[vendor]->is_there || vendor_machines[vendor]->is_there();
+}
+
 /* Appends what a vendor lacks to the reasons of the vendors before it. */
 static void add_reason(struct strbuf *out, unsigned vendor, const char *reason)
 {
+	unsigned count = 0;
+
+	for (unsigned v = 0; v < VENDOR_COUNT; v++)
+		count += machine_has(v);
 	strbuf_addf(out, "%s%s%s%s", out->length ? "; " : "",
-		    VENDOR_COUNT > 1 ? vendors[vendor]->name : "", VENDOR_COUNT > 1 ? ": " : "",
-		    reason);
+		    count > 1 ? vendors[vendor]->name : "", count > 1 ? ": " : "", reason);
 }
 
 int machine_gpus(struct gpus *out, struct error *e)
@@ -55,7 +63,7 @@ int machine_gpus(struct gpus *out, struct error *e)
 			out->list.data[i].vendor = vendors[v];
 		if (rc < 0 && rc != E_UNSUPPORTED)
 			return error_set(e, rc, "%s", none.text);
-		if (rc < 0)
+		if (rc < 0 && machine_has(v))
 			add_reason(&why, v,
 				   vendor_machines[v]->no_gpu_reason(reason, sizeof(reason))
 					   ? reason
@@ -72,6 +80,8 @@ bool machine_no_gpu_reason(char *out, size_t size)
 	char reason[512];
 
 	for (unsigned v = 0; v < VENDOR_COUNT; v++) {
+		if (!machine_has(v))
+			continue;
 		if (!vendor_machines[v]->no_gpu_reason(reason, sizeof(reason)))
 			return false;
 		add_reason(&why, v, reason);

@@ -81,6 +81,8 @@ struct vendor_machine {
 	/* In the order in which they build on each other. */
 	const struct machine_check *checks;
 	unsigned check_count;
+	/* Whether the machine has something of the vendor; NULL: it is checked in any case. */
+	bool (*is_there)(void);
 	/*
 	 * Appends the GPUs that this process may use. Returns 0; E_UNSUPPORTED if there is none,
 	 * and why; or another error, if one cannot be described.
@@ -94,6 +96,9 @@ struct vendor_machine {
 };
 
 extern const struct vendor_machine *const vendor_machines[VENDOR_COUNT];
+
+/* Whether a vendor is to be mentioned: see is_there. */
+bool machine_has(unsigned vendor);
 
 /*
  * Appends the GPUs of all vendors. Returns 0; E_UNSUPPORTED if there is none: why, by vendor; or

@@ -13,7 +13,9 @@
 #include <stddef.h>
 
 /* V(name, sources of the recorder in the order in which they are called, by S(source)) */
-#define VENDORS(V, S) V(nvidia, CUDA_SOURCES(S))
+#define VENDORS(V, S)                                                                              \
+	V(nvidia, CUDA_SOURCES(S))                                                                 \
+	V(amd, )
 
 #define VENDOR_ID(name, sources) VENDOR_##name,
 enum vendor_id { VENDORS(VENDOR_ID, ) VENDOR_COUNT };

@@ -108,7 +108,7 @@ def build_copy(source, tree):
     subprocess.run(["cmake", "-S", tree, "-B", tree / "build", "-G", "Ninja", "-DPITOT_TESTS=OFF", "-DPITOT_BPF=OFF",
                     "-DPITOT_INSTALL=OFF", "-DCMAKE_BUILD_TYPE=Debug", "-DCMAKE_C_FLAGS_DEBUG=-O0", "--log-level=ERROR"], check=True)
     subprocess.run(["cmake", "--build", tree / "build", "--target", "pitot_cli", "--", "--quiet"], check=True)
-    libraries = [tree / "build" / f"libpitot_{name}.a" for name in ("format", "schema", "base")]
+    libraries = [tree / "build" / f"libpitot_{name}.a" for name in ("format", "schema", "base", "arch")]
     subprocess.run(["cc", "-D_GNU_SOURCE", "-I", tree / "src", "-I", tree / "tests", "-o", tree / "decode",
                     source / "tests/integration/new_table/decode.c", *(tree / "tests/support" / name for name in SUPPORT),
                     *libraries, "-lzstd", "-pthread"], check=True)

@@ -20,7 +20,7 @@ static struct {
 	struct nvml_device devices[NVML_DEVICES_MAX];
 	struct counters_claim claims[NVML_DEVICES_MAX];
 	/* All GPUs of the machine by NVML's index; written before the first reading is pushed. */
-	struct nvml_description known[NVML_DEVICES_MAX];
+	struct gpu_description known[NVML_DEVICES_MAX];
 	bool is_listed;
 } self;
 

@@ -1,0 +1,152 @@
+/* amd_machine.c: checks of AMD's driver and of ROCm, and the GPUs that the driver shows. */
+#include "vendor/machine.h"
+
+#include <glob.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/plural.h"
+#include "vendor/amd/amd_cards.h"
+
+#define NOT_RUN "; not yet run on AMD hardware"
+
+static bool exists(const char *path)
+{
+	char room[AMD_PATH_MAX];
+
+	return access(amd_path(room, path), F_OK) == 0;
+}
+
+static bool is_there(void)
+{
+	struct amd_card card;
+
+	return exists("/sys/module/amdgpu") || exists("/dev/kfd") || amd_cards_find(&card, 1) > 0 ||
+	       machine_pci_gpus(vendors[VENDOR_amd]) > 0;
+}
+
+static void check_driver(struct check *c)
+{
+	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
+	struct amd_card cards[AMD_CARDS_MAX];
+	unsigned count = amd_cards_find(cards, AMD_CARDS_MAX);
+	char room[AMD_PATH_MAX];
+
+	if (!count) {
+		check_found(c, CHECK_MISSING, "%s",
+			    exists("/sys/module/amdgpu")
+				    ? "the kernel driver amdgpu is loaded, but shows no GPU"
+				    : "the kernel driver amdgpu is not loaded");
+		check_advise(c, "load the driver (modprobe amdgpu), or install a newer one");
+		return;
+	}
+	/* The kernel's own driver has no version. */
+	if (amd_read(amd_path(room, "/sys/module/amdgpu"), "version", &text) == 0)
+		check_found(c, CHECK_OK, "amdgpu %.64s, %u GPU%s (`pitot devices`)",
+			    strbuf_text(&text), count, plural(count));
+	else
+		check_found(c, CHECK_OK, "the kernel's amdgpu, %u GPU%s (`pitot devices`)", count,
+			    plural(count));
+}
+
+static void check_kfd(struct check *c)
+{
+	char room[AMD_PATH_MAX];
+
+	if (!exists("/dev/kfd")) {
+		check_found(c, CHECK_MISSING, "no /dev/kfd, through which programs compute");
+		check_advise(c, "start a container with --device /dev/kfd --device /dev/dri");
+	} else if (access(amd_path(room, "/dev/kfd"), R_OK | W_OK)) {
+		check_found(c, CHECK_MISSING, "you may not open /dev/kfd");
+		check_advise(c, "join its group: usermod -aG render USER");
+	} else {
+		check_found(c, CHECK_OK, "/dev/kfd can be opened");
+	}
+}
+
+/* The version of the SDK's library is in the last part of its name: librocprofiler-sdk.so.1.0.0 */
+static bool find_sdk(const char *pattern, char *version, size_t size)
+{
+	char room[AMD_PATH_MAX];
+	glob_t found;
+
+	if (glob(amd_path(room, pattern), 0, NULL, &found) != 0)
+		return false;
+	snprintf(version, size, "%s",
+		 strstr(found.gl_pathv[found.gl_pathc - 1], ".so.") + strlen(".so."));
+	globfree(&found);
+	return true;
+}
+
+static void check_rocm(struct check *c)
+{
+	_cleanup_strbuf_ struct strbuf rocm = STRBUF_INIT;
+	char room[AMD_PATH_MAX], sdk[64] = "";
+	bool is_known = amd_read(amd_path(room, "/opt/rocm/.info"), "version", &rocm) == 0;
+
+	if (!find_sdk("/opt/rocm*/lib/librocprofiler-sdk.so.[0-9]*.*", sdk, sizeof(sdk)))
+		find_sdk("/opt/rocm*/lib/librocprofiler-sdk.so.[0-9]*", sdk, sizeof(sdk));
+	if (!is_known && !sdk[0] && !exists("/opt/rocm")) {
+		check_found(c, CHECK_LIMITED, "no /opt/rocm");
+		return;
+	}
+	check_found(c, CHECK_OK, "ROCm %.64s%s%s",
+		    is_known ? strbuf_text(&rocm) : "of unknown version",
+		    sdk[0] ? ", ROCprofiler-SDK " : ", without ROCprofiler-SDK", sdk);
+}
+
+static void check_trace(struct check *c)
+{
+	check_found(c, CHECK_MISSING,
+		    "Pitot does not record what AMD GPUs do; `pitot monitor` reads their "
+		    "utilization, memory, power, clocks and temperatures" NOT_RUN);
+}
+
+static const struct machine_check checks[] = {
+	{ "driver", "readings of GPUs", false, check_driver },
+	{ "/dev/kfd", "programs that use the GPU", false, check_kfd },
+	{ "ROCm", "programs that use the GPU", false, check_rocm },
+	{ "GPU work", "recording GPU work", true, check_trace },
+};
+
+static int gpus(struct gpus *out, struct error *e)
+{
+	struct amd_card cards[AMD_CARDS_MAX];
+	unsigned count = amd_cards_find(cards, AMD_CARDS_MAX);
+
+	for (unsigned i = 0; i < count; i++) {
+		const struct amd_card *card = &cards[i];
+		struct gpu gpu = { .ordinal = (int)i, .memory_bytes = card->memory_bytes };
+
+#define GPU_LIMIT(name) gpu.limits.name = -1;
+		GPU_LIMITS(GPU_LIMIT)
+#undef GPU_LIMIT
+		snprintf(gpu.name, sizeof(gpu.name), "%s", card->name);
+		snprintf(gpu.uuid, sizeof(gpu.uuid), "%s", card->uuid);
+		snprintf(gpu.pci, sizeof(gpu.pci), "%s", card->pci);
+		snprintf(gpu.architecture, sizeof(gpu.architecture), "%s",
+			 card->architecture[0] ? card->architecture : "architecture unknown");
+		gpu.limits.multiprocessors = card->compute_units;
+		gpu.limits.warp_size = card->wave_size;
+		gpu.limits.clock_khz = card->clock_mhz > 0 ? card->clock_mhz * 1000 : -1;
+		gpu.limits.shared_per_multiprocessor_bytes = card->lds_bytes;
+		if (vec_push(&out->list, gpu) < 0)
+			return error_set(e, -ENOMEM, "out of memory");
+	}
+	return count ? 0 : error_set(e, E_UNSUPPORTED, "the driver shows no GPU");
+}
+
+static bool no_gpu_reason(char *out, size_t size)
+{
+	snprintf(out, size, "Pitot does not record what AMD GPUs do");
+	return true;
+}
+
+const struct vendor_machine vendor_machine_amd = {
+	.checks = checks,
+	.check_count = ARRAY_SIZE(checks),
+	.is_there = is_there,
+	.gpus = gpus,
+	.no_gpu_reason = no_gpu_reason,
+};
