@@ -1,5 +1,6 @@
 """Python frames of launch stacks, in every CPython that pythons.py finds."""
 import os
+import platform
 import subprocess
 from pathlib import Path
 
@@ -11,7 +12,8 @@ HERE = Path(__file__).resolve().parent
 TOP = HERE.parent.parent
 FILES = HERE / "python_frames"
 FLAGS = ["-std=gnu17", "-D_GNU_SOURCE", "-O2", "-g", "-Wall", "-Wextra", f"-I{TOP / 'src'}"]
-SOURCES = [*sorted((TOP / "src/stack/python").glob("python_*.c")),
+ARCH = sorted((TOP / "src/arch" / platform.machine()).glob("*.c"))
+SOURCES = [*ARCH, *sorted((TOP / "src/stack/python").glob("python_*.c")),
            *(TOP / "src" / name for name in ("elf/cfa_expression.c", "elf/eh_frame.c", "elf/elf_file.c", "elf/import_slots.c",
                                              "elf/loaded_libraries.c", "base/clock.c", "base/error.c", "base/io.c", "base/safe_memory.c",
                                              "base/sparse_file.c", "base/strbuf.c", "base/utf8.c"))]
@@ -101,7 +103,7 @@ def test_offsets_are_those_of_the_headers(python, threaded, folder):
         pytest.skip("its headers are for the other")
     program = folder / f"offsets-{python['full']}-{threaded}"
     run(["cc", *FLAGS[:2], f"-I{TOP / 'src'}", *(["-DPy_GIL_DISABLED=1"] if threaded and not python["free_threaded"] else []),
-         f"-I{include}", f"-I{include.parent}", "-o", program, FILES / "offsets.c", TOP / "src/stack/python/python_offsets.c",
+         f"-I{include}", f"-I{include.parent}", "-o", program, FILES / "offsets.c", TOP / "src/stack/python/python_offsets.c", *ARCH,
          *(TOP / "src" / name for name in ("base/error.c", "base/safe_memory.c", "elf/import_slots.c", "elf/loaded_libraries.c")), "-ldl"])
     assert run([program]) == "ok\n"
 

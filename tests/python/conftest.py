@@ -28,7 +28,7 @@ def folder_of(folder, plain, source, shared_folder):
     def compile(python, place):
         shutil.copytree(folder, place, symlinks=True, ignore=shutil.ignore_patterns("*.abi3.so", "__pycache__"), dirs_exist_ok=True)
         for name, files, libraries in (("read", [], [f"-L{plain}", "-lpitotread", f"-Wl,-rpath,{plain}"]),
-                                       ("record", ["record_library.c", "record_operators.c", "record_options.c", "record_scopes.c"], [plain / "libpitot_schema.a", plain / "libpitot_base.a", "-Wl,--exclude-libs,ALL"])):
+                                       ("record", ["record_library.c", "record_operators.c", "record_options.c", "record_scopes.c"], [plain / "libpitot_schema.a", plain / "libpitot_base.a", plain / "libpitot_arch.a", "-Wl,--exclude-libs,ALL"])):
             sources = [source / "python" / file for file in (f"{name}_module.c", *files)]
             subprocess.run(["cc", "-std=gnu17", "-O2", "-shared", "-fPIC", "-Wall", "-Wextra", "-Werror", "-isystem", python["include"],
                             f"-I{source / 'include'}", f"-I{source / 'src'}", *sources, "-o", place / f"pitot/_{name}{python['suffix']}",

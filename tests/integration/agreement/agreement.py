@@ -1,4 +1,5 @@
 """Builds walk_agreement.so and runs commands with it: for test_agreement.py and bench/stack_agreement.py."""
+import platform
 import re
 import shutil
 import subprocess
@@ -9,7 +10,8 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 SOURCE = HERE.parent.parent.parent
-WALKER = ["src/elf/cfa_expression.c", "src/elf/eh_frame.c", "src/elf/loaded_libraries.c", "src/base/safe_memory.c",
+WALKER = [*sorted((SOURCE / "src/arch" / platform.machine()).glob("*.c")),
+          "src/elf/cfa_expression.c", "src/elf/eh_frame.c", "src/elf/loaded_libraries.c", "src/base/safe_memory.c",
           *(f"src/stack/unwind/{name}.c" for name in ("module_build", "modules", "rule_lookup", "unwind_all_registers",
                                                      "unwind_parts", "unwind_self", "unwind_snapshot")),
           *(f"src/base/{name}.c" for name in ("arena", "clock", "map", "vec"))]
