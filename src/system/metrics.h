@@ -47,7 +47,7 @@ enum metric_subject {
 
 /* clang-format off */
 #define GPU_METRICS(M)                                                                                                 \
-	M(gpu_utilization, LEVEL, UTILIZATION, "%", 0, "time in which at least one kernel ran, as NVML measures it")   \
+	M(gpu_utilization, LEVEL, UTILIZATION, "%", 0, "time in which at least one kernel ran, as the driver measures it")\
 	M(gpu_memory_utilization, LEVEL, UTILIZATION, "%", 0, "time in which device memory was read or written")       \
 	M(gpu_sm_clock, LEVEL, CLOCK, "MHz", 0, "clock of the multiprocessors")                                        \
 	M(gpu_memory_clock, LEVEL, CLOCK, "MHz", 0, "clock of the memory")                                             \
