@@ -199,8 +199,9 @@ static bool leave_plt(struct walk *k)
 	    code_before(k, pc + 8, bytes + 6, 8) != 8)
 		return false;
 	depth = arch_plt_depth(bytes);
+	/* The remainder is for compilers: without a link register none is known. */
 	if (depth == PLT_LINK && known(k, REG_LINK_))
-		next.at[REG_RA_] = arch_code_address(k->r.at[REG_LINK_]);
+		next.at[REG_RA_] = arch_code_address(k->r.at[REG_LINK_ % REG_COUNT_]);
 	else if (depth < 0 || depth == PLT_LINK ||
 		 !load_return(k, k->r.at[REG_SP_] + 8 * (uint64_t)depth, &next.at[REG_RA_]))
 		return false;
