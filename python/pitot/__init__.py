@@ -363,6 +363,14 @@ class Recording:
         words += ("--scopes",) * scopes + ("--stalls",) * stalls
         return Analysis(json.loads(report), self.path, words)
 
+    def what_if(self, *transforms: str) -> dict[str, Any]:
+        """Returns what ``pitot what-if --json`` prints: what these changes bring or, without any, what to work on."""
+        import json
+
+        from pitot._notebook import run
+
+        return dict(json.loads(run("what-if", "--json", self.path, *transforms)))
+
     def flame(self, mode: Optional[str] = None) -> Page:
         """Returns the page of ``pitot flame`` for a notebook: merged (all; the default), gpu, cpu, wait or launches."""
         from pitot._notebook import flame_page

@@ -396,8 +396,11 @@ static int add_loop(struct step_loops *x, uint32_t first_task, uint32_t end_task
 	bool has_work = false;
 	int code;
 
-	for (uint32_t i = first_task; i < end_task && !has_work; i++)
-		has_work = task_is_work(&c->tasks.data[i]);
+	for (uint32_t i = first_task; i < end_task; i++)
+		if (task_is_work(&c->tasks.data[i])) {
+			has_work = true;
+			loop.work_ns += c->tasks.data[i].end_ns - c->tasks.data[i].start_ns;
+		}
 	if (!has_work || !x->report->selection.processes[loop.process])
 		return 0;
 	code = step_find(x->report, loop.process, first_task, end_task, &loop, &x->list);

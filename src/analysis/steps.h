@@ -55,6 +55,7 @@ struct step_loop {
 	uint64_t slow_ns; /* steps that take longer are slow; 0: too few steps to tell */
 	uint64_t slow_count;
 	uint64_t span_ns; /* from the first start to the last end */
+	uint64_t work_ns; /* of all GPU work of the process */
 	/* of the other steps, on average */
 	uint64_t usual_ns, usual_launches, usual_work_ns;
 };

@@ -43,6 +43,12 @@ def test_keys_of_json(source, pitot, varied, tmp_path, page, command):
     assert keys(printed) <= words(text), keys(printed) - words(text)
 
 
+@pytest.mark.parametrize("transforms", [[], ["gpu x0.5"]])
+def test_keys_of_what_if(source, pitot, varied, transforms):
+    printed = json.loads(pitot("what-if", "--json", varied, *transforms).stdout)
+    assert keys(printed) <= words((source / "docs" / "what-if.md").read_text())
+
+
 def test_keys_of_stalls(source, pitot, make_recording, tmp_path):
     printed = pitot("report", make_recording(tmp_path / "r.pitot", "stalls"), "--stalls", "--json", json_output=True)
     assert printed["stalls"]["instructions"][0]["frames"]

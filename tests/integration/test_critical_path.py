@@ -55,3 +55,13 @@ def test_steps_of_a_tape(record, pitot):
     assert loop["max_ns"] > 20 * loop["median_ns"]
     launches = [item["launches"] for item in found["items"]]
     assert launches[0] > launches[1] and max(launches[1:]) - min(launches[1:]) <= 10
+
+
+@pytest.mark.parametrize("tape", NAMES)
+def test_simulations_of_tapes(record, pitot, tape):
+    """A simulation without a change is the recording, and cheaper work never makes it longer."""
+    recording = record(tape, "stacks=none")
+    found = [json.loads(pitot("what-if", "--json", recording, f"gpu x{factor}").stdout) for factor in (1, 0.5, 0)]
+    assert found[0]["identity_ns"] <= found[0]["recorded"]["step_ns"] / 100
+    times = [one["predicted"]["step_ns"] for one in found]
+    assert found[0]["corrected"]["step_ns"] == times[0] >= times[1] >= times[2]

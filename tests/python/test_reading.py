@@ -253,3 +253,10 @@ def test_tables_at_a_glance(package, path):
     assert "kernel</td>" in recording._repr_html_() and "&lt;pitot.Recording" in recording._repr_html_()
     pytest.importorskip("pandas")
     assert len(kernels.head()) == 5 and list(kernels.head(2)["name"]) == [row["name"] for row in kernels][:2]
+
+
+def test_what_if_is_that_of_the_command(scoped, pitot, package):
+    printed = json.loads(pitot("what-if", "--json", scoped.path, "gpu x0.5", "launch -1us").stdout)
+    assert scoped.what_if("gpu x0.5", "launch -1us") == printed and printed["transforms"][0]["matched"] > 0
+    with pytest.raises(package.Error, match="unknown transform 'gpus x2', did you mean 'gpu'"):
+        scoped.what_if("gpus x2")

@@ -1,0 +1,575 @@
+#include "analysis/what_if.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "analysis/groups.h"
+#include "trace/columns.h"
+
+#define OVERLAP_PERCENT 10u /* by which work may be longer because other work ran beside it */
+#define CANDIDATES_MAX 24u
+#define MEDIAN_DEVIATIONS 0.98 /* of the rank of a median: 1.96 / 2, for 95 % */
+
+struct change {
+	const struct what_if *what_if;
+	const struct what_if_rule *rules;
+	size_t count;
+	uint64_t call_ns; /* less for each launching call */
+	const struct what_if_candidate *halved; /* or NULL */
+};
+
+static const struct task *task_at(const struct what_if *w, uint32_t index)
+{
+	return &w->report->causes.tasks.data[index];
+}
+
+static bool is_launching(const struct task *task)
+{
+	return task->kind == TASK_CALL && task->flags & TASK_LAUNCH_CALL;
+}
+
+uint64_t what_if_host_ns(const struct what_if *w, uint32_t index)
+{
+	const struct task *call = task_at(w, index);
+	uint32_t since = w->turns[index] != TASK_NONE ? w->turns[index] : call->previous;
+
+	return since == TASK_NONE || task_at(w, since)->end_ns > call->start_ns
+		       ? 0
+		       : call->start_ns - task_at(w, since)->end_ns;
+}
+
+/* --- simulations --- */
+
+static struct path_place place_of(const struct report *r, enum cost_of what,
+				  const struct task *task)
+{
+	if (what == COST_WORK && task_is_work(task))
+		return path_place_of_work(r, task);
+	if (what == COST_CALL && !(task->flags & TASK_UNKNOWN_WAIT)) /* else its own is unknown */
+		return path_place_of_call(r, task);
+	if (what == COST_HOST)
+		return path_place_of_host(r, task);
+	return (struct path_place){ PATH_UNKNOWN, 0, 0 };
+}
+
+static bool is_of(const struct what_if_candidate *c, struct path_place p)
+{
+	return c->is_class ? c->place.class == p.class
+			   : path_place_id(c->place) == path_place_id(p);
+}
+
+static uint64_t cost(void *user, enum cost_of what, uint32_t index, enum edge_kind edge,
+		     uint64_t ns)
+{
+	const struct change *x = user;
+	const struct what_if *w = x->what_if;
+
+	(void)edge;
+	if (what == COST_CALL && is_launching(task_at(w, index)))
+		ns -= MIN(ns, x->call_ns);
+	for (size_t i = 0; i < x->count; i++)
+		ns = what_if_cost(w, &x->rules[i], what, index, ns);
+	return x->halved && is_of(x->halved, place_of(w->report, what, task_at(w, index))) ? ns / 2
+											   : ns;
+}
+
+static bool returns_at_once(void *user, uint32_t call)
+{
+	const struct change *x = user;
+
+	for (size_t i = 0; i < x->count; i++)
+		if (what_if_returns(x->what_if, &x->rules[i], call))
+			return true;
+	return false;
+}
+
+/* A time that passed of a duration, if that is another one. */
+static int64_t scale(uint64_t ns, uint64_t whole, int64_t simulated)
+{
+	return (int64_t)whole == simulated || !whole
+		       ? (int64_t)ns
+		       : (int64_t)((double)ns * (double)simulated / (double)whole);
+}
+
+/* The simulated time of a moment of the host: it stays where it was between two calls. */
+static int64_t host_time(const struct what_if *w, uint64_t ns)
+{
+	size_t after =
+		sorted_prefix(w->calls.count, i, task_at(w, w->calls.data[i])->start_ns <= ns);
+	uint32_t at = after ? w->calls.data[after - 1] : TASK_NONE;
+	const struct task *call = after ? task_at(w, at) : NULL, *next;
+	const struct simulated *t, *n;
+	uint64_t whole;
+
+	if (!call)
+		return (int64_t)ns;
+	t = &w->times[at - w->first_task];
+	if (ns < call->end_ns)
+		return t->start_ns + scale(ns - call->start_ns, call->end_ns - call->start_ns,
+					   t->end_ns - t->start_ns);
+	if (after == w->calls.count)
+		return t->end_ns + (int64_t)(ns - call->end_ns);
+	next = task_at(w, w->calls.data[after]);
+	n = &w->times[w->calls.data[after] - w->first_task];
+	whole = next->start_ns - MIN(call->end_ns, next->start_ns);
+	return t->end_ns + scale(ns - call->end_ns, whole, MAX(n->start_ns - t->end_ns, 0));
+}
+
+static int compare_u64(const void *a, const void *b)
+{
+	return ORDER_OF(*(const uint64_t *)a, *(const uint64_t *)b);
+}
+
+struct measured {
+	uint64_t step_ns, bar_ns; /* median, and half of its 95 % interval by the ranks */
+	uint64_t start_ns, end_ns;
+};
+
+/* The first of several steps begins while the GPU has work of the one before. */
+static void find_median(uint64_t *ns, size_t count, struct measured *out)
+{
+	size_t first = count > 2, n = count - first, lowest, highest;
+	double half = MEDIAN_DEVIATIONS * sqrt((double)n);
+
+	qsort(ns + first, n, sizeof(*ns), compare_u64);
+	lowest = (double)(n / 2) > half ? (size_t)((double)(n / 2) - half) : 0;
+	highest = MIN((size_t)((double)n / 2 + half), n - 1);
+	out->step_ns = ns[first + (n + 1) / 2 - 1];
+	out->bar_ns = (ns[first + highest] - ns[first + lowest]) / 2;
+}
+
+/* Measures the steps as steps.c does, at simulated times. 0 or -ENOMEM. */
+static int measure_steps(const struct what_if *w, struct measured *out)
+{
+	const struct step *steps = w->report->steps->items + w->first_step;
+	_cleanup_free_ int64_t *ends = calloc(w->step_count + 1, sizeof(*ends));
+	_cleanup_free_ uint64_t *ns = calloc(w->step_count + 1, sizeof(*ns));
+	int64_t until = w->first_step > w->loop->first ? (int64_t)steps[-1].end_ns : 0, start;
+
+	if (!ends || !ns)
+		return -ENOMEM;
+	for (uint32_t i = w->first_task; i < w->end_task; i++) {
+		uint32_t step = w->step_of[i - w->first_task];
+
+		if (step != UINT32_MAX)
+			ends[step] = MAX(ends[step], w->times[i - w->first_task].end_ns);
+	}
+	for (size_t i = 0; i < w->step_count; i++) {
+		start = MAX(host_time(w, steps[i].host_start_ns), until);
+		if (!i)
+			out->start_ns = (uint64_t)MAX(start, 0);
+		until = MAX(MAX(host_time(w, steps[i].host_end_ns), ends[i]), start);
+		ns[i] = (uint64_t)(until - start);
+	}
+	out->end_ns = (uint64_t)MAX(until, 0);
+	find_median(ns, w->step_count, out);
+	return 0;
+}
+
+static int measure(const struct what_if *w, struct measured *out)
+{
+	int64_t start = INT64_MAX, end = 0;
+
+	*out = (struct measured){ 0 };
+	if (w->loop)
+		return measure_steps(w, out);
+	for (uint32_t i = 0; i < w->end_task - w->first_task; i++) {
+		start = MIN(start, w->times[i].start_ns);
+		end = MAX(end, w->times[i].end_ns);
+	}
+	out->start_ns = (uint64_t)MAX(start, 0);
+	out->end_ns = (uint64_t)MAX(end, start);
+	out->step_ns = out->end_ns - out->start_ns;
+	return 0;
+}
+
+static int run(struct what_if *w, const struct change *change, struct measured *out)
+{
+	struct simulation s = {
+		.causes = &w->report->causes,
+		.cost = cost,
+		.returns_at_once = returns_at_once,
+		.user = (void *)(uintptr_t)change,
+		.turns = w->turns,
+		.first = w->first_task,
+		.end = w->end_task,
+	};
+
+	simulate_tasks(&s, w->times);
+	return measure(w, out);
+}
+
+/* --- what bounds it --- */
+
+/* Exchanges the times of the tasks and the simulated ones. */
+static void swap_times(struct what_if *w)
+{
+	for (uint32_t i = w->first_task; i < w->end_task; i++) {
+		struct task *task = &w->report->causes.tasks.data[i];
+		struct simulated *t = &w->times[i - w->first_task],
+				 recorded = { (int64_t)task->start_ns, (int64_t)task->end_ns };
+
+		task->start_ns = (uint64_t)MAX(t->start_ns, 0);
+		task->end_ns = MAX((uint64_t)MAX(t->end_ns, 0), task->start_ns);
+		*t = recorded;
+	}
+}
+
+/* Adds up the critical path by class. Meanwhile the graph ends with what is simulated. */
+static int find_classes(struct what_if *w, const struct measured *m, struct what_if_times *out)
+{
+	_cleanup_free_ uint8_t *processes =
+		calloc(trace_process_count(w->report->trace) + 1, sizeof(*processes));
+	struct causes *c = &w->report->causes;
+	size_t count = c->tasks.count;
+	struct path path = { 0 };
+	int code = -ENOMEM;
+
+	out->step_ns = m->step_ns;
+	out->span_ns = m->end_ns - m->start_ns;
+	if (!processes)
+		return code;
+	processes[w->process] = 1;
+	swap_times(w);
+	c->tasks.count = w->end_task + UINT64_C(1);
+	code = path_find(&path, c, processes, m->start_ns, m->end_ns);
+	for (size_t i = 0; i < path.pieces.count && code >= 0; i++) {
+		struct path_share shares[2];
+		unsigned n = path_shares(w->report, &path.pieces.data[i], shares);
+
+		for (unsigned k = 0; k < n; k++)
+			out->class_ns[shares[k].place.class] += shares[k].ns;
+	}
+	c->tasks.count = count;
+	swap_times(w);
+	path_release(&path);
+	return code;
+}
+
+/* --- what is simulated --- */
+
+static uint32_t process_of(const struct causes *c, uint32_t task)
+{
+	return c->lanes.data[c->tasks.data[task].lane].process;
+}
+
+static uint64_t start_of_task(const struct what_if *w, uint32_t index)
+{
+	const struct task *task = task_at(w, index);
+
+	return task->launch != TASK_NONE ? task_at(w, task->launch)->start_ns : task->start_ns;
+}
+
+static int choose_loop(struct what_if *w, struct error *e)
+{
+	const struct steps *s = w->report->steps;
+	uint64_t most = 0;
+	const struct step_loop *best = NULL;
+
+	for (size_t i = 0; i < s->loop_count; i++)
+		if (!best || s->loops[i].work_ns > most) {
+			best = &s->loops[i];
+			most = best->work_ns;
+		}
+	if (!best)
+		return error_set(e, E_USAGE,
+				 "there is no GPU work to simulate in this recording: "
+				 "`pitot report` says why");
+	w->process = best->process;
+	if (!best->count)
+		return 0;
+	w->loop = best;
+	w->step_count = MIN(best->count, WHAT_IF_STEPS_MAX);
+	w->first_step = best->first + best->count - w->step_count;
+	return 0;
+}
+
+/* The process's tasks of the steps, or of the window. */
+static void choose_tasks(struct what_if *w)
+{
+	const struct causes *c = &w->report->causes;
+	const struct step *steps = w->report->steps->items + w->first_step;
+	uint64_t start_ns = w->loop ? steps[0].host_start_ns : w->report->start_ns,
+		 end_ns = w->loop ? steps[w->step_count - 1].host_end_ns : w->report->end_ns;
+	uint32_t count = (uint32_t)causes_task_count(c);
+	bool begun = false;
+
+	for (uint32_t i = 0; i < count; i++) {
+		uint64_t ns = start_of_task(w, i);
+
+		if (process_of(c, i) != w->process || ns < start_ns || ns >= end_ns)
+			continue;
+		if (!begun)
+			w->first_task = i;
+		begun = true;
+		w->end_task = i + 1;
+	}
+}
+
+static int index_tasks(struct what_if *w)
+{
+	uint32_t count = w->end_task - w->first_task;
+
+	w->step_of = malloc((count + UINT64_C(1)) * sizeof(*w->step_of));
+	w->times = calloc(count + UINT64_C(1), sizeof(*w->times));
+	if (!w->step_of || !w->times)
+		return -ENOMEM;
+	for (uint32_t i = w->first_task; i < w->end_task; i++) {
+		const struct task *task = task_at(w, i);
+		const struct step *step =
+			w->loop && task_is_work(task)
+				? steps_at(w->report->steps, w->loop, start_of_task(w, i))
+				: NULL;
+		size_t number = step ? (size_t)(step - w->report->steps->items) : SIZE_MAX;
+
+		w->step_of[i - w->first_task] = step && number >= w->first_step
+							? (uint32_t)(number - w->first_step)
+							: UINT32_MAX;
+		w->launches += is_launching(task);
+		if (task->kind == TASK_CALL && vec_push(&w->calls, i) < 0)
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+static int find_turns(struct what_if *w)
+{
+	_cleanup_free_ uint8_t *beside = calloc(trace_process_count(w->report->trace) + 1, 1);
+
+	if (!beside)
+		return -ENOMEM;
+	w->turns = causes_turns(&w->report->causes, beside);
+	w->beside = beside[w->process];
+	return w->turns ? 0 : -ENOMEM;
+}
+
+/* Recorded times are those of a simulation in which no task is simulated. */
+static void set_recorded(struct what_if *w)
+{
+	for (uint32_t i = w->first_task; i < w->end_task; i++)
+		w->times[i - w->first_task] = (struct simulated){ (int64_t)task_at(w, i)->start_ns,
+								  (int64_t)task_at(w, i)->end_ns };
+}
+
+static uint64_t distance(uint64_t a, uint64_t b)
+{
+	return MAX(a, b) - MIN(a, b);
+}
+
+static int measure_recorded(struct what_if *w)
+{
+	struct change same = { .what_if = w };
+	struct measured m;
+
+	set_recorded(w);
+	if (measure(w, &m) < 0 || find_classes(w, &m, &w->recorded) < 0 || run(w, &same, &m) < 0)
+		return -ENOMEM;
+	w->identity_ns = distance(m.step_ns, w->recorded.step_ns);
+	same.call_ns = w->call_ns;
+	if (run(w, &same, &m) < 0)
+		return -ENOMEM;
+	return find_classes(w, &m, &w->corrected);
+}
+
+int what_if_init(struct what_if *w, struct report *r, const uint64_t *call_ns, struct error *e)
+{
+	int code;
+
+	*w = (struct what_if){ .report = r,
+			       .call_ns = call_ns ? *call_ns : WHAT_IF_CALL_NS,
+			       .is_call_known = call_ns != NULL };
+	code = choose_loop(w, e);
+	if (code < 0)
+		return code;
+	if (!call_ns && !trace_process(r->trace, w->process)->inside)
+		w->call_ns = 0;
+	choose_tasks(w);
+	code = find_turns(w);
+	if (code >= 0)
+		code = index_tasks(w);
+	if (code >= 0)
+		code = measure_recorded(w);
+	if (code < 0) {
+		what_if_release(w);
+		return error_set(e, code, "out of memory");
+	}
+	return 0;
+}
+
+void what_if_release(struct what_if *w)
+{
+	vec_release(&w->calls);
+	free(w->step_of);
+	free(w->times);
+	free(w->turns);
+	free(w->candidates);
+}
+
+/* --- predictions --- */
+
+ORDER(by_start, struct simulated, UP(start_ns))
+
+/* Part of the GPU work during which other work ran, in tenths of a percent. */
+static int find_overlap(const struct what_if *w, uint64_t *per_mille)
+{
+	VEC(struct simulated) work = VEC_INIT;
+	uint64_t sum = 0, beside = 0;
+	int64_t until = 0;
+
+	for (uint32_t i = w->first_task; i < w->end_task; i++) {
+		const struct task *task = task_at(w, i);
+
+		if (task_is_work(task) &&
+		    vec_push(&work, ((struct simulated){ (int64_t)task->start_ns,
+							 (int64_t)task->end_ns })) < 0) {
+			vec_release(&work);
+			return -ENOMEM;
+		}
+	}
+	vec_sort(&work, by_start);
+	for (size_t i = 0; i < work.count; i++) {
+		const struct simulated *t = &work.data[i];
+
+		sum += (uint64_t)(t->end_ns - t->start_ns);
+		if (until > t->start_ns)
+			beside += (uint64_t)(MIN(until, t->end_ns) - t->start_ns);
+		until = MAX(until, t->end_ns);
+	}
+	vec_release(&work);
+	*per_mille = sum ? beside * 1000 / sum : 0;
+	return 0;
+}
+
+static bool is_of_gpu(const struct what_if_rule *rule)
+{
+	return rule->target == WHAT_IF_kernel || rule->target == WHAT_IF_copy ||
+	       rule->target == WHAT_IF_memset || rule->target == WHAT_IF_gpu;
+}
+
+static int find_call_bar(struct what_if *w, struct change *change)
+{
+	struct measured least, most;
+
+	if (w->is_call_known)
+		return 0;
+	change->call_ns = w->call_ns + WHAT_IF_CALL_BAR_NS;
+	if (run(w, change, &least) < 0)
+		return -ENOMEM;
+	change->call_ns = w->call_ns - MIN(w->call_ns, WHAT_IF_CALL_BAR_NS);
+	if (run(w, change, &most) < 0)
+		return -ENOMEM;
+	w->call_bar_ns = distance(most.step_ns, least.step_ns) / 2;
+	return 0;
+}
+
+int what_if_predict(struct what_if *w, struct what_if_rule *rules, size_t count)
+{
+	struct change change = {
+		.what_if = w, .rules = rules, .count = count, .call_ns = w->call_ns
+	};
+	double parts[4], sum = 0;
+	uint64_t overlap = 0;
+	struct measured m;
+	bool of_gpu = false;
+
+	if (run(w, &change, &m) < 0 || find_classes(w, &m, &w->predicted) < 0 ||
+	    find_overlap(w, &overlap) < 0 || find_call_bar(w, &change) < 0)
+		return -ENOMEM;
+	for (size_t i = 0; i < count; i++)
+		of_gpu |= is_of_gpu(&rules[i]);
+	w->steps_bar_ns = m.bar_ns;
+	w->overlap_bar_ns = of_gpu ? m.step_ns / 1000 * overlap * OVERLAP_PERCENT / 100 : 0;
+	parts[0] = (double)w->steps_bar_ns;
+	parts[1] = (double)w->call_bar_ns;
+	parts[2] = (double)w->overlap_bar_ns;
+	parts[3] = (double)w->identity_ns;
+	for (size_t i = 0; i < ARRAY_SIZE(parts); i++)
+		sum += parts[i] * parts[i];
+	w->bar_ns = (uint64_t)sqrt(sum);
+	return 0;
+}
+
+/* --- candidates --- */
+
+ORDER(most_expensive_first, struct what_if_candidate,
+      DOWN(cost_ns) ?: UP(place.class) ?: UP(place.key))
+ORDER(largest_gain_first, struct what_if_candidate,
+      DOWN(gain_ns) ?: DOWN(cost_ns) ?: UP(place.class) ?: UP(place.key))
+
+typedef GROUPS(struct what_if_candidate) candidate_groups;
+
+static int add_cost(const struct what_if *w, enum cost_of what, uint32_t index, uint64_t ns,
+		    struct what_if_candidate *classes, candidate_groups *groups)
+{
+	struct path_place p = place_of(w->report, what, task_at(w, index));
+	struct what_if_candidate *c;
+
+	if (p.class == PATH_UNKNOWN)
+		return 0;
+	c = groups_at(groups, path_place_id(p), .place = p);
+	if (!c)
+		return -ENOMEM;
+	c->cost_ns += ns;
+	classes[p.class].place.class = p.class;
+	classes[p.class].is_class = true;
+	classes[p.class].cost_ns += ns;
+	return 0;
+}
+
+static int add_costs(const struct what_if *w, struct what_if_candidate *classes,
+		     candidate_groups *groups)
+{
+	for (uint32_t i = w->first_task; i < w->end_task; i++) {
+		const struct task *task = task_at(w, i);
+		uint64_t ns = task->end_ns - task->start_ns;
+		struct arrival waited;
+
+		if (task_is_work(task) && add_cost(w, COST_WORK, i, ns, classes, groups) < 0)
+			return -ENOMEM;
+		if (task->kind != TASK_CALL)
+			continue;
+		waited = causes_return(&w->report->causes, i);
+		if (waited.from != TASK_NONE)
+			ns = MIN(ns, task->end_ns - waited.ns);
+		if (add_cost(w, COST_CALL, i, ns, classes, groups) < 0 ||
+		    add_cost(w, COST_HOST, i, what_if_host_ns(w, i), classes, groups) < 0)
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+/* Whether the class has more than one owner: else the two are the same. */
+static bool has_several(const candidate_groups *groups, enum path_class class)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < groups->items.count; i++)
+		count += groups->items.data[i].place.class == class;
+	return count > 1;
+}
+
+int what_if_candidates(struct what_if *w)
+{
+	struct what_if_candidate classes[PATH_CLASSES] = { 0 };
+	candidate_groups groups = GROUPS_INIT;
+	struct change change = { .what_if = w, .call_ns = w->call_ns };
+	int code = add_costs(w, classes, &groups);
+
+	vec_sort(&groups.items, most_expensive_first);
+	for (unsigned class = 0; class < PATH_CLASSES; class ++)
+		if (code < 0 || !has_several(&groups, class))
+			classes[class].cost_ns = 0;
+	groups.items.count = MIN(groups.items.count, CANDIDATES_MAX);
+	for (unsigned class = 0; class < PATH_CLASSES && code >= 0; class ++)
+		if (classes[class].cost_ns)
+			code = vec_push(&groups.items, classes[class]);
+	for (size_t i = 0; i < groups.items.count && code >= 0; i++) {
+		struct measured m;
+
+		change.halved = &groups.items.data[i];
+		code = run(w, &change, &m);
+		groups.items.data[i].gain_ns = (int64_t)(w->corrected.step_ns - m.step_ns);
+	}
+	groups_take(&groups, largest_gain_first, &w->candidates, &w->candidate_count);
+	return code;
+}

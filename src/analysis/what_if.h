@@ -1,0 +1,124 @@
+/*
+ * what_if.h: what a change would bring: the steps of a process, or the time from its first call to
+ * its last work, are simulated (causes/simulate.h) with other costs.
+ *
+ * A simulation begins from what the program would take without a recorder: each launching call
+ * costs WHAT_IF_CALL_NS less than recorded. How uncertain that is, how far a simulation without a
+ * change misses the recording, how much steps differ, and work that ran side by side add up, as the
+ * root of their squares, to the bar.
+ */
+#ifndef PITOT_ANALYSIS_WHAT_IF_H
+#define PITOT_ANALYSIS_WHAT_IF_H
+
+#include "analysis/report.h"
+#include "analysis/steps.h"
+#include "causes/simulate.h"
+
+/* What is changed. */
+#define WHAT_IF_TARGETS(X)                                                                         \
+	X(kernel, "kernel:GLOB", "kernels by name")                                                \
+	X(copy, "copy[:DIRECTION]", "copies, such as copy:HtoD")                                   \
+	X(memset, "memset", "memory sets")                                                         \
+	X(gpu, "gpu", "all work on the GPU")                                                       \
+	X(launch, "launch", "what each call costs that launches kernels or graphs")                \
+	X(call, "call:GLOB", "what CUDA calls cost by name, except waiting")                       \
+	X(host, "host[:GLOB]", "the program's own time, by the line that makes the next call")     \
+	X(cpu, "cpu", "the program's own time and what calls cost")                                \
+	X(sync, "sync[:GLOB]", "waiting of calls by name; only with remove")                       \
+	X(graph, "graph SCOPE", "launches of a scope, or of a step, as one CUDA graph")
+
+enum what_if_target {
+#define TARGET(name, usage, text) WHAT_IF_##name,
+	WHAT_IF_TARGETS(TARGET)
+#undef TARGET
+		WHAT_IF_TARGET_COUNT
+};
+
+enum what_if_change { CHANGE_SCALE, CHANGE_SET, CHANGE_ADD, CHANGE_REMOVE };
+
+struct what_if_rule {
+	const char *text; /* as given */
+	enum what_if_target target;
+	enum what_if_change change;
+	double factor; /* SCALE */
+	int64_t ns; /* SET, ADD; graph: cost of its launch */
+	char *glob; /* "": all; owned */
+	uint8_t *
+		matches; /* by row of kernel_config or api_function, by caller, or by call; owned */
+	bool has_ns; /* graph: ns was given */
+	uint64_t matched, cost_ns; /* tasks that it changes, and what they cost in the recording */
+};
+
+struct what_if_times {
+	uint64_t step_ns; /* median of the steps, or the whole span */
+	uint64_t span_ns; /* from the start of the first to the end of the last */
+	uint64_t class_ns[PATH_CLASSES]; /* critical path of the span */
+};
+
+struct what_if_candidate {
+	struct path_place place;
+	bool is_class; /* all owners of place.class */
+	uint64_t cost_ns; /* in the span */
+	int64_t gain_ns; /* of a step, if it cost half */
+};
+
+struct what_if {
+	struct report *report;
+	uint32_t process;
+	const struct step_loop *loop; /* NULL: no steps */
+	size_t first_step, step_count; /* those simulated */
+	uint32_t first_task, end_task;
+	VEC(uint32_t) calls; /* tasks, in order of their starts */
+	uint32_t *step_of; /* by task from first_task on: number of a simulated step, or NONE */
+	struct simulated *times; /* the same; reused */
+	uint32_t *turns;
+	bool beside; /* threads make calls side by side: what they wait for is unknown */
+	uint64_t call_ns; /* that recording adds to each launching call */
+	bool is_call_known; /* given by the user */
+	uint64_t launches; /* launching calls in the span */
+	struct what_if_times recorded, corrected, predicted;
+	uint64_t identity_ns; /* by which a simulation without a change misses the recorded step */
+	/* Parts of the bar, and the bar. */
+	uint64_t steps_bar_ns, call_bar_ns, overlap_bar_ns, bar_ns;
+	struct what_if_candidate *candidates;
+	size_t candidate_count;
+};
+
+/* What recording adds to a launching call of an eager program on an H200: 0.7 to 2.1 us. */
+#define WHAT_IF_CALL_NS 1400u
+#define WHAT_IF_CALL_BAR_NS 700u
+#define WHAT_IF_STEPS_MAX 50u
+
+/*
+ * Parses a transform. The result may be released also after an error, and is valid as long as the
+ * text. E_USAGE describes what is wrong with it.
+ */
+int what_if_parse(struct what_if_rule *rule, const char *text, struct error *e) MUST_USE;
+/* Finds what the rule changes. E_USAGE: nothing, with the nearest name; or it cannot be done. */
+int what_if_match(const struct what_if *w, struct what_if_rule *rule, struct error *e) MUST_USE;
+/* Whether the rule is about this cost of a task; costs of latencies are never. */
+bool what_if_changes(const struct what_if *w, const struct what_if_rule *rule, enum cost_of what,
+		     uint32_t task);
+/* What the thread of a call needed before it, since its call before or the turn before. */
+uint64_t what_if_host_ns(const struct what_if *w, uint32_t call);
+/* The cost of a task by a rule. */
+uint64_t what_if_cost(const struct what_if *w, const struct what_if_rule *rule, enum cost_of what,
+		      uint32_t task, uint64_t ns);
+/* Whether the rule removes the waiting of a call. */
+bool what_if_returns(const struct what_if *w, const struct what_if_rule *rule, uint32_t call);
+void what_if_rule_release(struct what_if_rule *rule);
+
+/*
+ * Chooses the process with most GPU work, and measures what was recorded. The report has `steps`
+ * in its options, and must outlive *w. call_ns: what recording adds to a launching call, or NULL.
+ * 0 or a negative code; then *w needs no release.
+ */
+int what_if_init(struct what_if *w, struct report *r, const uint64_t *call_ns,
+		 struct error *e) MUST_USE;
+/* Predicts what all the rules together bring, in their order. 0 or -ENOMEM. */
+int what_if_predict(struct what_if *w, struct what_if_rule *rules, size_t count) MUST_USE;
+/* Finds what halving the cost of each owner brings, the largest gain first. 0 or -ENOMEM. */
+int what_if_candidates(struct what_if *w) MUST_USE;
+void what_if_release(struct what_if *w);
+
+#endif

@@ -1,0 +1,560 @@
+/* what_if_rules.c: transforms of `pitot what-if`: syntax, what they match, and their costs. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "analysis/what_if.h"
+#include "base/options.h"
+#include "names/demangle.h"
+#include "trace/columns.h"
+
+#define FACTOR_MAX 1000u
+#define NS_MAX (INT64_C(1) << 50)
+
+static const char *const target_names[] = {
+#define TARGET(name, usage, text) #name,
+	WHAT_IF_TARGETS(TARGET)
+#undef TARGET
+		NULL,
+};
+
+/* --- syntax --- */
+
+/* "0.5"; independent of the locale. */
+static bool parse_factor(const char *text, double *factor)
+{
+	double unit = 1;
+	bool any = false;
+
+	for (*factor = 0; *text >= '0' && *text <= '9'; any = true)
+		*factor = *factor * 10 + (*text++ - '0');
+	if (*text == '.')
+		for (text++; *text >= '0' && *text <= '9'; any = true)
+			*factor += (*text++ - '0') * (unit /= 10);
+	return any && !*text && *factor <= FACTOR_MAX;
+}
+
+static bool parse_ns(const char *text, int64_t *ns)
+{
+	uint64_t value;
+
+	if (parse_duration(text, &value) < 0 || value > NS_MAX)
+		return false;
+	*ns = (int64_t)value;
+	return true;
+}
+
+static bool parse_change(struct what_if_rule *rule, const char *text)
+{
+	if (!strcmp(text, "remove")) {
+		rule->change = CHANGE_REMOVE;
+		return true;
+	}
+	if (*text == 'x') {
+		rule->change = CHANGE_SCALE;
+		return parse_factor(text + 1, &rule->factor);
+	}
+	if (!*text || !strchr("=+-", *text) || !parse_ns(text + 1, &rule->ns))
+		return false;
+	rule->change = *text == '=' ? CHANGE_SET : CHANGE_ADD;
+	rule->ns = *text == '-' ? -rule->ns : rule->ns;
+	return true;
+}
+
+static bool has_glob(enum what_if_target target)
+{
+	return target == WHAT_IF_kernel || target == WHAT_IF_copy || target == WHAT_IF_call ||
+	       target == WHAT_IF_host || target == WHAT_IF_sync || target == WHAT_IF_graph;
+}
+
+/* "graph step", "graph 'step/forward' launch=10us" */
+static int parse_graph(struct what_if_rule *rule, const char *rest, struct error *e)
+{
+	const char *launch = strstr(rest, " launch=");
+	size_t length = launch ? (size_t)(launch - rest) : strlen(rest);
+
+	if (launch && !parse_ns(launch + strlen(" launch="), &rule->ns))
+		return error_set(e, E_USAGE, "'%s': launch= takes a duration, such as launch=10us",
+				 rule->text);
+	rule->has_ns = launch != NULL;
+	rule->glob = strndup(rest, length);
+	if (!rule->glob)
+		return error_set(e, -ENOMEM, "out of memory");
+	return *rule->glob ? 0
+			   : error_set(e, E_USAGE, "'%s' needs a scope, or 'step': 'graph step'",
+				       rule->text);
+}
+
+int what_if_parse(struct what_if_rule *rule, const char *text, struct error *e)
+{
+	size_t length = strcspn(text, ": ");
+	const char *rest = text + length, *change = strrchr(rest, ' ');
+	_cleanup_free_ char *word = strndup(text, length);
+	size_t target = 0;
+
+	*rule = (struct what_if_rule){ .text = text };
+	if (!word)
+		return error_set(e, -ENOMEM, "out of memory");
+	while (target_names[target] && strcmp(target_names[target], word) != 0)
+		target++;
+	if (!target_names[target]) {
+		error_set(e, E_USAGE, "unknown transform '%s'", text);
+		return error_suggest(e, word, target_names, NULL);
+	}
+	rule->target = (enum what_if_target)target;
+	if (rule->target == WHAT_IF_graph)
+		return parse_graph(rule, *rest ? rest + 1 : rest, e);
+	if (*rest == ':' && !has_glob(rule->target))
+		return error_set(e, E_USAGE, "'%s': %s takes no name", text, word);
+	rule->glob = *rest == ':' && change ? strndup(rest + 1, (size_t)(change - rest) - 1)
+					    : strdup("");
+	if (!rule->glob)
+		return error_set(e, -ENOMEM, "out of memory");
+	if (!change || !parse_change(rule, change + 1))
+		return error_set(e, E_USAGE,
+				 "'%s' does not say how it changes: x0.5, =2us, -2us, +2us or "
+				 "remove",
+				 text);
+	if (rule->target == WHAT_IF_sync && rule->change != CHANGE_REMOVE)
+		return error_set(e, E_USAGE, "'%s': waiting can only be removed: 'sync remove'",
+				 text);
+	return 0;
+}
+
+void what_if_rule_release(struct what_if_rule *rule)
+{
+	free(rule->glob);
+	free(rule->matches);
+	rule->glob = NULL;
+	rule->matches = NULL;
+}
+
+/* --- what it matches --- */
+
+/* Names that exist, for errors. */
+struct known {
+	VEC(char *) names;
+	struct interner seen;
+};
+
+static int know(struct known *k, const char *name)
+{
+	bool is_new;
+	char *copy;
+
+	if (interner_add(&k->seen, name, strlen(name), &is_new) < 0)
+		return -ENOMEM;
+	if (!is_new)
+		return 0;
+	copy = strdup(name);
+	return copy && vec_push(&k->names, copy) == 0 ? 0 : (free(copy), -ENOMEM);
+}
+
+static void known_release(struct known *k)
+{
+	for (size_t i = 0; i < k->names.count; i++)
+		free(k->names.data[i]);
+	vec_release(&k->names);
+	interner_release(&k->seen);
+}
+
+static const struct task *task_at(const struct what_if *w, uint32_t index)
+{
+	return &w->report->causes.tasks.data[index];
+}
+
+static enum api_kind kind_of(const struct what_if *w, const struct task *call)
+{
+	return calls_kind(&w->report->calls, call->row);
+}
+
+/* What `matches` is indexed by; SIZE_MAX: the rule is not about this. */
+static size_t key_of(const struct what_if *w, const struct what_if_rule *rule, enum cost_of what,
+		     uint32_t index)
+{
+	const struct report *r = w->report;
+	const struct task *task = task_at(w, index);
+	struct path_place place;
+
+	switch (rule->target) {
+	case WHAT_IF_kernel:
+	case WHAT_IF_copy:
+		if (what != COST_WORK || !task_is_work(task))
+			return SIZE_MAX;
+		place = path_place_of_work(r, task);
+		if (rule->target == WHAT_IF_copy)
+			return place.class == PATH_COPY ? place.key : SIZE_MAX;
+		return place.class == PATH_KERNEL && place.config != TRACE_NO_ROW ? place.config
+										  : SIZE_MAX;
+	case WHAT_IF_call:
+	case WHAT_IF_sync:
+		if (what != COST_CALL || task->kind != TASK_CALL ||
+		    (rule->target == WHAT_IF_sync && !(task->flags & TASK_SYNC_CALL)))
+			return SIZE_MAX;
+		return r->calls.functions[task->row];
+	case WHAT_IF_host:
+		if (what != COST_HOST || task->kind != TASK_CALL)
+			return SIZE_MAX;
+		return path_place_of_host(r, task).key;
+	default:
+		return SIZE_MAX;
+	}
+}
+
+static void add_name(const struct what_if *w, const struct what_if_rule *rule, size_t key,
+		     struct strbuf *out)
+{
+	const struct report *r = w->report;
+	size_t length;
+	const char *name;
+
+	switch (rule->target) {
+	case WHAT_IF_kernel:
+		kernel_name_short(
+			trace_string(r->trace, kernel_config_columns(r->trace)->name[key]), out);
+		break;
+	case WHAT_IF_copy:
+		name = schema_value_name(&schema_table(TABLE_memcpy)->columns[COLUMN_memcpy_kind],
+					 key);
+		strbuf_adds(out, name ? name : "?");
+		break;
+	case WHAT_IF_host:
+		caller_text(&r->callers, (uint32_t)key, CALLER_NONE, out);
+		break;
+	default:
+		name = calls_function_name(r->trace, (uint32_t)key, &length);
+		strbuf_add(out, name, length);
+		break;
+	}
+}
+
+static bool name_matches(const struct what_if *w, const struct what_if_rule *rule, size_t key,
+			 const char *name)
+{
+	const struct trace *t = w->report->trace;
+
+	if (!*rule->glob)
+		return true;
+	return rule->target == WHAT_IF_kernel
+		       ? kernel_name_matches(rule->glob,
+					     trace_string(t, kernel_config_columns(t)->name[key]))
+		       : text_matches(rule->glob, name);
+}
+
+enum { UNSEEN, MATCHES, DIFFERS };
+
+static size_t key_count(const struct what_if *w, const struct what_if_rule *rule)
+{
+	switch (rule->target) {
+	case WHAT_IF_kernel:
+		return trace_rows(w->report->trace, TABLE_kernel_config);
+	case WHAT_IF_host:
+		return w->report->callers.items.count;
+	case WHAT_IF_copy:
+		return UINT8_MAX + 1u;
+	default:
+		return w->report->calls.function_count;
+	}
+}
+
+/* Looks at each name once. */
+static int match_names(const struct what_if *w, struct what_if_rule *rule, struct known *known)
+{
+	_cleanup_strbuf_ struct strbuf name = STRBUF_INIT;
+	size_t keys = key_count(w, rule);
+	int code = 0;
+
+	rule->matches = calloc(keys + 1, 1);
+	if (!rule->matches)
+		return -ENOMEM;
+	for (uint32_t i = w->first_task; i < w->end_task && code >= 0; i++)
+		for (unsigned what = COST_WORK; what <= COST_HOST && code >= 0; what++) {
+			size_t key = key_of(w, rule, (enum cost_of)what, i);
+
+			if (key >= keys || rule->matches[key] != UNSEEN)
+				continue;
+			strbuf_clear(&name);
+			add_name(w, rule, key, &name);
+			rule->matches[key] =
+				name_matches(w, rule, key, strbuf_text(&name)) ? MATCHES : DIFFERS;
+			code = know(known, strbuf_text(&name));
+		}
+	return code;
+}
+
+/* --- graphs --- */
+
+enum { NOT_CAPTURED, FIRST_CAPTURED, CAPTURED };
+
+static bool is_in_scope(const struct what_if *w, const struct task *call, const uint8_t *paths,
+			uint32_t *scope)
+{
+	const struct report *r = w->report;
+	const struct step *step;
+
+	if (paths) {
+		*scope = r->ranges.of_call[call->row];
+		return scope_path_selected(paths, nvtx_path(&r->ranges, *scope)) &&
+		       *scope != NVTX_NO_RANGE;
+	}
+	step = w->loop ? steps_at(r->steps, w->loop, call->start_ns) : NULL;
+	*scope = step ? step->number : 0;
+	return step != NULL;
+}
+
+static bool can_be_captured(const struct what_if *w, const struct task *call)
+{
+	switch (kind_of(w, call)) {
+	case api_kind_launch:
+	case api_kind_memcpy:
+	case api_kind_memset:
+	case api_kind_event:
+	case api_kind_host_function:
+		return !(call->flags & TASK_SYNC_CALL);
+	default:
+		return false;
+	}
+}
+
+/*
+ * Launches of a scope become a graph, from one call that cannot be captured to the next; of loops
+ * that are passed again (a step) each pass is a launch of the graph.
+ */
+static void capture(const struct what_if *w, struct what_if_rule *rule, const uint8_t *paths)
+{
+	uint32_t within = UINT32_MAX, lane = UINT32_MAX;
+
+	for (uint32_t i = w->first_task; i < w->end_task; i++) {
+		const struct task *task = task_at(w, i);
+		uint32_t scope;
+
+		if (task->kind != TASK_CALL)
+			continue;
+		if (!is_in_scope(w, task, paths, &scope) || !can_be_captured(w, task)) {
+			if (task->flags & (TASK_SYNC_CALL | TASK_LAUNCH_CALL))
+				within = UINT32_MAX;
+			continue;
+		}
+		rule->matches[i - w->first_task] =
+			scope == within && lane == task->lane ? CAPTURED : FIRST_CAPTURED;
+		within = scope;
+		lane = task->lane;
+	}
+}
+
+static int compare_u64(const void *a, const void *b)
+{
+	return ORDER_OF(*(const uint64_t *)a, *(const uint64_t *)b);
+}
+
+/* The median cost of the recording's graph launches. */
+static int find_graph_cost(const struct what_if *w, struct what_if_rule *rule, struct error *e)
+{
+	VEC(uint64_t) costs = VEC_INIT;
+
+	for (uint32_t i = w->first_task; i < w->end_task && !rule->has_ns; i++) {
+		const struct task *task = task_at(w, i);
+
+		if (task->kind == TASK_CALL && kind_of(w, task) == api_kind_graph_launch &&
+		    vec_push(&costs, task->end_ns - task->start_ns) < 0) {
+			vec_release(&costs);
+			return error_set(e, -ENOMEM, "out of memory");
+		}
+	}
+	vec_sort(&costs, compare_u64);
+	if (costs.count) {
+		rule->ns = (int64_t)costs.data[costs.count / 2];
+		rule->has_ns = true;
+	}
+	vec_release(&costs);
+	return rule->has_ns ? 0
+			    : error_set(e, E_USAGE,
+					"'%s': the recording has no launch of a graph, so its cost "
+					"is unknown: say it, as in '%s launch=10us'",
+					rule->text, rule->text);
+}
+
+static int match_graph(const struct what_if *w, struct what_if_rule *rule, struct error *e)
+{
+	_cleanup_free_ uint8_t *paths = NULL;
+	int code;
+
+	if (!strcmp(rule->glob, "step") && !w->loop)
+		return error_set(e, E_USAGE, "'%s': no steps were found: pitot report --steps",
+				 rule->text);
+	code = find_graph_cost(w, rule, e);
+	if (code < 0)
+		return code;
+	if (strcmp(rule->glob, "step") != 0)
+		paths = scope_paths_match(&w->report->ranges, w->report->trace, rule->glob);
+	rule->matches = calloc(w->end_task - w->first_task + UINT64_C(1), 1);
+	if (!rule->matches || (!paths && strcmp(rule->glob, "step") != 0))
+		return error_set(e, -ENOMEM, "out of memory");
+	capture(w, rule, paths);
+	return 0;
+}
+
+static uint8_t captured(const struct what_if *w, const struct what_if_rule *rule, uint32_t call)
+{
+	return call == TASK_NONE || call < w->first_task ? NOT_CAPTURED
+							 : rule->matches[call - w->first_task];
+}
+
+static uint64_t cost_of_graph(const struct what_if *w, const struct what_if_rule *rule,
+			      enum cost_of what, uint32_t index, uint64_t ns)
+{
+	uint8_t state =
+		task_at(w, index)->kind == TASK_CALL ? captured(w, rule, index) : NOT_CAPTURED;
+
+	if (what == COST_CALL && state != NOT_CAPTURED)
+		return state == CAPTURED ? 0 : (uint64_t)rule->ns;
+	return what == COST_HOST && state == CAPTURED ? 0 : ns;
+}
+
+/* --- costs --- */
+
+/* Whether the work of a call is removed, and so the call. */
+static bool removes_call(const struct what_if *w, const struct what_if_rule *rule, uint32_t call)
+{
+	uint32_t i = call + 1;
+
+	if (rule->change != CHANGE_REMOVE || !(task_at(w, call)->flags & TASK_LAUNCH_CALL))
+		return false;
+	for (; i < w->end_task && task_at(w, i)->launch == call; i++)
+		if (!task_is_work(task_at(w, i)) || !what_if_changes(w, rule, COST_WORK, i))
+			return false;
+	return i > call + 1;
+}
+
+bool what_if_changes(const struct what_if *w, const struct what_if_rule *rule, enum cost_of what,
+		     uint32_t index)
+{
+	const struct task *task = task_at(w, index);
+	bool is_call = task->kind == TASK_CALL;
+	size_t key;
+
+	if (what == COST_CALL && is_call && task->flags & TASK_UNKNOWN_WAIT)
+		return false; /* how much of it is waiting, and for what, is unknown */
+	switch (rule->target) {
+	case WHAT_IF_gpu:
+		return what == COST_WORK && task_is_work(task);
+	case WHAT_IF_memset:
+		return what == COST_WORK && task->kind == GPU_WORK_memset;
+	case WHAT_IF_launch:
+		return what == COST_CALL && is_call && task->flags & TASK_LAUNCH_CALL &&
+		       (kind_of(w, task) == api_kind_launch ||
+			kind_of(w, task) == api_kind_graph_launch);
+	case WHAT_IF_cpu:
+		return is_call && (what == COST_CALL || what == COST_HOST);
+	case WHAT_IF_graph:
+		return what == COST_CALL && is_call && captured(w, rule, index) != NOT_CAPTURED;
+	case WHAT_IF_host:
+		if (!*rule->glob)
+			return what == COST_HOST && is_call;
+		break;
+	default:
+		break;
+	}
+	key = key_of(w, rule, what, index);
+	return key < key_count(w, rule) && rule->matches[key] == MATCHES;
+}
+
+static uint64_t changed(const struct what_if_rule *rule, uint64_t ns)
+{
+	switch (rule->change) {
+	case CHANGE_SCALE:
+		return (uint64_t)((double)ns * rule->factor);
+	case CHANGE_SET:
+		return (uint64_t)rule->ns;
+	case CHANGE_ADD:
+		return rule->ns < 0 && (uint64_t)-rule->ns > ns ? 0 : ns + (uint64_t)rule->ns;
+	default:
+		return 0;
+	}
+}
+
+uint64_t what_if_cost(const struct what_if *w, const struct what_if_rule *rule, enum cost_of what,
+		      uint32_t index, uint64_t ns)
+{
+	bool of_work = rule->target == WHAT_IF_kernel || rule->target == WHAT_IF_copy ||
+		       rule->target == WHAT_IF_memset;
+
+	if (rule->target == WHAT_IF_graph)
+		return cost_of_graph(w, rule, what, index, ns);
+	if (rule->target == WHAT_IF_sync)
+		return ns;
+	if (of_work && what == COST_CALL)
+		return removes_call(w, rule, index) ? 0 : ns;
+	if (of_work && what == COST_LATENCY)
+		return rule->change == CHANGE_REMOVE && what_if_changes(w, rule, COST_WORK, index)
+			       ? 0
+			       : ns;
+	return what_if_changes(w, rule, what, index) ? changed(rule, ns) : ns;
+}
+
+bool what_if_returns(const struct what_if *w, const struct what_if_rule *rule, uint32_t call)
+{
+	return rule->target == WHAT_IF_sync && what_if_changes(w, rule, COST_CALL, call);
+}
+
+/* Counts what the rule changes. */
+static void count_matches(const struct what_if *w, struct what_if_rule *rule)
+{
+	for (uint32_t i = w->first_task; i < w->end_task; i++) {
+		const struct task *task = task_at(w, i);
+		struct arrival waited = { .from = TASK_NONE };
+		bool any = false;
+
+		if (task->kind == TASK_CALL)
+			waited = causes_return(&w->report->causes, i);
+		for (unsigned what = COST_WORK; what <= COST_HOST; what++) {
+			if (!what_if_changes(w, rule, (enum cost_of)what, i))
+				continue;
+			any = true;
+			if (what == COST_HOST)
+				rule->cost_ns += what_if_host_ns(w, i);
+			else if (waited.from == TASK_NONE)
+				rule->cost_ns += task->end_ns - task->start_ns;
+			else
+				rule->cost_ns += rule->target == WHAT_IF_sync
+							 ? waited.ns - task->start_ns
+							 : task->end_ns - waited.ns;
+		}
+		rule->matched += any;
+	}
+}
+
+static int no_match(const struct what_if_rule *rule, const struct known *known, struct error *e)
+{
+	_cleanup_strbuf_ struct strbuf word = STRBUF_INIT;
+	const char *const *names = (const char *const *)known->names.data;
+
+	error_set(e, E_USAGE, "'%s' changes nothing of what is simulated", rule->text);
+	for (const char *c = rule->glob; *c; c++)
+		if (!strchr("*?[]", *c))
+			strbuf_addc(&word, *c);
+	return *rule->glob && names[0]
+		       ? error_suggest(e, strbuf_text(&word), names, ": pitot report has the names")
+		       : E_USAGE;
+}
+
+int what_if_match(const struct what_if *w, struct what_if_rule *rule, struct error *e)
+{
+	struct known known = { 0 };
+	int code = 0;
+
+	interner_init(&known.seen);
+	if (rule->target == WHAT_IF_graph)
+		code = match_graph(w, rule, e);
+	else if (has_glob(rule->target))
+		code = match_names(w, rule, &known);
+	if (code >= 0 && vec_push(&known.names, NULL) < 0)
+		code = -ENOMEM;
+	if (code == -ENOMEM)
+		error_set(e, code, "out of memory");
+	if (code >= 0) {
+		count_matches(w, rule);
+		code = rule->matched ? 0 : no_match(rule, &known, e);
+	}
+	known_release(&known);
+	return code;
+}
