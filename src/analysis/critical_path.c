@@ -213,6 +213,13 @@ static int find_path(struct blame *b)
 
 	for (size_t i = 0; i < path.pieces.count && code >= 0; i++)
 		code = add_piece(b, &path.pieces.data[i]);
+	for (size_t i = path.pieces.count; i-- > 0;) /* the last one with a task is the first */
+		if (path.pieces.data[i].task != TASK_NONE) {
+			const struct task *task = &b->causes->tasks.data[path.pieces.data[i].task];
+
+			out->process = b->causes->lanes.data[task->lane].process;
+			break;
+		}
 	if (code >= 0)
 		code = measure_slack(b, &path);
 	path_release(&path);

@@ -57,6 +57,7 @@ struct path_edges {
 
 struct critical_path {
 	uint64_t start_ns, window_ns; /* window_ns 0: there is nothing */
+	uint32_t process; /* that it follows: in which the window's last work or wait ended */
 	struct path_owner *owners; /* the longest first; they add up to window_ns */
 	size_t owner_count;
 	uint64_t class_ns[PATH_CLASSES];

@@ -115,6 +115,7 @@ static const struct field unknown_fields[] = {
 static const struct field fields[] = {
 	FIELD("start_ns", NULL, TIME, PATH(start_ns)),
 	FIELD("window_ns", NULL, NS, PATH(window_ns)),
+	FIELD("pid", NULL, PID, PATH(process)),
 	FIELD("unknown_ns", NULL, NS, PATH(class_ns[PATH_UNKNOWN])),
 	FIELD("work_ns", NULL, NS, PATH(work_ns)),
 	FIELD("path_work_ns", NULL, NS, PATH(path_work_ns)),
@@ -140,12 +141,14 @@ static void add_remark(const struct report_view *v, struct strbuf *out)
 {
 	const struct critical_path *p = v->report->critical_path;
 
+	sentence_add(out, WORDS("of "), DURATION(p->window_ns));
+	report_of_process(v->report, p->process, out);
 	if (is_contradicted(v)) {
-		sentence_add(out, WORDS("of "), DURATION(p->window_ns), WORDS(", not known"));
+		strbuf_adds(out, ", not known");
 		return;
 	}
-	sentence_add(out, WORDS("of "), DURATION(p->window_ns), WORDS(", "),
-		     PERCENT(p->class_ns[PATH_UNKNOWN], p->window_ns), WORDS(" unknown"));
+	sentence_add(out, WORDS(", "), PERCENT(p->class_ns[PATH_UNKNOWN], p->window_ns),
+		     WORDS(" unknown"));
 }
 
 static void add_count(struct strbuf *out, uint64_t count, const char *one, const char *rest)

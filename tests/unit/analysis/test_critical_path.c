@@ -103,6 +103,29 @@ static void threads_that_take_turns(void **state)
 	analyzed_release(&a);
 }
 
+/* The path is in the process with the last work, or in the one that is selected. */
+static void one_of_several_processes(void **state)
+{
+	struct report_options options = { .filter = FILTER_ALL, .critical_path = true };
+
+	for (uint32_t pid = 100; pid <= 300; pid += 100) {
+		struct program p = begin_program(*state, pid);
+
+		launch(&p, 1, 100 * US, (pid == 200 ? 900 : pid) * US);
+		maker_close(p.m, 5000 * US);
+	}
+	for (uint32_t pid = 100; pid <= 200; pid += 100) {
+		struct analyzed a;
+
+		options.filter.pid = pid == 200 ? -1 : (int64_t)pid;
+		analyze(&a, *state, options);
+		assert_int_equal(trace_process(a.trace, a.report.critical_path->process)->pid, pid);
+		assert_int_equal(owner(a.report.critical_path, PATH_KERNEL)->ns,
+				 (pid == 200 ? 900 : pid) * US);
+		analyzed_release(&a);
+	}
+}
+
 /* A recording without calls and work has no window, and is no error. */
 static void nothing_is_no_error(void **state)
 {
@@ -144,6 +167,7 @@ int main(void)
 		folder_test(potentials_are_smaller_than_shares),
 		folder_test(no_potentials_with_several_threads),
 		folder_test(threads_that_take_turns),
+		folder_test(one_of_several_processes),
 		folder_test(nothing_is_no_error),
 		folder_test(lateness_is_unknown_with_unknown_waits),
 	};
