@@ -103,6 +103,7 @@ struct command {
 	C(flame)                                                                                   \
 	C(diff)                                                                                    \
 	C(source)                                                                                  \
+	C(timeline)                                                                                \
 	C(what_if)                                                                                 \
 	C(view)                                                                                    \
 	C(export)                                                                                  \

@@ -1,0 +1,173 @@
+/* cmd_timeline.c: `pitot timeline`: what GPUs, streams and threads did over time, in a terminal. */
+#include <string.h>
+
+#include "cli/ui.h"
+#include "cli/window.h"
+#include "read/read_report.h"
+#include "report/timeline_view.h"
+
+static uint64_t option_top = 4, option_process, option_device;
+static bool process_given, device_given;
+static struct window_options option_window;
+static const char *option_step;
+
+static const struct option options[] = {
+	WINDOW_OPTIONS(option_window),
+	OPTION(STRING, "step", 0, option_step, "N[..M]",
+	       "only this step, or these (pitot report --steps lists slow ones)"),
+	OPTION(U64, "top", 'n', option_top, "N",
+	       "streams of each GPU, and threads, to show (default 4); 0 for all"),
+	OPTION(U64, "process", 0, option_process, "PID", "only this process",
+	       .given = &process_given, .group = "selection"),
+	OPTION(U64, "device", 0, option_device, "N", "only the GPU with this CUDA ordinal",
+	       .given = &device_given, .group = "selection"),
+	OPTION_RANK(RANK_HELP),
+	OPTION_END,
+};
+
+static const struct command_example examples[] = {
+	{ "pitot timeline", "the newest recording in this folder" },
+	{ "pitot timeline train.pitot --since 10s --until 12s", "two seconds of it" },
+	{ "pitot timeline --step 17..19", "three steps" },
+	{ NULL, NULL },
+};
+
+/* "17" or "17..19" */
+static bool parse_steps(const char *text, uint64_t *first, uint64_t *last)
+{
+	char *end;
+
+	*first = strtoull(text, &end, 10);
+	*last = *first;
+	if (end != text && !strncmp(end, "..", 2)) {
+		text = end + 2;
+		*last = strtoull(text, &end, 10);
+	}
+	return end != text && !*end && *first && *first <= *last;
+}
+
+/* The loop with most GPU work that has steps; NULL: none. */
+static const struct step_loop *main_loop(const struct steps *s)
+{
+	const struct step_loop *best = NULL;
+
+	for (size_t i = 0; i < s->loop_count; i++)
+		if (s->loops[i].count && (!best || s->loops[i].work_ns > best->work_ns))
+			best = &s->loops[i];
+	return best;
+}
+
+/* Sets the window to the steps. */
+static int find_steps(const struct context *c, const struct report *r, struct filter *f)
+{
+	const struct step_loop *loop = main_loop(r->steps);
+	uint64_t first, last;
+
+	if (!parse_steps(option_step, &first, &last))
+		return cli_usage(c, "--step takes a number, such as 17, or two, such as 17..19");
+	if (!loop)
+		return cli_usage(c, "--step: no steps were found: pitot report --steps says why");
+	if (last > loop->count)
+		return cli_usage(c, "--step: there is no step %llu: they are 1 to %zu",
+				 (unsigned long long)last, loop->count);
+	f->since_ns = r->steps->items[loop->first + first - 1].host_start_ns;
+	f->until_ns = r->steps->items[loop->first + last - 1].end_ns;
+	return EXIT_DONE;
+}
+
+static int print(const struct context *c, const struct report *r, const struct steps *steps,
+		 const char *path)
+{
+	struct strbuf out = STRBUF_INIT;
+	struct report_view view = {
+		.report = r,
+		.path = path,
+		.width = MIN(MAX(c->width, REPORT_WIDTH_MIN), REPORT_WIDTH_MAX),
+		.color = c->color,
+		.bars = terminal_shows_utf8(),
+		.top = option_top ? option_top : UINT64_MAX,
+		.out = &out,
+	};
+	int code = c->json ? timeline_json(&view, steps) : timeline_text(&view, steps), status;
+
+	status = code < 0 ? cli_failf(c, "out of memory") : cli_print(c, &out);
+	strbuf_release(&out);
+	return status;
+}
+
+/* Steps are found in the whole recording; then the window is analyzed. */
+static int print_window(const struct context *c, struct trace *trace, struct report *whole,
+			const char *path)
+{
+	struct report_options report_options = { .filter = whole->options.filter };
+	struct filter *f = &report_options.filter;
+	struct error e = { 0 };
+	struct report report;
+	int status = window_resolve(c, trace, &option_window, &f->since_ns, &f->until_ns);
+
+	if (status == EXIT_DONE && option_step)
+		status = find_steps(c, whole, f);
+	if (status != EXIT_DONE)
+		return status;
+	if (report_init(&report, trace, &report_options, &e) < 0)
+		return cli_fail(c, &e);
+	status = print(c, &report, whole->steps, path);
+	report_release(&report);
+	return status;
+}
+
+static int run(struct context *c, int argc, char **argv)
+{
+	struct report_options report_options = { .filter = FILTER_ALL, .steps = true };
+	_cleanup_free_ char *path = NULL;
+	struct trace *trace = NULL;
+	struct error e = { 0 };
+	struct progress progress;
+	struct report whole;
+	int status;
+
+	(void)argc;
+	if (option_process > UINT32_MAX || option_device > UINT32_MAX)
+		return cli_usage(c, "--process and --device take numbers below 2^32");
+	if (option_step && (option_window.since_given || option_window.until_given))
+		return cli_usage(c, "--step is a window of its own: leave out --since and --until");
+	report_options.filter.pid = process_given ? (int64_t)option_process : -1;
+	report_options.filter.device = device_given ? (int64_t)option_device : -1;
+	status = cli_open_trace(c, argv[1], &progress, &path, &trace);
+	if (status != EXIT_DONE)
+		return status;
+	if (report_init(&whole, trace, &report_options, &e) < 0) {
+		status = cli_fail(c, &e);
+	} else {
+		progress_end(&progress);
+		status = report_check_filter(&whole, &e) < 0 ? cli_usage(c, "%s", e.text)
+							     : EXIT_DONE;
+		if (status == EXIT_DONE)
+			status = option_step || option_window.since_given ||
+						 option_window.until_given
+					 ? print_window(c, trace, &whole, path)
+					 : print(c, &whole, whole.steps, path);
+		report_release(&whole);
+		cli_warn_loss(c, trace);
+	}
+	trace_free(trace);
+	return status;
+}
+
+const struct command cmd_timeline = {
+	.name = "timeline",
+	.group = COMMAND_LOOK_INTO,
+	.summary = "show what GPUs, streams and threads did over time, in the terminal",
+	.usage = "[options] [RECORDING]",
+	.description = "Shows a lane for each GPU, for its busiest streams, and for the threads "
+		       "that launch work: the darker a character, the larger the part of its time "
+		       "in which something ran; of threads, CUDA calls, and ~ where they mostly "
+		       "waited. Above them are the steps, below each GPU letters at its longest "
+		       "gaps, whose causes are listed. `pitot export -o x.html` writes a page with "
+		       "every event.",
+	.options = options,
+	.takes_recording = true,
+	.operands_max = 1,
+	.examples = examples,
+	.run = run,
+};
