@@ -18,7 +18,6 @@
 #define DIFFERENCE_SHARE 20u /* of the whole difference: the least that is listed */
 #define REST_SHARE 5u /* the same, of what many owners of a class add up to */
 #define SLOW_MAX 100u /* steps of a loop that are explained */
-#define CLOCK_METRIC (METRIC_GPU_FIRST + 2u) /* gpu_sm_clock */
 
 struct step_loops {
 	struct report *report;
@@ -297,8 +296,8 @@ static int find_clocks(const struct step_loops *x, const struct step_loop *loop,
 		const struct step *at = after ? &items[after - 1] : NULL;
 		struct slow_step *of;
 
-		if (counter == TRACE_NO_ROW || counters->id[counter] != CLOCK_METRIC || !at ||
-		    c->time_ns[w.row] >= at->end_ns)
+		if (counter == TRACE_NO_ROW || counters->id[counter] != METRIC_gpu_sm_clock ||
+		    !at || c->time_ns[w.row] >= at->end_ns)
 			continue;
 		of = slow_at(slow, slow_count, (size_t)(at - x->out->items));
 		if (!of && at->is_slow)

@@ -18,8 +18,7 @@ struct pieces {
 	VEC(struct stream_row) rows;
 };
 
-ORDER(by_gpu, struct piece, UP(gpu) ?: UP(start_ns) ?: UP(task))
-ORDER(by_lane, struct piece, UP(gpu) ?: UP(lane) ?: UP(start_ns) ?: UP(task))
+ORDER(by_start, struct piece, UP(start_ns) ?: UP(task))
 
 /* When the last of what the work needs from other streams ended. */
 static uint64_t ready_ns(const struct causes *c, const struct task *task, uint32_t *lane)
@@ -92,17 +91,40 @@ static int add_row(struct pieces *p, const struct piece *pieces, size_t count, b
 	return vec_push(&p->rows, row);
 }
 
+static uint32_t group_of(const struct piece *piece, bool is_gpu)
+{
+	return is_gpu ? piece->gpu : piece->lane;
+}
+
+/* Pieces of a lane are in order of their start, mostly. */
+static void sort_pieces(struct piece *items, size_t count)
+{
+	for (size_t i = 1; i < count; i++)
+		if (by_start(&items[i - 1], &items[i]) > 0) {
+			qsort(items, count, sizeof(*items), by_start);
+			return;
+		}
+}
+
+/* Distributes the pieces over the GPUs, or over the lanes, and adds their rows. */
 static int add_rows(struct pieces *p, bool is_gpu)
 {
-	const struct piece *items = p->items.data;
-	int code = 0;
+	size_t groups = is_gpu ? p->report->gpus.count : p->report->causes.lanes.count;
+	_cleanup_free_ struct piece *items = calloc(p->items.count + 1, sizeof(*items));
+	_cleanup_free_ size_t *ends = calloc(groups + 1, sizeof(*ends));
+	int code = items && ends ? 0 : -ENOMEM;
 
-	vec_sort(&p->items, is_gpu ? by_gpu : by_lane);
-	for (size_t from = 0, to; from < p->items.count && code >= 0; from = to) {
-		for (to = from + 1; to < p->items.count && items[to].gpu == items[from].gpu &&
-				    (is_gpu || items[to].lane == items[from].lane);)
-			to++;
-		code = add_row(p, items + from, to - from, is_gpu);
+	for (size_t i = 0; i < p->items.count && code >= 0; i++)
+		ends[group_of(&p->items.data[i], is_gpu) + 1]++;
+	for (size_t i = 0; i < groups && code >= 0; i++)
+		ends[i + 1] += ends[i];
+	for (size_t i = 0; i < p->items.count && code >= 0; i++) /* moves each begin to its end */
+		items[ends[group_of(&p->items.data[i], is_gpu)]++] = p->items.data[i];
+	for (size_t i = 0; i < groups && code >= 0; i++) {
+		size_t from = i ? ends[i - 1] : 0, count = ends[i] - from;
+
+		sort_pieces(items + from, count);
+		code = count ? add_row(p, items + from, count, is_gpu) : 0;
 	}
 	return code;
 }

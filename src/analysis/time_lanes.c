@@ -50,12 +50,11 @@ static uint64_t add_interval(const struct time_lanes *l, uint64_t *columns, uint
 	if (from >= to)
 		return 0;
 	*until_ns = to;
-	for (uint64_t ns = from; columns && ns < to;) {
-		uint64_t column = (ns - l->start_ns) / l->column_ns,
-			 next = MIN(l->start_ns + (column + 1) * l->column_ns, to);
+	for (uint64_t ns = from, part; columns && ns < to; ns += part) {
+		uint64_t since = ns - l->start_ns;
 
-		columns[column] += next - ns;
-		ns = next;
+		part = MIN(l->column_ns - since % l->column_ns, to - ns);
+		columns[since / l->column_ns] += part;
 	}
 	return to - from;
 }
@@ -197,7 +196,8 @@ int time_lanes_find(struct time_lanes *out, const struct report *r, unsigned col
 	*out = (struct time_lanes){ .start_ns = r->start_ns,
 				    .end_ns = r->end_ns,
 				    .columns = columns,
-				    .column_ns = MAX((window + columns - 1) / columns, 1) };
+				    .column_ns =
+					    MAX(window / columns + (window % columns != 0), 1) };
 	code = find_launching(&s);
 	if (code >= 0)
 		code = sweep(&s);

@@ -272,7 +272,7 @@ static int choose_loop(struct what_if *w, struct error *e)
 			most = best->work_ns;
 		}
 	if (!best)
-		return error_set(e, E_USAGE,
+		return error_set(e, E_UNSUPPORTED,
 				 "there is no GPU work to simulate in this recording: "
 				 "`pitot report` says why");
 	w->process = best->process;
