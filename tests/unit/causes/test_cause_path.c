@@ -394,6 +394,71 @@ static void slack_is_within_what_follows(void **state)
 	}
 }
 
+/* Calls of 1 us every 10 us, of the threads that the digits name, and with + of 20 us. */
+static void make_calls(struct causes *c, const char *threads)
+{
+	uint32_t last[10];
+
+	memset(last, 0xff, sizeof(last));
+	for (uint32_t lane = 0; lane < 10; lane++)
+		PUSH(&c->lanes, { .id = lane, .is_thread = true });
+	for (; *threads; threads++) {
+		uint32_t lane = (uint32_t)(*threads - '0'), index = (uint32_t)c->tasks.count;
+		uint64_t start_ns = (index + 1) * UINT64_C(10000);
+
+		PUSH(&c->tasks, { .lane = lane,
+				  .start_ns = start_ns,
+				  .end_ns = start_ns + (threads[1] == '+' ? 20000 : 1000),
+				  .previous = last[lane],
+				  .launch = TASK_NONE,
+				  .kind = TASK_CALL,
+				  .order = EDGE_program });
+		last[lane] = index;
+		threads += threads[1] == '+';
+	}
+	PUSH(&c->tasks, { .kind = TASK_JOIN });
+}
+
+static void turns_of_threads(void **state)
+{
+	static const struct {
+		const char *threads;
+		uint8_t beside;
+		uint32_t first, second; /* tasks with which turns begin; TASK_NONE: no turn */
+	} cases[] = {
+		{ "0000000000000000000000000", 0, TASK_NONE, TASK_NONE },
+		{ "00000000000011111111111100000000000", 0, 12, 24 },
+		{ "000000000000111111111111222222222222", 0, 12, 24 },
+		{ "0101010101010101", 1, TASK_NONE, TASK_NONE },
+		/* The first one is in a call when the second one begins: there is no turn. */
+		{ "000000000000+111111111111"
+		  "0000000000000000000000000000000000",
+		  0, TASK_NONE, TASK_NONE },
+		{ "000000000000+111111111111+00000000000", 1, TASK_NONE, TASK_NONE },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct causes c = { 0 };
+		uint8_t beside = 0;
+		uint32_t *turns;
+
+		make_calls(&c, cases[i].threads);
+		turns = causes_turns(&c, &beside);
+		assert_non_null(turns);
+		if (beside != cases[i].beside)
+			fail_msg("%s: side by side: %u", cases[i].threads, beside);
+		for (uint32_t k = 0; k + 1 < c.tasks.count; k++) {
+			bool begins = k == cases[i].first || k == cases[i].second;
+
+			if (turns[k] != (begins ? k - 1 : TASK_NONE))
+				fail_msg("%s: call %u after %u", cases[i].threads, k, turns[k]);
+		}
+		free(turns);
+		causes_release(&c);
+	}
+}
+
 /*
  * Two streams: work 1 of 400 us, and beside it work 2 of 100 us, for both of which work 3 waits;
  * then the host waits for that.
@@ -450,6 +515,7 @@ int main(void)
 		cmocka_unit_test(paths_of_random_graphs),
 		cmocka_unit_test(simulations_of_random_graphs),
 		cmocka_unit_test(slack_is_within_what_follows),
+		cmocka_unit_test(turns_of_threads),
 		folder_test(a_recording),
 	};
 
