@@ -159,9 +159,11 @@ static void captured_calls_are_left_out(void **state)
 	call(&p, MAKER_END_CAPTURE, 23, 20, 0);
 	call(&p, MAKER_STREAM_WAIT, 25, 8, 0xf); /* an error of the program: still no edge */
 	call(&p, MAKER_END_CAPTURE, 27, 8, 0);
-	launch(&p, 1, 21, 2, 30, 35, 40);
+	call(&p, MAKER_EVENT_SYNCHRONIZE, 29, 0, 0xe); /* another one */
+	launch(&p, 1, 21, 2, 31, 35, 40);
 	build_made(&p, &b, state);
 	assert_launched(&b, 2);
+	assert_int_equal(b.causes.counts[EDGE_sync_event], 0);
 	assert_true(b.causes.captured >= 3);
 	built_release(&b);
 }
@@ -342,6 +344,7 @@ static void nodes_of_a_graph(void **state)
 	built_release(&b);
 }
 
+/* In the order of starts, of whatever kind the nodes are. */
 static void a_graph_without_dependencies_is_in_order(void **state)
 {
 	struct made p = make(state);
@@ -351,9 +354,13 @@ static void a_graph_without_dependencies_is_in_order(void **state)
 	maker_call(p.m, MAKER_GRAPH_LAUNCH, 1, 20 * US, 25 * US, 2);
 	maker_graph_kernel(p.m, p.kernel, 20, 30 * US, 40 * US, 2, 2, 101);
 	maker_graph_kernel(p.m, p.kernel, 20, 41 * US, 50 * US, 2, 2, 102);
+	maker_memcpy(p.m, copy_kind_DtoD, 64, 20, 27 * US, 29 * US, 2);
 	build_made(&p, &b, state);
-	a = causes_start(&b.causes, work_of(&b, 2, 1));
-	assert_true(a.kind == EDGE_graph_order && a.from == work_of(&b, 2, 0));
+	assert_int_equal(b.causes.tasks.data[work_of(&b, 2, 0)].kind, GPU_WORK_memcpy);
+	for (unsigned n = 1; n < 3; n++) {
+		a = causes_start(&b.causes, work_of(&b, 2, n));
+		assert_true(a.kind == EDGE_graph_order && a.from == work_of(&b, 2, n - 1));
+	}
 	assert_int_equal(b.causes.unknown.unordered_graphs, 1);
 	built_release(&b);
 }
