@@ -81,7 +81,7 @@ int main(int argc, char **argv)
 	char *folder = temp_folder_make();
 	struct trace_options options = { 0 };
 	struct error e = { 0 };
-	struct trace *t;
+	struct trace *t = NULL;
 	char path[4096];
 
 	snprintf(path, sizeof(path), "%s/big.pitot", folder);

@@ -161,9 +161,12 @@ static void disturbed_steps(void **state)
 			for (uint32_t i = 0; i < length; i++) {
 				if (!pick(&random, 200) && i)
 					continue;
-				items[count++] = (struct launch_item){ count, i % 25 + i / 60, !i };
-				if (!pick(&random, 200))
-					items[count++] = (struct launch_item){ count, 99, false };
+				items[count] = (struct launch_item){ count, i % 25 + i / 60, !i };
+				count++;
+				if (pick(&random, 200))
+					continue;
+				items[count] = (struct launch_item){ count, 99, false };
+				count++;
 			}
 		assert_int_equal(launch_loop_find(&l, items, count), 0);
 		missed += l.result != LOOP_FOUND;
