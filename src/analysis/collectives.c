@@ -117,6 +117,20 @@ static bool find_number(const struct trace *t, uint32_t process, uint32_t *numbe
 	return false;
 }
 
+/* The job of a process. A restarted job has "#" and a number at the end. */
+static int find_job(struct gathering *x, uint32_t process, uint32_t *job)
+{
+	const struct trace_process *p = trace_process(x->report->trace, process);
+	int64_t text = interner_add(&x->out->texts, p->job, strcspn(p->job, "#"), NULL);
+
+	if (text < 0)
+		return -ENOMEM;
+	*job = *p->job ? (uint32_t)text : NO_JOB;
+	if (p->rank != TRACE_NO_RANK && p->world_size != TRACE_NO_RANK)
+		x->out->world = MAX(x->out->world, p->world_size);
+	return 0;
+}
+
 /* How far CLOCK_REALTIME is ahead of CLOCK_MONOTONIC. */
 static int64_t realtime_ahead(const struct trace *t, uint32_t process)
 {
@@ -146,6 +160,7 @@ static int add_rank(struct gathering *x, uint32_t process, uint32_t device)
 	if (!found.rank.named)
 		found.rank.number = x->source->count > 1 ? found.item : found.rank.gpu;
 	if (find_host(x, process, &found.rank.host) < 0 ||
+	    find_job(x, process, &found.rank.job) < 0 ||
 	    map_put(&x->ranks, (uint64_t)process << 32 | device, found.item) < 0)
 		return -ENOMEM;
 	return vec_push(&x->found, found);
@@ -321,6 +336,26 @@ static void align_by_realtime(struct gathering *x)
 	}
 }
 
+/* Whether ranks are of several runs: with several jobs, or twice and not known to be restarted. */
+static void find_runs(struct gathering *x)
+{
+	const struct job_rank *r = x->out->ranks;
+	uint32_t job = NO_JOB;
+
+	for (size_t i = 0; i < x->out->rank_count; i++) {
+		const struct rank_window *w = &x->windows[i], *before = w - 1;
+
+		x->out->mixed |= job != NO_JOB && r[i].job != NO_JOB && r[i].job != job;
+		job = r[i].job == NO_JOB ? job : r[i].job;
+		if (!i || !r[i].named || !r[i - 1].named || r[i].number != r[i - 1].number ||
+		    (r[i].source == r[i - 1].source && r[i].process == r[i - 1].process))
+			continue;
+		x->out->repeated = i;
+		x->out->mixed |= r[i].job == NO_JOB ||
+				 (w->start_ns < before->end_ns && before->start_ns < w->end_ns);
+	}
+}
+
 ORDER(compare_lanes, struct collective_part,
       UP(rank) ?: UP(communicator) ?: UP(function) ?: UP(start_ns))
 
@@ -447,6 +482,7 @@ static int match(struct gathering *x)
 	if (rc < 0)
 		return rc;
 	align_by_realtime(x);
+	find_runs(x);
 	rc = collectives_match(out->parts.data, out->parts.count, x->members.data, x->members.count,
 			       x->windows, &out->matches);
 	if (rc >= 0)

@@ -24,7 +24,9 @@ struct job_rank {
 	uint32_t pid, host;
 	uint32_t number; /* rank in the job, else an index */
 	bool named; /* the number is the job's */
+	uint32_t job; /* item of collectives.texts, without a restart's number; NO_JOB: unknown */
 };
+#define NO_JOB UINT32_MAX
 
 struct job_host {
 	uint32_t boot_id; /* item of collectives.texts */
@@ -35,6 +37,9 @@ struct job_host {
 struct collectives {
 	struct job_rank *ranks; /* by number */
 	size_t rank_count;
+	uint32_t world; /* number of ranks of the job; 0: unknown */
+	size_t repeated; /* item of a rank that the item before it is, too; 0: none is */
+	bool mixed; /* the ranks are, or may be, of several runs */
 	struct job_host *hosts;
 	size_t host_count;
 	struct interner texts;

@@ -678,9 +678,9 @@ static enum job_kind decide(const struct comparing *x)
 	const struct collectives *c = x->collectives;
 	enum job_kind kind;
 
-	if (find_hung(x))
+	if (!c->mixed && find_hung(x))
 		return JOB_HUNG;
-	if (!x->out->compared || c->uncertainty_ns == UINT64_MAX)
+	if (!x->out->compared || c->uncertainty_ns == UINT64_MAX || c->mixed)
 		return JOB_UNKNOWN;
 	kind = find_late(x);
 	/* Delays that the clocks do not show could be as long as the uncertainty. */
@@ -752,7 +752,7 @@ int rank_times_find(const struct job_source *source, const struct collectives *c
 	}
 	if (rc >= 0)
 		rc = compare_all(&x);
-	if (rc >= 0)
+	if (rc >= 0 && !c->mixed)
 		rc = rank_measures_compare(&out->measured, out->span_ns, c->uncertainty_ns,
 					   out->compared);
 	groups_take(&x.causes, compare_causes, &out->causes, &out->cause_count);

@@ -64,9 +64,30 @@ static void compare(struct import_result *result, const struct import_part *a,
 			    (long long)b->ranks);
 }
 
+#define MISSING_SHOWN 8
+
+/* Appends the first ranks that no part has; the parts are in the order of ranks. */
+static void add_missing(const struct import_result *result, int64_t ranks, struct strbuf *out)
+{
+	const struct import_part *p = result->parts.data;
+	size_t i = 0, missing = 0;
+
+	for (int64_t rank = 0; rank < ranks && missing <= MISSING_SHOWN; rank++) {
+		while (i < result->parts.count && p[i].rank < rank)
+			i++;
+		if (i < result->parts.count && p[i].rank == rank)
+			continue;
+		if (missing++ < MISSING_SHOWN)
+			strbuf_addf(out, "%s%lld", missing > 1 ? ", " : "", (long long)rank);
+		else
+			strbuf_adds(out, " and others");
+	}
+}
+
 void import_note_ranks(struct import_result *result)
 {
 	const struct import_part *p = result->parts.data;
+	_cleanup_strbuf_ struct strbuf missing = STRBUF_INIT;
 	size_t count = result->parts.count, ranks = 0;
 
 	vec_sort(&result->parts, compare_parts);
@@ -75,7 +96,9 @@ void import_note_ranks(struct import_result *result)
 		if (i && p[i - 1].rank >= 0)
 			compare(result, &p[i - 1], &p[i]);
 	}
-	if (ranks && p[count - 1].ranks > (int64_t)ranks)
-		import_note(result, "%zu of %lld rank%s", ranks, (long long)p[count - 1].ranks,
-			    plural((uint64_t)p[count - 1].ranks));
+	if (!ranks || p[count - 1].ranks <= (int64_t)ranks)
+		return;
+	add_missing(result, p[count - 1].ranks, &missing);
+	import_note(result, "%zu of %lld rank%s; missing: %s", ranks, (long long)p[count - 1].ranks,
+		    plural((uint64_t)p[count - 1].ranks), strbuf_text(&missing));
 }

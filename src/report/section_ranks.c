@@ -160,13 +160,44 @@ static void add_communication(const struct report *r, struct strbuf *out)
 		     PERCENT(wait, wait + transfer), WORDS("\n"));
 }
 
+#define ABSENT_SHOWN 8
+
+/* Ranks of the job without collectives. */
+static void add_absent(const struct report *r, struct strbuf *out)
+{
+	const struct collectives *c = r->collectives;
+	_cleanup_strbuf_ struct strbuf list = STRBUF_INIT;
+	uint32_t absent = 0;
+	size_t i = 0;
+
+	for (uint32_t rank = 0; rank < c->world; rank++) {
+		while (i < c->rank_count && c->ranks[i].number < rank)
+			i++;
+		if ((i < c->rank_count && c->ranks[i].number == rank) || absent++ >= ABSENT_SHOWN)
+			continue;
+		strbuf_addf(&list, "%s%u", list.length ? ", " : "", rank);
+	}
+	if (absent)
+		sentence_add(out, COUNTED_AS(absent, "rank"), WORDS(" of "), NUMBER(c->world),
+			     WORDS(" without collectives in the recording: "),
+			     WORDS(strbuf_text(&list)),
+			     WORDS(absent > ABSENT_SHOWN ? " and others\n" : "\n"));
+}
+
 /* Why nothing can be said about ranks. */
 static void add_unknown(const struct report *r, struct strbuf *out)
 {
 	const struct collectives *c = r->collectives;
 
 	strbuf_adds(out, "ranks cannot be compared: ");
-	if (c->uncertainty_ns == UINT64_MAX)
+	if (c->mixed && c->repeated)
+		sentence_add(
+			out, WORDS("rank "), NUMBER(number_of(r, (uint32_t)c->repeated)),
+			WORDS(" is there more than once: the recording has several runs; record "
+			      "each into a folder of its own\n"));
+	else if (c->mixed)
+		strbuf_adds(out, "they are of several jobs (pitot view RECORDING process)\n");
+	else if (c->uncertainty_ns == UINT64_MAX)
 		strbuf_adds(out, "the clocks of the hosts could not be aligned\n");
 	else if (!c->whole)
 		strbuf_adds(out, "no collective has the parts of all of its ranks\n");
@@ -182,7 +213,11 @@ static void add_unknown(const struct report *r, struct strbuf *out)
 bool report_job_text(const struct report *r, struct strbuf *heading, struct strbuf *out)
 {
 	const struct rank_times *t = r->rank_times;
+	const struct collectives *c = r->collectives;
 
+	if (c->repeated && !c->mixed)
+		sentence_add(out, WORDS("rank "), NUMBER(number_of(r, (uint32_t)c->repeated)),
+			     WORDS(" was restarted\n"));
 	switch (t->kind) {
 	case JOB_SINGLE:
 		return false;
@@ -410,6 +445,7 @@ void report_print_ranks(const struct report_view *v, bool json)
 		return;
 	}
 	report_job_text(v->report, &heading, &text);
+	add_absent(v->report, &text);
 	if (v->report->rank_times->kind == JOB_SINGLE)
 		strbuf_adds(&text, "fewer than two ranks with collectives\n");
 	if (v->html) {

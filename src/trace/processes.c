@@ -219,14 +219,20 @@ static void copy_rank(struct trace_process *to, const struct trace_process *from
 	to->launcher = from->launcher;
 }
 
-/* The ranks of worse launchers count their own processes, not those of the job. */
+/*
+ * The ranks of worse launchers count their own processes, not those of the job. Imported processes
+ * have ranks without a launcher.
+ */
 static void choose_launcher(struct building *b)
 {
-	int best = INT_MAX;
+	int best = -1;
 
-	for (size_t i = 0; i < b->processes.count; i++)
-		if (b->processes.data[i].launcher >= 0)
-			best = MIN(best, b->processes.data[i].launcher);
+	for (size_t i = 0; i < b->processes.count; i++) {
+		int launcher = b->processes.data[i].launcher;
+
+		if (launcher >= 0 && (best < 0 || launcher < best))
+			best = launcher;
+	}
 	for (size_t i = 0; i < b->processes.count; i++)
 		if (b->processes.data[i].launcher != best)
 			b->processes.data[i].rank = TRACE_NO_RANK;

@@ -67,7 +67,8 @@ struct trace_process {
 	int exit_status; /* -1 if unknown */
 	/*
 	 * Rank in the job, if its launcher is the best of the recording (enum job_launcher): in
-	 * `srun torchrun`, Slurm's ranks are not those of the job. TRACE_NO_RANK: none.
+	 * `srun torchrun`, Slurm's ranks are not those of the job; if none has one, in the import.
+	 * TRACE_NO_RANK: none.
 	 */
 	uint32_t rank;
 	uint32_t local_rank, world_size, node_rank; /* TRACE_NO_RANK: unknown */

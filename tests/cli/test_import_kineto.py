@@ -4,6 +4,7 @@ PITOT_KINETO_TRACES may name a folder with further files, whose totals are compa
 import gzip
 import json
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -193,6 +194,11 @@ def test_collectives(bring, pitot, tmp_path):
     assert {(row["name"], row["ranks"]) for row in rows("communicator")} == {("0", 2)} and len({row["hash"] for row in rows("communicator")}) == 1
     report = pitot("report", "r.pitot").stdout
     assert "collectives, ranks are late by" in report and "inferred" not in report, report
+    shutil.copy(folder / "1.json", folder / "copy.json")
+    bring(folder)
+    for options in (), ("--ranks",):
+        report = pitot("report", "r.pitot", *options).stdout
+        assert "ranks cannot be compared: rank 1 is there more than once: the recording has several runs" in report, report
 
 
 def test_amd(bring):
@@ -323,7 +329,9 @@ def test_folder_of_ranks(bring, pitot, tmp_path):
     (folder / "sub").mkdir()
     said, rows = bring(folder)
     assert (said["sessions"], said["files"], said["rows"]["kernel"]) == (2, 2, 4)
-    assert "left out: 2 files or folders that are no trace, such as 'notes.txt'" in said["notes"] and "2 of 4 ranks" in said["notes"]
+    assert "left out: 2 files or folders that are no trace, such as 'notes.txt'" in said["notes"] and "2 of 4 ranks; missing: 2, 3" in said["notes"]
+    assert "2 processes, 4 kernels; ranks 2, 3 of 4 were not recorded" in pitot("report", "r.pitot").stdout
+    assert "no rank 7 in this recording; its ranks: 0, 1" in pitot("report", "r.pitot", "--rank", 7, status=1).stderr
     assert sorted((row["command"], row["rank"], row["world_size"]) for row in rows("process")) == [("python3", 0, 4), ("python3", 1, 4)]
     (folder / "again.json").write_text(trace(training(), distributedInfo={"rank": 1, "world_size": 4}))
     (folder / "rank-2.json").write_text(trace(training(), base=BASE + 10**12))

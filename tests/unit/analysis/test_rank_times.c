@@ -26,6 +26,7 @@ struct job {
 	bool steps; /* each step is a range, whose optimizer's is inside */
 	bool odd_steps; /* the late rank names its steps differently */
 	int64_t degrees; /* by which the late rank is hotter than the others */
+	const char *runs[4]; /* "0 job": the number of each rank, and its job */
 };
 
 struct rank {
@@ -156,6 +157,12 @@ static void write_rank(const char *folder, const struct job *job, uint32_t rank)
 	r.m = maker_begin(folder, 100 + rank, at(&r, START_NS - STEP_NS), "./train");
 	maker_device(r.m, rank, at(&r, START_NS - STEP_NS));
 	r.m->device = rank;
+	if (job->runs[0]) {
+		r.m->process.rank = (uint32_t)(job->runs[rank][0] - '0');
+		r.m->process.job = maker_string(r.m, job->runs[rank] + 2);
+		ROW_PRESENT(&r.m->process, process, rank);
+		ROW_PRESENT(&r.m->process, process, job);
+	}
 	if (r.second_host)
 		r.m->process.boot_id = maker_string(r.m, "other");
 	r.kernel = maker_config(r.m, "gemm", 1, 32);
@@ -312,6 +319,43 @@ static void hanging_takes_a_while(void **state)
 	}
 }
 
+/* Ranks of two runs are not compared: neither the same rank twice at once, nor of two jobs. */
+static void runs_are_not_mixed(void **state)
+{
+	static const struct {
+		const char *runs[4];
+		bool mixed;
+		size_t repeated;
+	} samples[] = {
+		{ { "0 a", "1 a", "2 a", "3 a" }, false, 0 },
+		{ { "0 a#1", "1 a#1", "2 a#2", "3 a" }, false, 0 },
+		{ { "0 a", "1 a", "2 b", "3 b" }, true, 0 },
+		{ { "0 a", "1 ", "2 a", "3 " }, false, 0 },
+		{ { "0 a", "1 ", "2 b", "3 " }, true, 0 },
+		{ { "0 ", "1 ", "2 ", "3 " }, false, 0 },
+		{ { "0 a", "1 a", "0 a", "1 a" }, true, 3 },
+		{ { "0 ", "1 ", "1 ", "2 " }, true, 2 },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(samples); i++) {
+		struct job job = { 4, 3, 300 * US, .transfer_ns = 50 * US };
+		struct analyzed a;
+		char folder[512];
+
+		memcpy(job.runs, samples[i].runs, sizeof(job.runs));
+		snprintf(folder, sizeof(folder), "%s/%zu", (const char *)*state, i);
+		analyze_job(&a, folder, &job);
+		if (a.report.collectives->mixed != samples[i].mixed ||
+		    a.report.collectives->repeated != samples[i].repeated)
+			fail_msg("sample %zu: repeated %zu", i, a.report.collectives->repeated);
+		assert_int_equal(a.report.rank_times->kind,
+				 samples[i].mixed ? JOB_UNKNOWN : JOB_RANK);
+		assert_int_equal(a.report.rank_times->measured.outlier_count == 0,
+				 samples[i].mixed);
+		analyzed_release(&a);
+	}
+}
+
 static bool has_outlier(const struct rank_times *t, enum rank_measure measure)
 {
 	for (size_t i = 0; i < t->measured.outlier_count; i++)
@@ -374,6 +418,7 @@ int main(void)
 		folder_test(a_rank_delays_its_group),
 		folder_test(hanging_takes_a_while),
 		folder_test(outliers_are_what_differs),
+		folder_test(runs_are_not_mixed),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
