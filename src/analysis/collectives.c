@@ -86,11 +86,13 @@ static int find_host(struct gathering *x, uint32_t process, uint32_t *host)
 {
 	const struct trace *t = x->report->trace;
 	uint32_t id = trace_process(t, process)->boot_id;
+	const char *own = trace_process(t, process)->host;
 	int64_t text =
 		interner_add(&x->out->texts, trace_string(t, id), trace_string_length(t, id), NULL);
+	int64_t name = interner_add(&x->out->texts, own, strlen(own), NULL);
 	struct job_host *grown;
 
-	if (text < 0)
+	if (text < 0 || name < 0)
 		return -ENOMEM;
 	for (*host = 0; *host < x->out->host_count; (*host)++)
 		if (x->out->hosts[*host].boot_id == (uint32_t)text)
@@ -99,7 +101,8 @@ static int find_host(struct gathering *x, uint32_t process, uint32_t *host)
 	if (!grown)
 		return -ENOMEM;
 	x->out->hosts = grown;
-	grown[x->out->host_count++] = (struct job_host){ .boot_id = (uint32_t)text };
+	grown[x->out->host_count++] =
+		(struct job_host){ .boot_id = (uint32_t)text, .name = (uint32_t)name };
 	return 0;
 }
 

@@ -29,7 +29,7 @@ struct job_rank {
 #define NO_JOB UINT32_MAX
 
 struct job_host {
-	uint32_t boot_id; /* item of collectives.texts */
+	uint32_t boot_id, name; /* items of collectives.texts */
 	int64_t ahead_ns; /* of the first host's clock, by CLOCK_REALTIME */
 	struct host_clock clock; /* what collectives add; the first host's is empty */
 };

@@ -375,6 +375,75 @@ static const struct field cause_fields[] = {
 	FIELD("place", "place", TEXT, .value = read_place, FLEXIBLE_COLUMN),
 };
 
+/* --- clocks of hosts --- */
+
+/* The hosts of the job; none if there is only one. */
+static const void *host_row(const struct report_view *v, const void *result, size_t i)
+{
+	const struct collectives *c = v->report->collectives;
+
+	(void)result;
+	return c->host_count > 1 && i < c->host_count ? &c->hosts[i] : NULL;
+}
+
+static bool is_reference(const struct report_view *v, const struct job_host *h)
+{
+	const struct collectives *c = v->report->collectives;
+
+	return h == &c->hosts[c->ranks[0].host];
+}
+
+static const char *clock_method(const struct report_view *v, const struct job_host *h)
+{
+	return is_reference(v, h) ? "reference" : h->clock.count ? "collectives" : "none";
+}
+
+static void add_host_name(const struct report_view *v, const struct job_host *h, struct strbuf *out)
+{
+	const struct interned *name = &v->report->collectives->texts.items[h->name];
+
+	text_safe(out, name->text, name->length);
+}
+
+static void add_signed(int64_t ns, struct strbuf *out)
+{
+	strbuf_adds(out, ns < 0 ? "-" : "");
+	human_duration(out, ns < 0 ? -(uint64_t)ns : (uint64_t)ns);
+}
+
+static uint64_t bits_of(double value)
+{
+	uint64_t bits;
+
+	memcpy(&bits, &value, sizeof(bits));
+	return bits;
+}
+
+ROW_IF(has_clock, struct job_host, row->clock.count)
+ROW_READ(read_host_name, struct job_host, add_host_name(v, row, &out->text))
+ROW_READ(read_method, struct job_host, strbuf_adds(&out->text, clock_method(v, row)))
+ROW_READ(read_ahead, struct job_host, out->n = bits_of((double)row->clock.pieces[0].offset_ns))
+ROW_READ(read_ahead_text, struct job_host, add_signed(row->clock.pieces[0].offset_ns, &out->text))
+ROW_READ(read_drift, struct job_host, out->n = bits_of(1e6 * row->clock.pieces[0].rate))
+ROW_READ(read_drift_text, struct job_host,
+	 strbuf_addf(&out->text, "%.2f ppm", 1e6 * row->clock.pieces[0].rate))
+ROW_READ(read_steps, struct job_host, out->n = row->clock.count - 1)
+
+#define IF_CLOCK .when = has_clock, .null = true
+
+static const struct field host_fields[] = {
+	FIELD("host", "host", TEXT, .value = read_host_name, LEFT_COLUMN),
+	FIELD("method", "clock by", TEXT, .value = read_method, LEFT_COLUMN),
+	FIELD("ahead_ns", NULL, REAL, .value = read_ahead, IF_CLOCK),
+	FIELD(NULL, "ahead by", TEXT, .value = read_ahead_text, .layout = LAYOUT_RIGHT, IF_CLOCK),
+	FIELD("drift_ppm", NULL, REAL, .value = read_drift, IF_CLOCK),
+	FIELD(NULL, "drift", TEXT, .value = read_drift_text, .layout = LAYOUT_RIGHT, IF_CLOCK),
+	FIELD("uncertainty_ns", "uncertainty", NS, MEMBER(struct job_host, clock.uncertainty_ns),
+	      IF_CLOCK),
+	FIELD("steps", "steps", COUNT, .value = read_steps, IF_CLOCK),
+	FIELD("collectives", "collectives", COUNT, MEMBER(struct job_host, clock.meetings)),
+};
+
 ROW_IF(is_minor, struct late_cause, row->late_ns < v->report->rank_times->late_ns / 50)
 ROW_IF(names_rank, struct rank_times, row->kind == JOB_RANK || row->kind == JOB_HUNG)
 ROW_READ(read_late_rank, struct rank_times, out->n = number_of(v->report, row->rank))
@@ -396,6 +465,7 @@ static const struct field fields[] = {
 						    measured.outlier_count),
 					      FIELDS(outlier_fields) },
 	},
+	LIST("hosts", ITEMS(struct rank_times, items, count), host_fields, .item = host_row),
 	FIELD("span_ns", NULL, NS, MEMBER(struct rank_times, span_ns)),
 	FIELD("late_ns", NULL, NS, MEMBER(struct rank_times, late_ns)),
 	FIELD("compared", NULL, COUNT, MEMBER(struct rank_times, compared)),

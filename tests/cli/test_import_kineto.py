@@ -201,6 +201,35 @@ def test_collectives(bring, pitot, tmp_path):
         assert "ranks cannot be compared: rank 1 is there more than once: the recording has several runs" in report, report
 
 
+@pytest.mark.parametrize("ahead_us, drift", [(2000, 50e-6), (-700, 0), (2_000_000, -100e-6)])
+def test_clocks_of_hosts(bring, pitot, tmp_path, ahead_us, drift):
+    """The second host's clock is ahead and drifts: collectives find both, and an uncertainty that covers the error."""
+    folder = tmp_path / "ranks"
+    folder.mkdir()
+    args = {"Collective name": "_allgather_base", "In msg nelems": 1000, "Out msg nelems": 2000, "Group size": 2, "dtype": "BFloat16",
+            "Process Group Name": "0", "Process Group Ranks": "[0, 1]"}
+    for rank in range(2):
+        events = []
+        for number in range(60):
+            def own(us):
+                return us + rank * (ahead_us + drift * us)
+
+            launched, start, end = (f"{own(us):.3f}" for us in (20_000 * number, 20_000 * number + 20 + 5 * rank, 20_000 * number + 60))
+            events += [launch(number + 1, launched), kernel(number + 1, start, f"{float(end) - float(start):.3f}",
+                                                            name="ncclDevKernel_AllGather_RING_LL(x)", **args, Seq=number)]
+        (folder / f"{rank}.json").write_text(trace(events, distributedInfo={"rank": rank, "world_size": 2}, host_name=f"node{rank}"))
+    bring(folder)
+    for options in (), ("--ranks",):
+        first, second = json.loads(pitot("report", "r.pitot", "--json", *options).stdout)["job"]["hosts"]
+        assert (first["host"], first["method"], first["ahead_ns"], first["collectives"]) == ("node0", "reference", None, 0)
+        assert (second["host"], second["method"], second["steps"], second["collectives"]) == ("node1", "collectives", 0, 60)
+        truth = 1000 * (ahead_us + drift * 30 * 20_000)  # in the middle of the recording
+        assert abs(second["ahead_ns"] - truth) < min(1000, second["uncertainty_ns"]) and second["uncertainty_ns"] < 60_000
+        assert second["drift_ppm"] == pytest.approx(1e6 * drift, abs=0.5)
+    line, = [line for line in pitot("report", "r.pitot", "--ranks").stdout.splitlines() if line.startswith("  node1")]
+    assert line.split()[1] == "collectives" and f"{1e6 * drift:.0f}." in line + ".", line
+
+
 def test_amd(bring):
     """Sizes are in the call; there is no context, and a stream in a call is a pointer."""
     call = {"stream": "0x0", "cid": 153, "src": "0x55", "dst": "0x7f", "size": "2560", "kind": "1"}
