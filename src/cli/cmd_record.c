@@ -8,12 +8,14 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "cli/flame_print.h"
 #include "cli/record_output.h"
 #include "cli/ui.h"
 #include "cupti/profiler_host.h"
 #include "format/recording_dir.h"
 #include "record/recording.h"
+#include "record/start_time.h"
 
 static struct record_request request = {
 	.recording = true,
@@ -23,6 +25,7 @@ static struct record_request request = {
 };
 
 static struct option_list pids;
+static const char *start_at;
 static struct flame_request flame; /* output NULL: none */
 
 static bool given[SETTINGS_COUNT];
@@ -68,6 +71,10 @@ static const struct option options[] = {
 	/* clang-format off */
 	SETTINGS_REQUESTED(SETTING_OPTION)
 	/* clang-format on */
+	OPTION(STRING, "start-at", 0, start_at, "TIME",
+	       "start recording at this time of the day, on several hosts at once: 12:30, "
+	       "12:30:15, "
+	       "2026-01-31T12:30:15 (with Z: UTC), or /10s: the next multiple of 10 s"),
 	OPTION(U64, "cpu", 0, request.hz, "HZ", "CPU samples per second and thread (default 99)",
 	       .given = &request.hz_given, .most = SETTING_CPU_HZ_MAX, .bare = "99",
 	       .negatable = true),
@@ -188,6 +195,19 @@ static int check_options(const struct context *c, int argc)
 		return cli_usage(c,
 				 "--off-cpu needs CPU samples; leave out --no-cpu and --gpu-only");
 	return read_pids(c);
+}
+
+static int choose_start(const struct context *c)
+{
+	struct error e = { 0 };
+
+	if (!start_at)
+		return EXIT_DONE;
+	if (given[SETTING_ID_delay_ns])
+		return cli_usage(c, "--start-at and --delay contradict each other");
+	if (start_time_parse(start_at, clock_read_ns(CLOCK_REALTIME), &request.start_at_ns, &e) < 0)
+		return cli_usage(c, "--start-at: %s", e.text);
+	return EXIT_DONE;
 }
 
 static int check_flame(const struct context *c)
@@ -375,6 +395,9 @@ static int run_record(struct context *c, int argc, char **argv)
 		return cli_fail(c, &e);
 	if (request.settings.disabled)
 		return run_alone(c, argc, argv);
+	status = choose_start(c);
+	if (status != EXIT_DONE)
+		return status;
 	status = choose_gpu(c);
 	if (status != EXIT_DONE)
 		return status;
@@ -411,6 +434,8 @@ static const struct command_example examples[] = {
 	  "train.py",
 	  "two processes in one recording, one record per graph launch" },
 	{ "pitot record --flame train.svg -- python train.py", "only a flame graph, in one step" },
+	{ "srun pitot record --start-at /1m --duration 10s -- python train.py",
+	  "the same ten seconds on all hosts" },
 	{ "pitot record --pid 1234 --duration 10s", "record ten seconds of a running process" },
 	{ "pitot record --log gpufl=/var/log/gpufl -- ./server",
 	  "beside the recording, logs for gpufl's agent" },

@@ -69,12 +69,23 @@ static int make_log_path(struct recording *r, struct error *e)
 	return r->log_path ? 0 : error_set(e, -ENOMEM, "out of memory");
 }
 
+/* From the start of the recording to that of its window. */
+static uint64_t delay_of(const struct recording *r)
+{
+	uint64_t at_ns = r->request->start_at_ns, now_ns = r->identity.start_realtime_ns;
+
+	if (!at_ns)
+		return r->request->settings.delay_ns;
+	return at_ns > now_ns ? at_ns - now_ns : 1;
+}
+
 void record_make_options(struct recording *r)
 {
 	struct settings s = r->request->settings;
 	uint64_t bytes, age_ns;
 
 	s.start_ns = r->identity.start_monotonic_ns;
+	s.delay_ns = delay_of(r);
 	if (!r->request->pid_count) { /* running processes are sampled from outside only */
 		s.cpu = r->cpu.timer || r->cpu.perf_namespace ? r->cpu.hz : 0;
 		s.perf = r->cpu.perf_namespace;
@@ -97,12 +108,12 @@ void record_make_options(struct recording *r)
 static void choose_cpu(struct recording *r)
 {
 	const struct settings *s = &r->request->settings;
-	uint64_t start_ns = r->identity.start_monotonic_ns + s->delay_ns;
+	uint64_t delay_ns = delay_of(r), start_ns = r->identity.start_monotonic_ns + delay_ns;
 
 	r->cpu.hz = r->request->gpu_only ? 0 : (unsigned)r->request->hz;
 	r->cpu.method = (enum cpu_method)r->request->method;
 	r->cpu.off_cpu = r->request->off_cpu;
-	r->cpu.start_ns = s->delay_ns ? start_ns : 0;
+	r->cpu.start_ns = delay_ns ? start_ns : 0;
 	r->cpu.end_ns = s->duration_ns ? start_ns + s->duration_ns : 0;
 	r->cpu.max_bytes = s->max_bytes;
 	if (r->library && s->stacks != SETTING_STACKS_NATIVE &&

@@ -25,6 +25,7 @@ struct record_request {
 	pid_t pids[SPAWN_ATTACHED_MAX]; /* running processes, each once */
 	size_t pid_count; /* 0: a command is started */
 	bool hz_given; /* hz is from the command line */
+	uint64_t start_at_ns; /* CLOCK_REALTIME at which recording begins; 0: see the delay */
 };
 
 #endif

@@ -75,7 +75,9 @@ static void write_window(struct recording *r, bool *opened, bool *closed)
 
 	if (r->cpu.start_ns && now >= r->cpu.start_ns && !*opened) {
 		rows_capability_at(r->writer, r->cpu.start_ns, feature_window, capability_state_on,
-				   NULL, NULL, "recording began after --delay");
+				   NULL, NULL,
+				   r->request->start_at_ns ? "recording began at --start-at"
+							   : "recording began after --delay");
 		*opened = true;
 	}
 	if (r->cpu.end_ns && now >= r->cpu.end_ns && !*closed) {
@@ -119,6 +121,8 @@ void record_run(struct recording *r)
 	write_window(r, &opened, &closed);
 	if (r->cpu.start_ns && !opened)
 		rows_capability(r->writer, feature_window, capability_state_unavailable, NULL, NULL,
-				"the command ended before --delay was over");
+				r->request->start_at_ns
+					? "the command ended before --start-at"
+					: "the command ended before --delay was over");
 	process_tree_scan(r->tree, true);
 }

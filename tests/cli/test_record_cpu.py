@@ -227,6 +227,20 @@ def test_window(pitot, allowed, burner):
     assert "; recorded only from" in pitot("report", "rec").stdout
 
 
+def test_a_window_that_begins_at_a_time_of_the_day(pitot, tmp_path):
+    """The command lives until the next full second, so beyond the start; the recording says exactly when that was."""
+    wait = "import time\nend = time.time() // 1 + 1.01\nwhile time.time() < end: pass"
+    pitot("record", "-o", "rec", "--cpu-only", "--start-at", "/1s", "--", sys.executable, "-c", wait)
+    identity = json.loads((tmp_path / "rec/recording.json").read_text())
+    opened, = [row for row in rows(pitot, "capability") if row["name"] == "window"]
+    assert opened["state"] == "on" and "--start-at" in opened["reason"]
+    assert (identity["start_realtime_ns"] + opened["time_ns"]) % 10**9 == 0 < opened["time_ns"] <= 10**9
+    said = pitot("record", "--cpu-only", "-f", "-o", "rec", "--start-at", "2100-01-01T00:00:00Z", "--", "true").stderr
+    assert "the command ended before --start-at" in said
+    for words, options in (("is over", ["2001-01-01T00:00:00Z"]), ("is no time", ["noon"]), ("contradict", ["/1s", "--delay", "1s"])):
+        assert words in pitot("record", "--start-at", *options, "--", "true", status=2).stderr
+
+
 def test_a_window_that_never_opens(pitot):
     """The reason for there being no samples is not that nothing ran."""
     why = "no samples: the command ended before --delay was over"
