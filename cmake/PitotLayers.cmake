@@ -98,7 +98,7 @@ function(pitot_read_library)
 		SOVERSION ${PROJECT_VERSION_MAJOR} LINK_DEPENDS ${map})
 	target_include_directories(pitotread PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
 		$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
-	target_link_libraries(pitotread PRIVATE pitot_report pitot_export ${CMAKE_DL_LIBS})
+	target_link_libraries(pitotread PRIVATE pitot_sql pitot_report pitot_export ${CMAKE_DL_LIBS})
 	target_link_options(pitotread PRIVATE -Wl,-z,relro,-z,now,--exclude-libs,ALL,--no-undefined -Wl,--version-script=${map})
 endfunction()
 

@@ -250,6 +250,32 @@ static PyObject *recording_stream(PyObject *self, PyObject *args)
 	return capsule;
 }
 
+/* Arguments: statement, whether it is only checked. */
+static PyObject *recording_sql(PyObject *self, PyObject *args)
+{
+	struct ArrowArrayStream *stream = calloc(1, sizeof(*stream));
+	struct pitot_read_error error;
+	PyObject *capsule = NULL;
+	const char *statement;
+	int check = 0, result;
+
+	if (!stream)
+		return PyErr_NoMemory();
+	if (PyArg_ParseTuple(args, "yp", &statement, &check)) {
+		Py_BEGIN_ALLOW_THREADS result = pitot_read_sql(
+			recording_of(self), statement, check ? NULL : stream, &error);
+		Py_END_ALLOW_THREADS if (result < 0) fail(&error);
+		else if (check) capsule = Py_BuildValue("");
+		else capsule = PyCapsule_New(stream, "arrow_array_stream", stream_capsule_free);
+	}
+	if (!capsule || check) {
+		if (stream->release)
+			stream->release(stream);
+		free(stream);
+	}
+	return capsule;
+}
+
 /* Returns the metadata of a field, as text. Keys and values are preceded by their lengths. */
 static PyObject *metadata_of(const char *at)
 {
@@ -334,6 +360,7 @@ static PyMethodDef methods[] = {
 	{ "tables", recording_tables, METH_NOARGS, NULL },
 	{ "schema", recording_schema, METH_VARARGS, NULL },
 	{ "stream", recording_stream, METH_VARARGS, NULL },
+	{ "sql", recording_sql, METH_VARARGS, NULL },
 	{ "columns", recording_columns, METH_VARARGS, NULL },
 	{ "follow", recording_follow, METH_VARARGS, NULL },
 	{ "report", recording_report, METH_VARARGS, NULL },

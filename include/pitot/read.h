@@ -148,6 +148,14 @@ PITOT_READ_API int pitot_read_schema(struct pitot_recording *r,
 				     const struct pitot_read_query *query, struct ArrowSchema *out,
 				     struct pitot_read_error *error);
 
+/*
+ * Runs a statement of SQL, as `pitot sql` does (docs/sql.md), and returns its rows as a stream of
+ * one batch: columns of 64-bit integers, of doubles, or of texts. If out is NULL, the statement is
+ * only checked. Columns that it uses are decoded once for all statements.
+ */
+PITOT_READ_API int pitot_read_sql(struct pitot_recording *r, const char *statement,
+				  struct ArrowArrayStream *out, struct pitot_read_error *error);
+
 struct pitot_read_report {
 	size_t size;
 	uint64_t since_ns, until_ns;	/* as in struct pitot_read_query */

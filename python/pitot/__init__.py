@@ -54,6 +54,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "__version__",
+    "Answer",
     "Error",
     "FileError",
     "FormatError",
@@ -226,6 +227,34 @@ class Table:
         return polars.DataFrame(self)
 
 
+class Answer(Table):
+    """The rows of a statement (``Recording.sql``). Each Arrow consumer runs it anew."""
+
+    @property
+    def columns(self) -> Mapping[str, Mapping[str, str]]:
+        """Names of the columns. Runs the statement."""
+        return MappingProxyType({name: {} for name in self.to_arrow().column_names})
+
+    def __repr__(self) -> str:
+        return f"<pitot.Answer {self._name!r}>"
+
+    def __arrow_c_schema__(self) -> object:
+        return self.to_arrow().schema.__arrow_c_schema__()
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return self._recording.sql(self._name.encode(), False)
+
+    def __len__(self) -> int:
+        """Number of rows. Runs the statement."""
+        return len(self.to_arrow())
+
+    def _refuse(self, *_: object) -> Table:
+        raise UsageError("select, where and between are words of the statement")
+
+    select = where = _refuse
+    between = _refuse  # type: ignore[assignment]
+
+
 class Recording:
     """An open recording: tables (``r.kernels``, ``r.table("kernel")``), analyses and exports."""
 
@@ -287,6 +316,11 @@ class Recording:
         table = Table(self._recording, name)
         table.__arrow_c_schema__()  # raises if there is no table of that name
         return table
+
+    def sql(self, statement: str) -> Answer:
+        """Asks in SQL, as ``pitot sql`` does (docs/sql.md): ``r.sql("SELECT * FROM kernel_summary").to_pandas()``."""
+        self._recording.sql(statement.encode(), True)  # raises if it is wrong
+        return Answer(self._recording, statement)
 
     @property
     def is_growing(self) -> bool:

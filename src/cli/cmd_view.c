@@ -62,7 +62,7 @@ struct view {
 	struct view_table table;
 	struct view_columns columns;
 	struct view_where where;
-	struct view_scopes scopes;
+	struct row_scopes scopes;
 	struct view_columns sorted_by; /* at most one */
 	uint64_t *order; /* --sort: rows that meet the conditions; NULL: all rows in turn */
 	uint64_t order_count;
@@ -479,7 +479,7 @@ static int print_tables(const struct context *c, struct trace *t, const struct o
 		view_where_release(&views[i].where);
 		view_columns_release(&views[i].sorted_by);
 		free(views[i].order);
-		view_scopes_release(&views[i].scopes);
+		row_scopes_release(&views[i].scopes);
 	}
 	return status;
 }

@@ -8,6 +8,7 @@
 
 #include "export/exporter.h"
 #include "read/read_report.h"
+#include "read/read_sql.h"
 #include "read/read_table.h"
 
 /* The interface has the error codes of struct error. */
@@ -23,6 +24,12 @@ struct pitot_recording {
 	pthread_mutex_t lock; /* held while columns are loaded; loaded columns do not change */
 	struct trace *trace;
 	char *path;
+	/*
+	 * For statements, with a trace of its own, because arrays of the other one live on; made
+	 * when it is first needed.
+	 */
+	struct sql *sql;
+	struct trace *sql_trace;
 	enum table_id followed; /* table of which only the new rows are loaded; 0: none */
 };
 
@@ -47,6 +54,8 @@ void pitot_read_close(struct pitot_recording *r)
 {
 	if (!r || atomic_fetch_sub(&r->references, 1) > 1)
 		return;
+	sql_free(r->sql);
+	trace_free(r->sql_trace);
 	trace_free(r->trace);
 	pthread_mutex_destroy(&r->lock);
 	free(r->path);
@@ -183,6 +192,15 @@ static void stream_release(struct ArrowArrayStream *s)
 	s->release = NULL;
 }
 
+static struct ArrowArrayStream stream_of(struct stream *stream)
+{
+	return (struct ArrowArrayStream){ .get_schema = stream_schema,
+					  .get_next = stream_next,
+					  .get_last_error = stream_error,
+					  .release = stream_release,
+					  .private_data = stream };
+}
+
 /* Returns only the schema if `array` is NULL. */
 static int read_query(struct pitot_recording *r, const struct pitot_read_query *query,
 		      struct ArrowSchema *schema, struct ArrowArray *array, struct error *e)
@@ -225,12 +243,42 @@ int pitot_read_table(struct pitot_recording *r, const struct pitot_read_query *q
 		free(stream);
 		return finish(result, &e, error);
 	}
-	*out = (struct ArrowArrayStream){ .get_schema = stream_schema,
-					  .get_next = stream_next,
-					  .get_last_error = stream_error,
-					  .release = stream_release,
-					  .private_data = stream };
+	*out = stream_of(stream);
 	return 0;
+}
+
+static int open_sql(struct pitot_recording *r, struct error *e)
+{
+	struct sql_options options = { .memory_bytes = SQL_MEMORY_BYTES };
+	struct sql_recording recording = { .path = r->path };
+	const char *slash = strrchr(r->path, '/');
+	int result = r->sql_trace ? 0 : trace_open(r->path, NULL, &r->sql_trace, e);
+
+	recording.name = slash && slash[1] ? slash + 1 : r->path;
+	recording.trace = r->sql_trace;
+	return result < 0 || r->sql ? result : sql_open(&recording, 1, &options, &r->sql, e);
+}
+
+int pitot_read_sql(struct pitot_recording *r, const char *statement, struct ArrowArrayStream *out,
+		   struct pitot_read_error *error)
+{
+	struct stream *stream = calloc(1, sizeof(*stream));
+	struct error e = { 0 };
+	int result = -ENOMEM;
+
+	if (stream) {
+		pthread_mutex_lock(&r->lock);
+		result = open_sql(r, &e);
+		if (result >= 0)
+			result = read_sql(r->sql, statement, &stream->schema,
+					  out ? &stream->array : NULL, &e);
+		pthread_mutex_unlock(&r->lock);
+	}
+	if (result >= 0 && out)
+		*out = stream_of(stream);
+	else
+		free(stream);
+	return finish(result, &e, error);
 }
 
 /*

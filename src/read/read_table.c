@@ -10,7 +10,7 @@ void read_table_release(struct read_table *r)
 {
 	view_where_release(&r->where);
 	view_columns_release(&r->columns);
-	view_scopes_release(&r->scopes);
+	row_scopes_release(&r->scopes);
 	read_stacks_release(&r->stacks);
 }
 

@@ -46,7 +46,7 @@ struct read_table {
 	struct view_columns columns;
 	uint8_t forms[READ_COLUMNS_MAX]; /* enum read_form, per column */
 	struct view_where where;
-	struct view_scopes scopes;
+	struct row_scopes scopes;
 	bool without_scopes; /* the trace lacks ranges */
 	struct read_stacks stacks;
 	bool windowed; /* only rows with since_ns <= time < until_ns, CLOCK_MONOTONIC */

@@ -143,7 +143,7 @@ int view_columns_add(const struct view_table *t, const char *name, struct view_c
 {
 	const char *names[NAMES_MAX + 4];
 	struct view_column column = { .kind = VIEW_SCOPE };
-	bool scopes = t->scopes && view_scopes_available(t->schema);
+	bool scopes = t->scopes && row_scopes_available(t->schema);
 	size_t count = 0;
 	char list[100];
 
@@ -191,7 +191,7 @@ int view_columns_load(const struct view_table *t, const struct view_columns *v, 
 		const struct view_column *c = &v->items.data[i];
 
 		if (c->kind == VIEW_SCOPE)
-			rc = view_scopes_load(t->scopes, t->trace, t->schema, e);
+			rc = row_scopes_load(t->scopes, t->trace, t->schema, e);
 		if (rc < 0)
 			return rc;
 		if (c->kind == VIEW_PID || c->kind == VIEW_SCOPE)

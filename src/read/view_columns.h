@@ -5,24 +5,11 @@
 #ifndef PITOT_READ_VIEW_COLUMNS_H
 #define PITOT_READ_VIEW_COLUMNS_H
 
-#include "analysis/nvtx_ranges.h"
+#include "analysis/row_scopes.h"
 #include "base/json.h"
 #include "base/vec.h"
 #include "trace/counter_value.h"
 #include "trace/trace.h"
-
-/* The scope of each row of a table: the column `scope` of `pitot view`. */
-struct view_scopes {
-	struct nvtx_ranges ranges;
-	uint32_t *paths; /* per row: path of the innermost scope, or SCOPE_NONE; NULL: not loaded */
-};
-
-/* Whether rows of a table have a scope: calls, work caused by calls, and events of a thread. */
-bool view_scopes_available(const struct table_schema *table);
-/* Call once; release in any case. Returns 0 or a negative code. */
-int view_scopes_load(struct view_scopes *s, struct trace *t, const struct table_schema *table,
-		     struct error *e) MUST_USE;
-void view_scopes_release(struct view_scopes *s);
 
 enum view_kind {
 	VIEW_STORED, /* a column of the table */
@@ -59,7 +46,7 @@ struct view_table {
 	bool full_names; /* kernel names with all parameters */
 	bool always_pid; /* include pid by default even if there is only one process */
 	/* scopes of its rows, loaded on demand; NULL: no scope column */
-	struct view_scopes *scopes;
+	struct row_scopes *scopes;
 };
 
 void view_columns_release(struct view_columns *v);

@@ -165,8 +165,7 @@ static int load_label(struct trace *t, enum table_id table, struct error *e)
 	return rc;
 }
 
-/* The first row of a process at or after a time; its rows are in order of time. */
-static uint64_t row_at(const struct flat_table *f, size_t process, uint64_t time_ns)
+uint64_t flat_row_at(const struct flat_table *f, size_t process, uint64_t time_ns)
 {
 	const uint64_t *times = trace_u64(f->trace, f->schema->id, f->schema->time_column);
 	uint64_t from = trace_first_row(f->trace, f->schema->id, process);
@@ -190,7 +189,8 @@ static uint64_t count_rows(const struct flat_table *f)
 	if (!f->windowed)
 		return trace_rows(f->trace, f->schema->id);
 	for (size_t p = 0; p < trace_process_count(f->trace); p++)
-		rows += row_at(f, p, f->options->until_ns) - row_at(f, p, f->options->since_ns);
+		rows += flat_row_at(f, p, f->options->until_ns) -
+			flat_row_at(f, p, f->options->since_ns);
 	return rows;
 }
 
@@ -199,8 +199,8 @@ bool flat_next(struct flat_table *f, uint64_t *first, size_t *count)
 	uint64_t end = trace_rows(f->trace, f->schema->id);
 
 	for (; f->windowed && f->process < trace_process_count(f->trace); f->process++) {
-		f->next = MAX(f->next, row_at(f, f->process, f->options->since_ns));
-		end = row_at(f, f->process, f->options->until_ns);
+		f->next = MAX(f->next, flat_row_at(f, f->process, f->options->since_ns));
+		end = flat_row_at(f, f->process, f->options->until_ns);
 		if (f->next < end)
 			break;
 	}
@@ -230,32 +230,51 @@ int flat_progress(const struct flat_table *f)
 	return o->cancel && *o->cancel ? -ECANCELED : 0;
 }
 
+int flat_describe(struct flat_table *f, struct trace *t, enum table_id table, struct error *e)
+{
+	*f = (struct flat_table){ .trace = t, .schema = schema_table(table) };
+	f->offset_ns = trace_unix_ns(t, 0);
+	return add_columns(f) < 0 ? error_set(e, -ENOMEM, "out of memory") : 0;
+}
+
+int flat_load(const struct flat_table *f, const struct flat_column *c, struct error *e)
+{
+	const struct table_schema *s = f->schema;
+	/* Processes of rows are known once any column is loaded. */
+	uint64_t columns = c->column >= 0 ? UINT64_C(1) << c->column : 1;
+	int rc;
+
+	if (c->source == FLAT_DURATION)
+		columns |= UINT64_C(1) << s->roles[ROLE_END];
+	if (c->source == FLAT_READING && s->id == TABLE_counter_sample)
+		columns |= COLUMN_BITS(counter_sample, counter);
+	rc = trace_load(f->trace, s->id, columns, e);
+	if (rc >= 0 && c->source == FLAT_NAME)
+		rc = load_label(f->trace, (enum table_id)s->columns[c->column].ref, e);
+	if (rc >= 0 && c->source == FLAT_READING && s->id == TABLE_counter_sample)
+		rc = trace_load(f->trace, TABLE_counter, COUNTER_VALUE_COLUMNS, e);
+	if (rc >= 0 && (c->source == FLAT_RANK || c->source == FLAT_JOB))
+		rc = trace_load(f->trace, TABLE_process, COLUMN_BITS(process, rank, job), e);
+	return rc < 0 ? rc : 0;
+}
+
 int flat_table_init(struct flat_table *f, struct trace *t, const struct export_options *options,
 		    const struct export_result *result, enum table_id table, struct error *e)
 {
-	int rc;
+	int rc = flat_describe(f, t, table, e);
 
-	*f = (struct flat_table){
-		.trace = t, .options = options, .result = result, .schema = schema_table(table)
-	};
-	if (!is_for_exports(table) || !trace_rows(t, table))
-		return 0;
+	f->options = options;
+	f->result = result;
+	if (rc < 0 || !is_for_exports(table) || !trace_rows(t, table))
+		return rc;
 	rc = trace_load(t, table, 0, e);
-	if (rc >= 0)
-		rc = trace_load(t, TABLE_process, COLUMN_BITS(process, rank, job), e);
-	for (int i = 0; i < f->schema->column_count && rc >= 0; i++)
-		if (f->schema->columns[i].ref)
-			rc = load_label(t, (enum table_id)f->schema->columns[i].ref, e);
-	if (rc >= 0 && table == TABLE_counter_sample)
-		rc = trace_load(t, TABLE_counter, COUNTER_VALUE_COLUMNS, e);
+	for (size_t i = 0; i < f->columns.count && rc >= 0; i++)
+		rc = flat_load(f, &f->columns.data[i], e);
 	if (rc < 0)
 		return rc;
 	f->windowed = f->schema->time_column >= 0 &&
 		      (options->since_ns || options->until_ns != UINT64_MAX);
 	f->rows = count_rows(f);
-	f->offset_ns = trace_unix_ns(t, 0);
-	if (add_columns(f) < 0)
-		return error_set(e, -ENOMEM, "out of memory");
 	return f->rows > 0;
 }
 
@@ -276,72 +295,78 @@ int flat_check_options(const struct export_options *o, const char *format, struc
 
 /* ---- values ---- */
 
-/* Widens `count` values of a column. */
-static void widen(const struct column_schema *c, const void *from, size_t count, uint64_t *out)
+static inline uint64_t row_of(const struct flat_rows *r, size_t i)
 {
-	const uint8_t *u8 = from;
-	const uint16_t *u16 = from;
-	const uint32_t *u32 = from;
-	bool is_signed = column_is_signed(c);
+	return r->list ? r->list[i] : r->first + i;
+}
+
+#define READ(array)                                                                                \
+	for (size_t i = 0; i < r->count; i++)                                                      \
+	out[i] = (array)[row_of(r, i)]
+
+/* Reads and widens values of a column. */
+static void widen(const struct column_schema *c, const void *all, const struct flat_rows *r,
+		  uint64_t *out)
+{
+	const uint8_t *u8 = all;
+	const uint16_t *u16 = all;
+	const uint32_t *u32 = all;
+	const uint64_t *u64 = all;
 
 	switch (c->width) {
 	case 1:
-		for (size_t i = 0; i < count; i++)
-			out[i] = u8[i];
+		READ(u8);
 		break;
 	case 2:
-		for (size_t i = 0; i < count; i++)
-			out[i] = u16[i];
+		READ(u16);
 		break;
 	case 4:
-		for (size_t i = 0; i < count; i++)
-			out[i] = is_signed ? (uint64_t)(int64_t)(int32_t)u32[i] : u32[i];
+		READ(u32);
+		for (size_t i = 0; column_is_signed(c) && i < r->count; i++)
+			out[i] = (uint64_t)(int64_t)(int32_t)out[i];
 		break;
 	default:
-		memcpy(out, from, count * sizeof(*out));
+		READ(u64);
 	}
 }
 
 /* Values of a column of the table, as they are stored. */
-static void read_stored(const struct flat_table *f, int column, uint64_t first, size_t count,
+static void read_stored(const struct flat_table *f, int column, const struct flat_rows *r,
 			uint64_t *values, uint8_t *valid)
 {
 	const struct column_schema *c = &f->schema->columns[column];
-	const uint8_t *all = trace_column(f->trace, f->schema->id, column);
 	const uint8_t *v = trace_valid(f->trace, f->schema->id, column);
 
-	widen(c, all + first * c->width, count, values);
-	if (v)
-		memcpy(valid, v + first, count);
-	else
-		memset(valid, 1, count);
-	if (c->type == COLUMN_TYPE_REF)
-		for (size_t i = 0; i < count; i++)
-			valid[i] &= (uint32_t)values[i] != TRACE_NO_ROW;
+	widen(c, trace_column(f->trace, f->schema->id, column), r, values);
+	for (size_t i = 0; i < r->count; i++)
+		valid[i] = (!v || v[row_of(r, i)]) &&
+			   (c->type != COLUMN_TYPE_REF || (uint32_t)values[i] != TRACE_NO_ROW);
 }
 
-static void read_durations(const struct flat_table *f, uint64_t first, size_t count,
-			   uint64_t *values, uint8_t *valid)
+static void read_durations(const struct flat_table *f, const struct flat_rows *r, uint64_t *values,
+			   uint8_t *valid)
 {
 	int end = f->schema->roles[ROLE_END];
 	const uint64_t *ends = trace_u64(f->trace, f->schema->id, end);
 	const uint8_t *v = trace_valid(f->trace, f->schema->id, end);
 
-	read_stored(f, f->schema->roles[ROLE_START], first, count, values, valid);
-	for (size_t i = 0; i < count; i++) {
-		valid[i] &= (!v || v[first + i]) && ends[first + i] >= values[i];
-		values[i] = ends[first + i] - values[i];
+	read_stored(f, f->schema->roles[ROLE_START], r, values, valid);
+	for (size_t i = 0; i < r->count; i++) {
+		uint64_t row = row_of(r, i);
+
+		valid[i] &= (!v || v[row]) && ends[row] >= values[i];
+		values[i] = ends[row] - values[i];
 	}
 }
 
-static void read_readings(const struct flat_table *f, const struct flat_column *c, uint64_t first,
-			  size_t count, uint64_t *values, uint8_t *valid)
+static void read_readings(const struct flat_table *f, const struct flat_column *c,
+			  const struct flat_rows *r, uint64_t *values, uint8_t *valid)
 {
-	read_stored(f, c->column, first, count, values, valid);
+	read_stored(f, c->column, r, values, valid);
 	if (f->schema->id != TABLE_counter_sample)
 		return;
-	for (size_t i = 0; i < count; i++) {
-		struct counter_value v = counter_value(f->trace, first + i);
+	for (size_t i = 0; i < r->count; i++) {
+		struct counter_value v = counter_value(f->trace, row_of(r, i));
 		double real = counter_value_double(&v);
 
 		memcpy(&values[i], &real, sizeof(real));
@@ -375,51 +400,55 @@ static uint64_t of_process(const struct flat_table *f, enum flat_source source, 
 	}
 }
 
-static void read_process(const struct flat_table *f, enum flat_source source, uint64_t first,
-			 size_t count, uint64_t *values, uint8_t *valid)
+static void read_process(const struct flat_table *f, enum flat_source source,
+			 const struct flat_rows *r, uint64_t *values, uint8_t *valid)
 {
-	size_t process = trace_row_process(f->trace, f->schema->id, first);
+	uint64_t from = 0, end = 0, value = 0;
+	bool has = false;
 
-	for (size_t i = 0; i < count; process++) {
-		uint64_t end = trace_first_row(f->trace, f->schema->id, process + 1);
-		bool has;
-		uint64_t value = of_process(f, source, process, &has);
+	for (size_t i = 0; i < r->count; i++) {
+		uint64_t row = row_of(r, i);
 
-		for (; i < count && first + i < end; i++) {
-			values[i] = has ? value : 0;
-			valid[i] = has;
+		if (row < from || row >= end) {
+			size_t process = trace_row_process(f->trace, f->schema->id, row);
+
+			from = trace_first_row(f->trace, f->schema->id, process);
+			end = trace_first_row(f->trace, f->schema->id, process + 1);
+			value = of_process(f, source, process, &has);
 		}
+		values[i] = value;
+		valid[i] = has;
 	}
 }
 
-size_t flat_read(const struct flat_table *f, const struct flat_column *c, uint64_t first,
-		 size_t count, uint64_t *values, uint8_t *valid)
+size_t flat_read(const struct flat_table *f, const struct flat_column *c, const struct flat_rows *r,
+		 uint64_t *values, uint8_t *valid)
 {
 	size_t present = 0;
 
 	switch (c->source) {
 	case FLAT_ROW:
-		for (size_t i = 0; i < count; i++)
-			values[i] = first + i;
-		memset(valid, 1, count);
+		for (size_t i = 0; i < r->count; i++)
+			values[i] = row_of(r, i);
+		memset(valid, 1, r->count);
 		break;
 	case FLAT_STORED:
 	case FLAT_NAME:
-		read_stored(f, c->column, first, count, values, valid);
+		read_stored(f, c->column, r, values, valid);
 		break;
 	case FLAT_DURATION:
-		read_durations(f, first, count, values, valid);
+		read_durations(f, r, values, valid);
 		break;
 	case FLAT_READING:
-		read_readings(f, c, first, count, values, valid);
+		read_readings(f, c, r, values, valid);
 		break;
 	default:
-		read_process(f, c->source, first, count, values, valid);
+		read_process(f, c->source, r, values, valid);
 	}
 	if (c->type == FLAT_TIME)
-		for (size_t i = 0; i < count; i++)
+		for (size_t i = 0; i < r->count; i++)
 			values[i] += (uint64_t)f->offset_ns;
-	for (size_t i = 0; i < count; i++) {
+	for (size_t i = 0; i < r->count; i++) {
 		values[i] = valid[i] ? values[i] : 0;
 		present += valid[i];
 	}

@@ -68,16 +68,37 @@ int flat_table_init(struct flat_table *f, struct trace *t, const struct export_o
 		    struct error *e) MUST_USE;
 void flat_table_release(struct flat_table *f);
 
+/*
+ * Lists the columns of a table without loading it: for readers that choose columns and rows
+ * themselves. Release in any case. 0 or a negative code.
+ */
+int flat_describe(struct flat_table *f, struct trace *t, enum table_id table,
+		  struct error *e) MUST_USE;
+/* Loads what a column needs. 0 or a negative code. */
+int flat_load(const struct flat_table *f, const struct flat_column *c, struct error *e) MUST_USE;
+/*
+ * The first row of a process at or after a time (CLOCK_MONOTONIC) of the loaded time column, by
+ * which its rows are in order.
+ */
+uint64_t flat_row_at(const struct flat_table *f, size_t process, uint64_t time_ns);
+
 /* Sets the next rows to write, at most FLAT_ROWS; false: there are no more. */
 bool flat_next(struct flat_table *f, uint64_t *first, size_t *count);
 /* Reports that the rows of flat_next() are written. Returns 0, or -ECANCELED if that is wanted. */
 int flat_progress(const struct flat_table *f) MUST_USE;
+
+/* Rows in their order, or those of a list. */
+struct flat_rows {
+	uint64_t first; /* without a list */
+	const uint32_t *list;
+	size_t count;
+};
 /*
- * Reads the values of rows first … first+count-1: 64 bits each, 32-bit ones sign-extended if they
- * are signed; valid[i] is 0 where there is none, and its value is 0. Returns how many there are.
+ * Reads the values of rows: 64 bits each, 32-bit ones sign-extended if they are signed; valid[i] is
+ * 0 where there is none, and its value is 0. Returns how many there are.
  */
-size_t flat_read(const struct flat_table *f, const struct flat_column *c, uint64_t first,
-		 size_t count, uint64_t *values, uint8_t *valid);
+size_t flat_read(const struct flat_table *f, const struct flat_column *c, const struct flat_rows *r,
+		 uint64_t *values, uint8_t *valid);
 /* The text of a value; any bytes. Valid until the next call with the same `room`. */
 const char *flat_text(const struct flat_table *f, const struct flat_column *c, uint64_t value,
 		      struct strbuf *room, size_t *length);

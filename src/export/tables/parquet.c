@@ -54,8 +54,7 @@ struct parquet {
 	struct output *output;
 	struct column_writer *writers;
 	size_t count;
-	uint64_t first; /* of the row group */
-	size_t rows;
+	struct flat_rows rows; /* of the row group */
 	VEC(struct chunk_meta) chunks; /* by row group, then by column */
 	VEC(uint64_t) group_rows;
 };
@@ -186,13 +185,13 @@ static int encode(void *user, unsigned worker, size_t item)
 {
 	struct parquet *p = user;
 	struct column_writer *w = &p->writers[item];
-	size_t rows = p->rows, count, at = 0;
+	size_t rows = p->rows.count, count, at = 0;
 	int type = physical_type(w->column), rc = 0;
 
 	(void)worker;
 	strbuf_clear(&w->pages);
 	w->meta = (struct chunk_meta){ .values = rows };
-	count = flat_read(p->table, w->column, p->first, rows, w->values, w->valid);
+	count = flat_read(p->table, w->column, &p->rows, w->values, w->valid);
 	w->meta.nulls = rows - count;
 	for (size_t i = 0; i < rows && count < rows; i++)
 		if (w->valid[i])
@@ -235,7 +234,8 @@ static int write_group(struct parquet *p, struct error *e)
 		if (vec_push(&p->chunks, w->meta) < 0)
 			return error_set(e, -ENOMEM, "out of memory");
 	}
-	return vec_push(&p->group_rows, p->rows) < 0 ? error_set(e, -ENOMEM, "out of memory") : 0;
+	return vec_push(&p->group_rows, p->rows.count) < 0 ? error_set(e, -ENOMEM, "out of memory")
+							   : 0;
 }
 
 /* ---- footer ---- */
@@ -469,7 +469,7 @@ static int write_rows(struct parquet *p, struct error *e)
 	int rc = 0;
 
 	output_write(p->output, MAGIC, strlen(MAGIC));
-	while (rc >= 0 && flat_next(p->table, &p->first, &p->rows)) {
+	while (rc >= 0 && flat_next(p->table, &p->rows.first, &p->rows.count)) {
 		rc = write_group(p, e);
 		if (rc >= 0)
 			rc = flat_progress(p->table);

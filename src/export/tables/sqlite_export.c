@@ -159,14 +159,13 @@ static int insert_rows(struct database_writer *w, sqlite3_stmt *s, size_t count,
 static int insert_table(struct database_writer *w, sqlite3_stmt *s, struct error *e)
 {
 	struct flat_table *f = w->table;
-	uint64_t first;
-	size_t count;
+	struct flat_rows rows = { 0 };
 	int rc = 0;
 
-	while (rc >= 0 && flat_next(f, &first, &count)) {
+	while (rc >= 0 && flat_next(f, &rows.first, &rows.count)) {
 		for (size_t i = 0; i < f->columns.count; i++)
-			flat_read(f, &f->columns.data[i], first, count, w->values[i], w->valid[i]);
-		rc = insert_rows(w, s, count, e);
+			flat_read(f, &f->columns.data[i], &rows, w->values[i], w->valid[i]);
+		rc = insert_rows(w, s, rows.count, e);
 		if (rc >= 0)
 			rc = flat_progress(f);
 	}

@@ -1,4 +1,4 @@
-#include "read/view_columns.h"
+#include "analysis/row_scopes.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -11,14 +11,13 @@ static int thread_column(const struct table_schema *table)
 	return table->time_column < 0 ? -1 : schema_column_by_name(table, "thread");
 }
 
-bool view_scopes_available(const struct table_schema *table)
+bool row_scopes_available(const struct table_schema *table)
 {
 	return table->launching_kinds || thread_column(table) >= 0;
 }
 
 /* For calls, or work that they cause. */
-static int find_by_call(struct view_scopes *s, struct trace *t, enum table_id table,
-			struct error *e)
+static int find_by_call(struct row_scopes *s, struct trace *t, enum table_id table, struct error *e)
 {
 	const uint32_t *calls = NULL;
 	int rc = table == TABLE_api_call ? 0 : trace_launches(t, table, &calls, e);
@@ -29,7 +28,7 @@ static int find_by_call(struct view_scopes *s, struct trace *t, enum table_id ta
 }
 
 /* For events of a thread. */
-static int find_by_thread(struct view_scopes *s, struct trace *t, const struct table_schema *table,
+static int find_by_thread(struct row_scopes *s, struct trace *t, const struct table_schema *table,
 			  struct error *e)
 {
 	int column = thread_column(table);
@@ -52,8 +51,8 @@ static int find_by_thread(struct view_scopes *s, struct trace *t, const struct t
 	return rc == -ENOMEM ? error_set(e, rc, "out of memory") : rc;
 }
 
-int view_scopes_load(struct view_scopes *s, struct trace *t, const struct table_schema *table,
-		     struct error *e)
+int row_scopes_load(struct row_scopes *s, struct trace *t, const struct table_schema *table,
+		    struct error *e)
 {
 	int rc = s->paths ? 0 : nvtx_ranges_init(&s->ranges, t, SCOPES_ALL, true, e);
 
@@ -67,7 +66,7 @@ int view_scopes_load(struct view_scopes *s, struct trace *t, const struct table_
 		       : find_by_thread(s, t, table, e);
 }
 
-void view_scopes_release(struct view_scopes *s)
+void row_scopes_release(struct row_scopes *s)
 {
 	nvtx_ranges_release(&s->ranges);
 	free(s->paths);

@@ -1,0 +1,213 @@
+#include "cli/sql_rows.h"
+
+#include <string.h>
+
+#include "base/json.h"
+#include "report/text_table.h"
+
+#define CELL_MAX 160 /* columns of a cell; --json and --csv have the whole text */
+#define PAGE 2000 /* rows aligned together, or written at once */
+
+static int put(const struct sql_rows *r, struct strbuf *out)
+{
+	int status = EXIT_DONE;
+
+	if (r->file) {
+		if (out->failed)
+			return cli_failf(r->context, "out of memory");
+		output_write(r->file, strbuf_text(out), out->length);
+	} else {
+		status = cli_print(r->context, out);
+	}
+	strbuf_clear(out);
+	return status;
+}
+
+/* ---- CSV: RFC 4180; a missing value is empty, an empty text is quoted ---- */
+
+static void add_quoted(struct strbuf *out, const char *text, size_t length)
+{
+	if (length && !memchr(text, ',', length) && !memchr(text, '"', length) &&
+	    !memchr(text, '\n', length) && !memchr(text, '\r', length)) {
+		strbuf_add(out, text, length);
+		return;
+	}
+	strbuf_addc(out, '"');
+	for (size_t i = 0; i < length; i++) {
+		if (text[i] == '"')
+			strbuf_addc(out, '"');
+		strbuf_addc(out, text[i]);
+	}
+	strbuf_addc(out, '"');
+}
+
+static void add_real(struct strbuf *out, double value)
+{
+	struct json j = JSON_INIT(out);
+
+	json_double(&j, value);
+}
+
+static void csv_heads(sqlite3_stmt *s, struct strbuf *out)
+{
+	for (int i = 0; i < sqlite3_column_count(s); i++) {
+		const char *name = sqlite3_column_name(s, i);
+
+		if (i)
+			strbuf_addc(out, ',');
+		add_quoted(out, name, strlen(name));
+	}
+	strbuf_adds(out, "\r\n");
+}
+
+static void csv_row(sqlite3_stmt *s, struct strbuf *out)
+{
+	for (int i = 0; i < sqlite3_column_count(s); i++) {
+		int type = sqlite3_column_type(s, i);
+
+		if (i)
+			strbuf_addc(out, ',');
+		if (type == SQLITE_FLOAT)
+			add_real(out, sqlite3_column_double(s, i));
+		else if (type == SQLITE_INTEGER)
+			strbuf_addf(out, "%lld", sqlite3_column_int64(s, i));
+		else if (type != SQLITE_NULL)
+			add_quoted(out, (const char *)sqlite3_column_text(s, i),
+				   (size_t)sqlite3_column_bytes(s, i));
+	}
+	strbuf_adds(out, "\r\n");
+}
+
+/* ---- JSON: an object on a line for each row ---- */
+
+static void json_row(sqlite3_stmt *s, struct strbuf *out)
+{
+	struct json j = JSON_INIT(out);
+
+	json_object(&j);
+	for (int i = 0; i < sqlite3_column_count(s); i++) {
+		json_key(&j, sqlite3_column_name(s, i));
+		switch (sqlite3_column_type(s, i)) {
+		case SQLITE_INTEGER:
+			json_i64(&j, sqlite3_column_int64(s, i));
+			break;
+		case SQLITE_FLOAT:
+			json_double(&j, sqlite3_column_double(s, i));
+			break;
+		case SQLITE_NULL:
+			json_null(&j);
+			break;
+		default:
+			json_bytes(&j, (const char *)sqlite3_column_text(s, i),
+				   (size_t)sqlite3_column_bytes(s, i));
+		}
+	}
+	json_finish(&j);
+}
+
+/* ---- tables ---- */
+
+struct page {
+	struct text_table table;
+	struct text_column *heads;
+};
+
+/* Columns of texts are aligned left. */
+static bool make_page(struct page *p, sqlite3_stmt *s, bool has_row)
+{
+	size_t count = (size_t)sqlite3_column_count(s);
+
+	p->heads = calloc(count, sizeof(*p->heads));
+	if (!p->heads)
+		return false;
+	for (size_t i = 0; i < count; i++) {
+		const char *declared = sqlite3_column_decltype(s, (int)i);
+		int type = has_row ? sqlite3_column_type(s, (int)i) : SQLITE_TEXT;
+
+		p->heads[i] =
+			(struct text_column){ .head = sqlite3_column_name(s, (int)i),
+					      .left = type == SQLITE_TEXT ||
+						      (declared && !strcmp(declared, "TEXT")) };
+	}
+	p->table = (struct text_table){ .columns = p->heads, .column_count = count };
+	return true;
+}
+
+static void add_row(struct page *p, sqlite3_stmt *s)
+{
+	_cleanup_strbuf_ struct strbuf cell = STRBUF_INIT;
+
+	for (int i = 0; i < sqlite3_column_count(s); i++) {
+		const char *text = (const char *)sqlite3_column_text(s, i);
+
+		strbuf_clear(&cell);
+		if (sqlite3_column_type(s, i) == SQLITE_FLOAT)
+			add_real(&cell, sqlite3_column_double(s, i));
+		else if (text)
+			text_safe(&cell, text, (size_t)sqlite3_column_bytes(s, i));
+		else
+			strbuf_addc(&cell, '-');
+		text_shorten(&cell, CELL_MAX);
+		text_table_add(&p->table, strbuf_text(&cell));
+	}
+}
+
+static void print_page(const struct sql_rows *r, struct page *p, struct strbuf *out)
+{
+	text_table_print(&p->table, 0, UINT32_MAX, r->context->color && !r->file, out);
+	text_table_clear(&p->table);
+}
+
+/* ---- all ---- */
+
+static void add(const struct sql_rows *r, sqlite3_stmt *s, struct page *p, struct strbuf *out)
+{
+	switch (r->format) {
+	case SQL_TABLE:
+		add_row(p, s);
+		break;
+	case SQL_CSV:
+		csv_row(s, out);
+		break;
+	case SQL_JSON:
+		json_row(s, out);
+		break;
+	}
+}
+
+int sql_rows_write(const struct sql_rows *r, struct sql *sql, sqlite3_stmt *s, bool *left_out)
+{
+	_cleanup_strbuf_ struct strbuf out = STRBUF_INIT;
+	struct page page = { 0 };
+	struct error e = { 0 };
+	uint64_t rows = 0;
+	int status = EXIT_DONE, rc = sql_next(sql, s, &e);
+
+	*left_out = false;
+	if (r->format == SQL_TABLE && rc >= 0 && !make_page(&page, s, rc > 0))
+		return cli_failf(r->context, "out of memory");
+	if (r->format == SQL_CSV && rc >= 0)
+		csv_heads(s, &out);
+	for (; rc > 0 && status == EXIT_DONE && !*left_out; rc = sql_next(sql, s, &e)) {
+		if (rows == r->limit) {
+			*left_out = true;
+			break;
+		}
+		add(r, s, &page, &out);
+		if (++rows % PAGE == 0) {
+			if (r->format == SQL_TABLE)
+				print_page(r, &page, &out);
+			status = put(r, &out);
+		}
+	}
+	if (r->format == SQL_TABLE && rc >= 0 && (text_table_rows(&page.table) || !rows))
+		print_page(r, &page, &out);
+	if (status == EXIT_DONE)
+		status = put(r, &out);
+	text_table_release(&page.table);
+	free(page.heads);
+	if (rc < 0)
+		return rc == -ECANCELED && terminal_stop_signal ? 128 + terminal_stop_signal
+								: cli_fail(r->context, &e);
+	return status;
+}

@@ -1,0 +1,206 @@
+#include "sql/sql.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "sql/sql_error.h"
+#include "sql/sql_functions.h"
+#include "sql/sql_summary.h"
+#include "sql/sql_table.h"
+
+#define STEPS 10000 /* of SQLite's machine, between two looks at the limits */
+#define TEXT_MAX (64 << 20) /* bytes of a text or a row; SQLite's own default is 1 GB */
+#define SORT_KIB "262144" /* of rows that are sorted in memory; more goes to temporary files */
+
+bool sql_stopped(struct sql *s)
+{
+	if (s->options.cancel && *s->options.cancel)
+		return true;
+	s->late |= s->deadline_ns && clock_monotonic_ns() > s->deadline_ns;
+	return s->late;
+}
+
+static int on_progress(void *sql)
+{
+	return sql_stopped(sql);
+}
+
+int sql_declare(struct sql *s, const char *text)
+{
+	int rc;
+
+	s->declaring = true;
+	rc = sqlite3_declare_vtab(s->db, text);
+	s->declaring = false;
+	return rc;
+}
+
+/* Statements may read. Functions are those of SQLite and ours, none of which opens a file. */
+static int authorize(void *user, int action, const char *first, const char *second,
+		     const char *database, const char *trigger)
+{
+	const struct sql *s = user;
+
+	(void)first, (void)database, (void)trigger;
+	if (s->declaring)
+		return SQLITE_OK;
+	switch (action) {
+	case SQLITE_SELECT:
+	case SQLITE_READ:
+	case SQLITE_RECURSIVE:
+		return SQLITE_OK;
+	case SQLITE_FUNCTION:
+		return sqlite3_stricmp(second, "load_extension") ? SQLITE_OK : SQLITE_DENY;
+	default:
+		return SQLITE_DENY;
+	}
+}
+
+static int open_database(struct sql *s, struct error *e)
+{
+	static const char settings[] = "PRAGMA temp_store=FILE; PRAGMA cache_size=-" SORT_KIB;
+	int rc;
+
+	/* The limit is one of the process. */
+	sqlite3_hard_heap_limit64((sqlite3_int64)MIN(s->options.memory_bytes, INT64_MAX));
+	rc = sqlite3_open_v2(":memory:", &s->db,
+			     SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX,
+			     NULL);
+	if (rc == SQLITE_OK)
+		rc = sqlite3_exec(s->db, settings, NULL, NULL, NULL);
+	if (rc == SQLITE_OK)
+		rc = sql_functions_add(s->db, &s->texts);
+	if (rc != SQLITE_OK)
+		return error_set(e, -ENOMEM, "cannot open a database in memory: %s",
+				 sqlite3_errstr(rc));
+	sqlite3_limit(s->db, SQLITE_LIMIT_LENGTH, TEXT_MAX);
+	sqlite3_limit(s->db, SQLITE_LIMIT_ATTACHED, 0);
+	sqlite3_db_config(s->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
+	sqlite3_progress_handler(s->db, STEPS, on_progress, s);
+	return 0;
+}
+
+static int copy_recordings(struct sql *s, const struct sql_recording *recordings, size_t count)
+{
+	s->recordings = calloc(count, sizeof(*s->recordings));
+	s->callers = calloc(count, sizeof(*s->callers));
+	if (!s->recordings || !s->callers)
+		return -ENOMEM;
+	for (; s->count < count; s->count++) {
+		struct sql_recording *r = &s->recordings[s->count];
+
+		*r = (struct sql_recording){ .name = strdup(recordings[s->count].name),
+					     .path = strdup(recordings[s->count].path),
+					     .trace = recordings[s->count].trace };
+		if (!r->name || !r->path) {
+			free((char *)r->name);
+			free((char *)r->path);
+			return -ENOMEM;
+		}
+	}
+	return 0;
+}
+
+int sql_open(const struct sql_recording *recordings, size_t count,
+	     const struct sql_options *options, struct sql **out, struct error *e)
+{
+	struct sql *s = calloc(1, sizeof(*s));
+	int rc = 0;
+
+	if (!s)
+		return error_set(e, -ENOMEM, "out of memory");
+	s->options = *options;
+	interner_init(&s->texts);
+	if (count > SQL_RECORDINGS_MAX)
+		rc = error_set(e, E_USAGE, "at most %u recordings", SQL_RECORDINGS_MAX);
+	else if (copy_recordings(s, recordings, count) < 0)
+		rc = error_set(e, -ENOMEM, "out of memory");
+	if (rc >= 0)
+		rc = open_database(s, e);
+	for (uint32_t id = 1; id <= TABLE_MAX && rc >= 0; id++)
+		if (id != TABLE_string)
+			rc = sql_table_add(s, (enum table_id)id, e);
+	if (rc >= 0)
+		rc = sql_summaries_add(s, e);
+	if (rc >= 0)
+		sqlite3_set_authorizer(s->db, authorize, s);
+	if (rc < 0)
+		sql_free(s);
+	else
+		*out = s;
+	return rc;
+}
+
+void sql_free(struct sql *s)
+{
+	if (!s)
+		return;
+	sqlite3_close_v2(s->db); /* disconnects the tables */
+	sql_summaries_free(s);
+	for (size_t i = 0; i < s->count; i++) {
+		free((char *)s->recordings[i].name);
+		free((char *)s->recordings[i].path);
+		if (s->callers[i])
+			callers_release(s->callers[i]);
+		free(s->callers[i]);
+	}
+	free(s->recordings);
+	free(s->callers);
+	interner_release(&s->texts);
+	free(s);
+}
+
+static int failed(struct sql *s, int result, struct error *e)
+{
+	if (s->error.code) {
+		if (e)
+			*e = s->error;
+		return s->error.code;
+	}
+	switch (result) {
+	case SQLITE_INTERRUPT:
+		if (!s->late)
+			return error_set(e, -ECANCELED, "the statement was interrupted");
+		return error_set(
+			e, -ETIMEDOUT,
+			"the statement took longer than its time: --timeout gives it more");
+	case SQLITE_NOMEM:
+		return error_set(e, -ENOMEM,
+				 "the statement needs more memory than it may: --memory-limit "
+				 "gives it more");
+	default:
+		return error_set(e, E_USAGE, "%s", sqlite3_errmsg(s->db));
+	}
+}
+
+int sql_prepare(struct sql *s, const char *text, sqlite3_stmt **statement, const char **rest,
+		struct error *e)
+{
+	int rc;
+
+	*statement = NULL;
+	s->error.code = 0;
+	s->late = false;
+	s->deadline_ns = 0;
+	/* Comments and empty statements compile to none. */
+	do {
+		rc = sqlite3_prepare_v2(s->db, text, -1, statement, rest);
+		if (rc != SQLITE_OK)
+			return rc == SQLITE_ERROR || rc == SQLITE_AUTH
+				       ? s->error.code ? failed(s, rc, e) : sql_error(s, text, e)
+				       : failed(s, rc, e);
+		text = *rest;
+	} while (!*statement && *text);
+	if (*statement && s->options.timeout_ns)
+		s->deadline_ns = clock_monotonic_ns() + s->options.timeout_ns;
+	return *statement != NULL;
+}
+
+int sql_next(struct sql *s, sqlite3_stmt *statement, struct error *e)
+{
+	int rc = sqlite3_step(statement);
+
+	return rc == SQLITE_ROW ? 1 : rc == SQLITE_DONE ? 0 : failed(s, rc, e);
+}

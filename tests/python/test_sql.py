@@ -1,0 +1,62 @@
+"""r.sql() says what `pitot sql` says, as Arrow."""
+import json
+import re
+
+import pytest
+
+pyarrow = pytest.importorskip("pyarrow")
+pytestmark = pytest.mark.filterwarnings("error")
+
+
+def same(value, other):
+    return value == pytest.approx(other) if isinstance(value, float) else value == other
+
+
+@pytest.fixture(scope="module")
+def scoped(package, shared_folder, make_recording):
+    return package.open(shared_folder("python-sql", lambda f: make_recording(f / "s.pitot", "scopes")) / "s.pitot")
+
+
+def test_documented_statements(source, pitot, scoped, train, package):
+    statements = re.findall(r"```sql\n(.*?)```", (source / "docs" / "sql.md").read_text(), re.S)
+    for recording in (scoped, package.open(train)):
+        for statement in statements:
+            arrow = recording.sql(statement).to_arrow()
+            arrow.validate(full=True)
+            expected = [json.loads(line) for line in pitot("sql", recording.path, "--json", "-q", statement).stdout.splitlines()]
+            assert len(arrow) == len(expected)
+            for row, known in zip(arrow.to_pylist(), expected):
+                assert row.keys() == known.keys() and all(same(row[key], known[key]) for key in row), statement
+
+
+def test_types(scoped):
+    statement = ("SELECT 1 AS i, 1 AS r, 1 AS t, 2.5 AS rt, NULL AS n, 'x' AS s UNION ALL SELECT NULL, 2.5, 'b', NULL, NULL, NULL"
+                 " UNION ALL SELECT -9223372036854775808, NULL, 3.25, 'ä', NULL, ''")
+    arrow = scoped.sql(statement).to_arrow()
+    arrow.validate(full=True)
+    assert [str(field.type) for field in arrow.schema] == ["int64", "double", "large_string", "large_string", "int64", "large_string"]
+    assert arrow.to_pydict() == {"i": [1, None, -2**63], "r": [1.0, 2.5, None], "t": ["1", "b", "3.25"], "rt": ["2.5", None, "ä"],
+                                 "n": [None] * 3, "s": ["x", None, ""]}
+    none = scoped.sql("SELECT * FROM kernel WHERE 0").to_arrow()
+    none.validate(full=True)
+    assert len(none) == 0 and "duration_ns" in none.column_names
+    many = scoped.sql("WITH RECURSIVE r(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM r LIMIT 10000) SELECT i, 'x' || i AS t FROM r").to_arrow()
+    many.validate(full=True)
+    assert many["i"].to_pylist() == list(range(1, 10001)) and many["t"][9999].as_py() == "x10000"
+
+
+def test_an_answer_is_a_table(scoped):
+    answer = scoped.sql("SELECT config_name AS name, duration_ns FROM kernel ORDER BY start_ns LIMIT 3")
+    assert len(answer) == 3 and list(answer.columns) == ["name", "duration_ns"] and repr(answer).startswith("<pitot.Answer ")
+    assert [row["duration_ns"] for row in answer] == answer.to_arrow()["duration_ns"].to_pylist() and "<td>name</td>" in answer._repr_html_()
+    kernels = scoped.table("kernel").to_arrow()  # arrays of tables live beside those of statements
+    assert len(kernels) == scoped.sql("SELECT count(*) AS n FROM kernel").to_arrow()["n"][0].as_py()
+
+
+@pytest.mark.parametrize("statement, message", [("SELECT nowhere FROM kernel", "no such column: nowhere"), ("DROP TABLE kernel", "only SELECT"), ("", "no statement"),
+                                                ("SELECT 1; SELECT 2", "more than one statement"), ("SELECT 1; SELEC", "syntax error")])
+def test_errors(package, scoped, statement, message):
+    with pytest.raises(package.UsageError, match=message):
+        scoped.sql(statement)
+    with pytest.raises(package.UsageError, match="words of the statement"):
+        scoped.sql("SELECT 1").where("x=1")
