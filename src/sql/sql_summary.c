@@ -50,7 +50,7 @@ static const struct {
 			 "when it began: times in the report are since then" },
 		       { "json", "TEXT", "what `pitot report --json --top 0` prints" } } },
 	[CAUSES] = { "report_causes",
-		     "the same with --critical-path and --states",
+		     "the same with --critical-path, --states and --steps",
 		     { { "recording", "TEXT", "name of the recording" },
 		       { "start_ns", "INTEGER",
 			 "when it began: times in the report are since then" },

@@ -214,10 +214,10 @@ static void narrow_range(const struct sql_source *s, size_t process, const struc
 		return;
 	if (!c)
 		row -= (int64_t)sql_rowid(s, 0);
-	if (lower)
-		*from = MAX(*from, is_row ? (uint64_t)MAX(row, 0) + after
-					  : flat_row_at(&s->flat, process,
-							monotonic(s, x->number, after)));
+	if (lower && is_row)
+		*from = MAX(*from, row < 0 ? 0 : (uint64_t)row + after);
+	else if (lower)
+		*from = MAX(*from, flat_row_at(&s->flat, process, monotonic(s, x->number, after)));
 	if (upper) {
 		bool including = until || x->operator== SQL_EQUAL;
 

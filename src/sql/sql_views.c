@@ -68,6 +68,14 @@ static const struct {
 	  "SELECT recording," COPY(gpu) "," COPY(pid) "," COPY(stream) "," COPY(count) ","
 	  COPY(span_ns) "," COPY(running_ns) "," COPY(queued_ns) "," COPY(waiting_ns) ","
 	  COPY(starved_ns) "," COPY(idle_ns) "," COPY(unknown_ns) CAUSES("states.rows") },
+	{ "step", "steps of a training or another loop, with the GPU work launched in them",
+	  "SELECT recording," COPY(pid) "," COPY(number) ","
+	  " start_ns + (value ->> 'start_ns') AS start_ns," COPY(duration_ns) "," COPY(launches) ","
+	  COPY(work_ns) "," COPY(slow) CAUSES("steps.items") },
+	{ "step_summary", "loops whose passes are steps, or why there is none",
+	  "SELECT recording," COPY(pid) "," COPY(source) "," COPY(reason) "," COPY(name) ","
+	  COPY(count) "," COPY(median_ns) "," COPY(p90_ns) "," COPY(p99_ns) "," COPY(mad_ns) ","
+	  COPY(min_ns) "," COPY(max_ns) "," COPY(slow_count) CAUSES("steps.loops") },
 	{ "critical_path", "what bounded the recording's length: the parts add up to it",
 	  "SELECT recording," COPY(class) "," COPY(name) "," COPY(count) "," COPY(total_ns) ","
 	  COPY(potential_ns) CAUSES("critical_path.owners") },

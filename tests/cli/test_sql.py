@@ -231,11 +231,17 @@ def test_summaries(pitot, ask, recordings):
     large = recordings["large"]
     assert ask(large, "SELECT sum(count) AS n, sum(total_ns) AS s FROM kernel_summary") == ask(large, "SELECT count(*) AS n, sum(duration_ns) AS s FROM kernel")
     assert ask(large, "SELECT sum(count) AS n, sum(bytes) AS b FROM copy_summary WHERE kind <> 'memset'") == ask(large, "SELECT count(*) AS n, sum(bytes) AS b FROM memcpy")
-    report = report_of(pitot, large, "--critical-path", "--states")
+    report = report_of(pitot, large, "--critical-path", "--states", "--steps")
     assert [(row["name"], row["count"]) for row in ask(large, "SELECT name, count FROM kernel_summary")] == \
         [(item["label"], item["time"]["count"]) for item in report["hotspots"]["items"]]
     assert ask(large, "SELECT sum(total_ns) AS s FROM critical_path") == [{"s": report["critical_path"]["window_ns"]}]
     assert len(ask(large, "SELECT * FROM state")) == len(report["states"]["rows"])
+    assert [(row["source"], row["reason"], row["count"]) for row in ask(large, "SELECT * FROM step_summary")] == \
+        [(loop["source"], loop["reason"], loop["count"]) for loop in report["steps"]["loops"]]
+    for name in ("train", "training"):
+        known = report_of(pitot, recordings[name], "--steps")["steps"]["items"]
+        assert [row["duration_ns"] for row in ask(recordings[name], "SELECT * FROM step")] == [step["duration_ns"] for step in known]
+    assert known
     assert ask(large, "SELECT sum(busy_ns) AS s FROM gpu_summary") == [{"s": sum(gpu["busy"]["union_ns"] for gpu in report["gpus"])}]
     gaps = ask(large, "SELECT gpu, count(*) AS n, sum(duration_ns) AS s, max(duration_ns) AS m FROM idle_gap GROUP BY 1")
     assert [(row["n"], row["s"]) for row in gaps] == \
