@@ -238,7 +238,7 @@ static int add_gaps(struct sql_summary *s, const struct sql *sql, size_t recordi
 static int add_report(struct sql *sql, size_t recording, bool causes, struct error *e)
 {
 	struct report_options options = {
-		.filter = FILTER_ALL, .callers_of = 0, .critical_path = causes, .states = causes
+		.filter = FILTER_ALL, .critical_path = causes, .states = causes, .steps = causes
 	};
 	const struct sql_recording *r = &sql->recordings[recording];
 	struct report report;
