@@ -68,13 +68,22 @@ static double share_of(const struct sql_source *s, const struct sql_column *c,
 	return 1 / fmax(fmin(distinct, rows), 2);
 }
 
+/* Loads the times, which the statement needs anyway. */
+static bool is_in_order(struct sql_source *s, size_t column)
+{
+	struct error ignored = { 0 };
+
+	return trace_rows(s->trace, s->schema->id) && sql_load(s, column, &ignored) >= 0 &&
+	       sql_times_fit(s, 0);
+}
+
 /*
  * Rows of one process of one recording are in order of time. Groups of a column come from its
  * index, if there is no better reason to read few rows. SQLite 3.40 takes their order for that of
  * an equal ORDER BY, so they have to be sorted.
  */
-static enum sql_order order_of(const struct sql_source *s, size_t count,
-			       const sqlite3_index_info *info, bool is_narrow)
+static enum sql_order order_of(struct sql_source *s, size_t count, const sqlite3_index_info *info,
+			       bool is_narrow)
 {
 	const struct sqlite3_index_orderby *by = info->aOrderBy;
 	int distinct = sqlite3_vtab_distinct((sqlite3_index_info *)info);
@@ -84,7 +93,7 @@ static enum sql_order order_of(const struct sql_source *s, size_t count,
 		return SQL_ANY_ORDER;
 	c = &s->columns.data[by->iColumn];
 	if (is_time_column(s, c) && !by->desc && trace_process_count(s->trace) == 1)
-		return SQL_BY_TIME;
+		return is_in_order(s, (size_t)by->iColumn) ? SQL_BY_TIME : SQL_ANY_ORDER;
 	if ((distinct != 1 && distinct != 2) || by->desc || is_narrow ||
 	    (c->kind == SQL_FLAT && c->flat->type == FLAT_F64))
 		return SQL_ANY_ORDER;
@@ -93,7 +102,7 @@ static enum sql_order order_of(const struct sql_source *s, size_t count,
 
 int sql_plan_choose(struct sql_source *sources, size_t count, sqlite3_index_info *info)
 {
-	const struct sql_source *s = &sources[0];
+	struct sql_source *s = &sources[0];
 	double all = 1, rows;
 	bool is_narrow = false;
 	int arguments = 0;

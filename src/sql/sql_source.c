@@ -135,6 +135,15 @@ int sql_load(struct sql_source *s, size_t column, struct error *e)
 	return rc < 0 ? rc : 0;
 }
 
+bool sql_times_fit(const struct sql_source *s, size_t process)
+{
+	const uint64_t *times = trace_u64(s->trace, s->schema->id, s->schema->time_column);
+	uint64_t rows = trace_first_row(s->trace, s->schema->id, process + 1);
+	__int128 last = rows && times ? (__int128)times[rows - 1] + s->flat.offset_ns : 0;
+
+	return last >= 0 && last <= INT64_MAX && s->flat.offset_ns >= 0;
+}
+
 static void read_callers(const struct sql_source *s, const struct flat_rows *rows, uint64_t *values,
 			 uint8_t *valid)
 {

@@ -79,6 +79,11 @@ int sql_load(struct sql_source *s, size_t column, struct error *e) MUST_USE;
 /* Reads values of a loaded column; those of texts are for sql_text(). */
 void sql_read(const struct sql_source *s, size_t column, const struct flat_rows *rows,
 	      uint64_t *values, uint8_t *valid);
+/*
+ * Whether times of a process, whose column is loaded, are in SQL in the order of its rows: those of
+ * a clock that is damaged may exceed 63 bits.
+ */
+bool sql_times_fit(const struct sql_source *s, size_t process);
 /* The item of sql.texts + 1 of a value of a text column; 0: out of memory. */
 uint32_t sql_text_item(struct sql_source *s, size_t column, uint64_t value);
 /*

@@ -210,7 +210,7 @@ static void narrow_range(const struct sql_source *s, size_t process, const struc
 		       c->flat->column == s->schema->time_column;
 	int64_t row = x->number;
 
-	if (!is_row && !is_time)
+	if (!is_row && !(is_time && sql_times_fit(s, process)))
 		return;
 	if (!c)
 		row -= (int64_t)sql_rowid(s, 0);
