@@ -38,6 +38,14 @@ extern const uint8_t perf_registers[REG_COUNT_];
 /* Reads the registers of the code that a signal handler interrupted. */
 void arch_context_registers(const ucontext_t *context, uint64_t *registers);
 
+/*
+ * Reads the registers of a thread that is stopped by ptrace (NT_PRSTATUS). *thread_base: where its
+ * C library has the thread's data; 0: unknown.
+ */
+struct user_regs_struct;
+void arch_stopped_registers(const struct user_regs_struct *stopped, uint64_t *registers,
+			    uint64_t *thread_base);
+
 /* Whether the first 8 bytes of code at an address are those to which signal handlers return. */
 bool arch_is_signal_return(const uint8_t *code);
 

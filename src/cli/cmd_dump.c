@@ -9,6 +9,7 @@
 #include "base/io.h"
 #include "base/plural.h"
 #include "cli/command.h"
+#include "cli/dump_stacks.h"
 #include "cli/ui.h"
 #include "format/recording_dir.h"
 #include "format/segment_request.h"
@@ -19,6 +20,7 @@ static const char *output;
 static bool force;
 static uint64_t last_ns;
 static const char *from, *to;
+static bool stacks;
 
 static const struct option options[] = {
 	OPTION(STRING, "output", 'o', output, "DIR",
@@ -31,6 +33,9 @@ static const struct option options[] = {
 	       "only segments with rows from that time on, such as 14:05:30 or "
 	       "2026-11-29T14:05:30"),
 	OPTION(STRING, "to", 0, to, "CLOCK", "only segments that began before that time"),
+	FLAG("stacks", 0, stacks,
+	     "print instead what each thread of the processes does now: its state, its native and "
+	     "Python frames, and the call of CUDA or NCCL that it is in"),
 	OPTION_END,
 };
 
@@ -38,6 +43,7 @@ static const struct command_example examples[] = {
 	{ "pitot dump --last 30s", "the last half minute of the only ring that there is" },
 	{ "pitot dump 4711 -o slow.pitot", "of the ring that records process 4711" },
 	{ "pitot dump --from 14:05 --to 14:07", "what was recorded around a time in a log" },
+	{ "pitot dump --stacks 4711", "what each thread of a process does, without stopping it" },
 	{ NULL, NULL },
 };
 
@@ -181,6 +187,13 @@ static int run_dump(struct context *c, int argc, char **argv)
 	char *directory;
 	int count;
 
+	if (stacks && (output || force || last_ns || from || to))
+		return cli_usage(
+			c, "-o, -f, --last, --from and --to belong to rings, not to --stacks");
+	if (stacks)
+		return dump_stacks(c, argc - 1, argv + 1);
+	if (argc > 2)
+		return cli_usage(c, "several processes need --stacks");
 	if (find_interval(&interval, &e) < 0 || find(argc > 1 ? argv[1] : NULL, &launcher, &e) < 0)
 		return cli_fail(c, &e);
 	directory = recording_dir_create(output, "dump", force, &id, &e);
@@ -198,16 +211,19 @@ static int run_dump(struct context *c, int argc, char **argv)
 const struct command cmd_dump = {
 	.name = "dump",
 	.group = COMMAND_RECORD,
-	.summary = "write what `pitot record --ring` has in memory, while it goes on",
-	.usage = "[options] [PID]",
+	.summary = "write what a ring has, or print the stacks of processes",
+	.usage = "[options] [PID...]",
 	.description =
 		"PID is a recorded process or its `pitot record`; it can be left out if there is "
 		"only one. The result is a recording: what happened until a moment ago, as far "
 		"back "
 		"as the ring reaches. The recorded processes do nothing for it, and dumps may "
-		"overlap.",
+		"overlap.\n\n"
+		"With --stacks, PID is any running process of the same user, or several of them, "
+		"recorded or not. Nothing is written. A thread that sleeps is read while it "
+		"sleeps; one that runs is stopped for a fraction of a millisecond.",
 	.options = options,
-	.operands_max = 1,
+	.operands_max = DUMP_PIDS_MAX,
 	.examples = examples,
 	.run = run_dump,
 };

@@ -10,6 +10,7 @@
 #include <sys/time.h>
 #include <sys/un.h>
 
+#include "arch/processor.h"
 #include "base/clock.h"
 #include "base/io.h"
 #include "base/program_file.h"
@@ -18,7 +19,6 @@
 #define SOCKETS_BYTES ((size_t)64 << 20) /* of /proc/PID/net/unix */
 #define MAPS_BYTES ((size_t)16 << 20)
 #define STATE_S 2
-#define LOADER "ld-linux-x86-64" /* the dynamic loader of glibc */
 
 /* --- the process --- */
 
@@ -97,9 +97,10 @@ static int explain_unprepared(pid_t pid, struct error *e)
 	rc = program_file_read(path, &file);
 	if (rc == 0 && file.is_foreign)
 		return error_set(e, E_UNSUPPORTED,
-				 "process %d is no 64-bit program: it cannot load the recorder",
+				 "process %d is not a program for this processor: it cannot load "
+				 "the recorder",
 				 (int)pid);
-	if (rc == 0 && !strstr(file.loader, LOADER))
+	if (rc == 0 && !strstr(file.loader, ARCH_LOADER))
 		return error_set(e, E_UNSUPPORTED, "process %d %s: it cannot load the recorder",
 				 (int)pid,
 				 file.loader[0] ? "uses another C library than glibc"

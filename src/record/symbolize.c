@@ -501,21 +501,36 @@ int symbolize_recording(const char *path, const struct folder_id *id,
 }
 
 /* The folder is in memory where /dev/shm exists. */
-static int write_temporary(struct work *w, struct error *e)
+char *symbolize_make_temporary(struct error *e)
 {
 	char shared[] = "/dev/shm/pitot-XXXXXX", temporary[] = "/tmp/pitot-XXXXXX";
 	const char *folder = mkdtemp(shared);
-	int r;
+	char *copy;
 
 	if (!folder)
 		folder = mkdtemp(temporary);
-	if (!folder)
-		return error_errno(e, errno, "cannot write symbols into '/tmp'");
-	w->temporary = strdup(folder);
-	r = w->temporary ? resolve(w, folder, e) : error_set(e, -ENOMEM, "out of memory");
+	if (!folder) {
+		error_errno(e, errno, "cannot write into '/tmp'");
+		return NULL;
+	}
+	copy = strdup(folder);
+	if (!copy) {
+		rmdir(folder);
+		error_set(e, -ENOMEM, "out of memory");
+	}
+	return copy;
+}
+
+static int write_temporary(struct work *w, struct error *e)
+{
+	int r;
+
+	w->temporary = symbolize_make_temporary(e);
+	if (!w->temporary)
+		return e->code;
+	r = resolve(w, w->temporary, e);
 	if (r < 0) {
-		remove_folder(folder);
-		free(w->temporary);
+		symbolize_remove_temporary(w->temporary);
 		w->temporary = NULL;
 	}
 	return r;

@@ -33,6 +33,8 @@ void symbolize_release(struct symbolize_result *r);
  * Returns 0 or a negative code.
  */
 int symbolize_temporary(const char *path, char **folder, struct error *e) MUST_USE;
+/* Makes a folder for such files, in memory where that is possible. NULL: it cannot be made. */
+char *symbolize_make_temporary(struct error *e) MUST_USE;
 void symbolize_remove_temporary(char *folder); /* may be NULL */
 
 #endif

@@ -3,6 +3,7 @@
 #include <asm/hwcap.h>
 #include <string.h>
 #include <sys/auxv.h>
+#include <sys/user.h>
 
 const uint8_t saved_registers[SAVED_REGISTERS] = {
 	REG_FP_, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28
@@ -20,6 +21,16 @@ void arch_context_registers(const ucontext_t *context, uint64_t *registers)
 		registers[i] = context->uc_mcontext.regs[i];
 	registers[REG_SP_] = context->uc_mcontext.sp;
 	registers[REG_RA_] = context->uc_mcontext.pc;
+}
+
+void arch_stopped_registers(const struct user_regs_struct *s, uint64_t *registers,
+			    uint64_t *thread_base)
+{
+	for (unsigned i = 0; i <= REG_LINK_; i++)
+		registers[i] = s->regs[i];
+	registers[REG_SP_] = s->sp;
+	registers[REG_RA_] = s->pc;
+	*thread_base = 0;
 }
 
 static uint32_t word_at(const uint8_t *code)

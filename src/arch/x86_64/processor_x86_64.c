@@ -1,6 +1,7 @@
 #include "arch/processor.h"
 
 #include <string.h>
+#include <sys/user.h>
 
 const uint8_t saved_registers[SAVED_REGISTERS] = { REG_RBP_, REG_RBX_, 12, 13, 14, 15 };
 
@@ -23,6 +24,17 @@ void arch_context_registers(const ucontext_t *context, uint64_t *registers)
 
 	for (unsigned i = 0; i < REG_COUNT_; i++)
 		registers[i] = (uint64_t)context->uc_mcontext.gregs[order[i]];
+}
+
+void arch_stopped_registers(const struct user_regs_struct *s, uint64_t *registers,
+			    uint64_t *thread_base)
+{
+	const uint64_t in_order[REG_COUNT_] = { s->rax, s->rdx, s->rcx, s->rbx, s->rsi, s->rdi,
+						s->rbp, s->rsp, s->r8,  s->r9,  s->r10, s->r11,
+						s->r12, s->r13, s->r14, s->r15, s->rip };
+
+	memcpy(registers, in_order, sizeof(in_order));
+	*thread_base = s->fs_base;
 }
 
 /* mov $__NR_rt_sigreturn, %rax; syscall */

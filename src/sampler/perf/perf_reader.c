@@ -22,8 +22,6 @@
 #define READINGS_BYTES_MAX ((size_t)64 << 20)
 #define SEEN_CODES 4096u
 #define SAME_BYTES 512u /* bytes of the stack that are compared */
-#define INNER_WORDS 1024u /* words at the top of the copied stack that are searched for */
-#define OUTER_WORDS 128u /* the data of its thread, and words at its other end */
 /* Finding a thread's data takes 1 ms: the first TRIES_MAX samples try, then one in TRIES_PERIOD. */
 #define TRIES_MAX 8u
 #define TRIES_PERIOD 64u
@@ -85,25 +83,6 @@ static bool find_location(struct perf_readers *all, const struct perf_sample *s,
 		*known = (*known + 1) % TRIES_END;
 	pthread_mutex_unlock(&all->lock);
 	return found && (*base < TRIES_MAX || *base % TRIES_PERIOD == 0 || *base >= TRIES_END);
-}
-
-static uint64_t find_base(struct reader *r, const struct python_memory *memory,
-			  const struct python_location *location)
-{
-	const struct stack_snapshot *stack = &r->sample.stack;
-	size_t inner = MIN(stack->size / 8, INNER_WORDS);
-	size_t outer = MIN(stack->size / 8 - inner, OUTER_WORDS);
-	uint64_t words[REG_COUNT_ + INNER_WORDS + OUTER_WORDS];
-	size_t count = REG_COUNT_;
-
-	memcpy(words, stack->registers.at, REG_COUNT_ * sizeof(*words));
-	if (inner)
-		memcpy(words + count, stack->bytes, 8 * inner);
-	count += inner;
-	if (outer)
-		memcpy(words + count, stack->bytes + stack->size / 8 * 8 - 8 * outer, 8 * outer);
-	count += outer;
-	return sampled_thread_find(memory, &location->runtime.offsets, r->sample.tid, words, count);
 }
 
 /* Whether the top of the thread's stack is the same as in the sample. */
@@ -190,9 +169,11 @@ static void read_thread(struct reader *r, const struct perf_event_header *h)
 	head.tid = r->sample.tid;
 	head.sample_ns = r->sample.time_ns;
 	remote_memory_begin(&r->memory, head.pid);
-	head.thread_base = sampled_thread_is_at(&memory, base, head.tid)
-				   ? base
-				   : find_base(r, &memory, &location);
+	head.thread_base =
+		sampled_thread_is_at(&memory, base, head.tid)
+			? base
+			: stack_snapshot_thread_base(&r->sample.stack, &memory,
+						     &location.runtime.offsets, head.tid);
 	head.has_frames = head.thread_base && location.state_at;
 	if (head.has_frames)
 		head.count = sampled_python_read(&location, &memory, head.thread_base, r->frames,

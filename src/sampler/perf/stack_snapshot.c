@@ -1,5 +1,6 @@
 #include "sampler/perf/stack_snapshot.h"
 
+#include <string.h>
 #include <sys/uio.h>
 
 #include "base/bytes.h"
@@ -8,6 +9,9 @@
 #define PAGE 4096u
 /* A read this close after the copy means that the copy is short, not that stacks were switched. */
 #define SAME_STACK_BYTES (UINT64_C(64) << 20)
+
+#define INNER_WORDS 1024u /* words at the top of the copied stack that are searched for */
+#define OUTER_WORDS 128u /* the data of its thread, and words at its other end */
 
 struct snapshot_walk {
 	struct targets *targets;
@@ -103,4 +107,23 @@ unsigned stack_snapshot_walk(struct targets *t, struct target *p,
 	if (*end == stack_end_truncated && k.too_short)
 		*end = stack_end_depth;
 	return k.count;
+}
+
+uint64_t stack_snapshot_thread_base(const struct stack_snapshot *stack,
+				    const struct python_memory *memory,
+				    const struct python_offsets *offsets, pid_t tid)
+{
+	size_t inner = MIN(stack->size / 8, INNER_WORDS);
+	size_t outer = MIN(stack->size / 8 - inner, OUTER_WORDS);
+	uint64_t words[REG_COUNT_ + INNER_WORDS + OUTER_WORDS];
+	size_t count = REG_COUNT_;
+
+	memcpy(words, stack->registers.at, REG_COUNT_ * sizeof(*words));
+	if (inner)
+		memcpy(words + count, stack->bytes, 8 * inner);
+	count += inner;
+	if (outer)
+		memcpy(words + count, stack->bytes + stack->size / 8 * 8 - 8 * outer, 8 * outer);
+	count += outer;
+	return sampled_thread_find(memory, offsets, tid, words, count);
 }

@@ -5,6 +5,7 @@
 #ifndef PITOT_SAMPLER_PERF_STACK_SNAPSHOT_H
 #define PITOT_SAMPLER_PERF_STACK_SNAPSHOT_H
 
+#include "sampler/python/sampled_python_read.h"
 #include "sampler/sampled_processes.h"
 #include "stack/unwind/unwind_self.h"
 
@@ -24,5 +25,13 @@ struct stack_snapshot {
 unsigned stack_snapshot_walk(struct targets *t, struct target *p,
 			     const struct stack_snapshot *stack, uint64_t *frames, unsigned max,
 			     enum stack_end *end);
+
+/*
+ * Finds the fs of the snapshot's thread in its registers and at both ends of the copied stack. 0:
+ * not found.
+ */
+uint64_t stack_snapshot_thread_base(const struct stack_snapshot *stack,
+				    const struct python_memory *memory,
+				    const struct python_offsets *offsets, pid_t tid);
 
 #endif

@@ -1,0 +1,304 @@
+/* dump_stacks.c: what every thread of running processes does, as text and as JSON. */
+#include "cli/dump_stacks.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <limits.h>
+#include <string.h>
+
+#include "analysis/cpu_moments.h"
+#include "analysis/stacks.h"
+#include "base/io.h"
+#include "base/json.h"
+#include "base/path.h"
+#include "base/starts_with.h"
+#include "cli/ui.h"
+#include "record/stack_dump.h"
+
+#define COMMAND_MAX 4096u /* bytes of a command line that are shown */
+
+struct printer {
+	const struct context *context;
+	struct stack_dump dump;
+	struct stacks stacks; /* of dump.trace */
+	struct map rows; /* pid << 32 | tid -> row of cpu_sample, plus 1 */
+	/* of the current thread: */
+	VEC(uint32_t) frames; /* items of stacks.frames, innermost first */
+	enum stack_end end;
+	const char *gpu_call; /* the program's call of CUDA or NCCL that it is in, or NULL */
+};
+
+static const struct {
+	char letter;
+	const char *name, *text;
+} states[] = {
+	{ 'R', "running", "runs" },
+	{ 'S', "sleeping", "sleeps" },
+	{ 'D', "uninterruptible", "waits in the OS kernel" },
+	{ 'T', "stopped", "is stopped" },
+	{ 't', "traced", "is stopped by a tracer" },
+	{ 'Z', "ended", "has ended" },
+	{ 'I', "idle", "is idle" },
+};
+
+/* The last one is for letters that are none of them. */
+static size_t state_of(char letter)
+{
+	size_t i = 0;
+
+	while (i + 1 < ARRAY_SIZE(states) && states[i].letter != letter)
+		i++;
+	return i;
+}
+
+/* --- the stack of a thread --- */
+
+static int index_samples(struct printer *p)
+{
+	const struct trace *t = p->dump.trace;
+
+	for (size_t i = 0; i < trace_process_count(t); i++) {
+		uint64_t row = trace_first_row(t, TABLE_cpu_sample, i);
+
+		for (; row < trace_first_row(t, TABLE_cpu_sample, i + 1); row++) {
+			struct cpu_moment m = cpu_moment_of(t, TABLE_cpu_sample, (uint32_t)i, row);
+			uint64_t key = (uint64_t)trace_process(t, i)->pid << 32 | m.thread;
+			uint64_t *at = map_at(&p->rows, key, 0);
+
+			if (!at)
+				return -ENOMEM;
+			*at = row + 1;
+		}
+	}
+	return 0;
+}
+
+/* cudaMemcpy, cuLaunchKernel, ncclAllReduce; not cutlass or cuda_helper. */
+static bool is_gpu_call(const char *name)
+{
+	static const char *const prefixes[] = { "cuda", "nccl", "cu" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(prefixes); i++)
+		if (starts_with(name, prefixes[i]))
+			return isupper((unsigned char)name[strlen(prefixes[i])]);
+	return false;
+}
+
+/* An expansion has the function and those that are inlined there, outermost first. */
+static int add_frames(struct printer *p, const struct stack_expansion *x)
+{
+	for (uint32_t i = x->count; i > 0; i--) {
+		uint32_t id = p->stacks.expanded.data[x->first + i - 1];
+		const char *name = stacks_text(&p->stacks, p->stacks.frames.data[id].name);
+
+		if (vec_push(&p->frames, id) < 0)
+			return -ENOMEM;
+		if (!x->python && is_gpu_call(name))
+			p->gpu_call = name;
+	}
+	return 0;
+}
+
+static int find_frames(struct printer *p, const struct thread_stack *s)
+{
+	const struct trace *t = p->dump.trace;
+	struct cpu_moment m;
+	uint64_t row;
+	uint32_t process, node;
+	int err;
+
+	p->frames.count = 0;
+	p->gpu_call = NULL;
+	p->end = stack_end_truncated;
+	if (!t || !map_get(&p->rows, (uint64_t)s->pid << 32 | (uint32_t)s->tid, &row))
+		return 0;
+	process = (uint32_t)trace_row_process(t, TABLE_cpu_sample, row - 1);
+	m = cpu_moment_of(t, TABLE_cpu_sample, process, row - 1);
+	err = stacks_find(&p->stacks, process, m.stack, &node, &p->end);
+	while (err >= 0 && node != TRACE_NO_ROW) {
+		int64_t at = stacks_expand(&p->stacks, process, node);
+
+		if (at < 0)
+			return (int)at;
+		err = add_frames(p, &p->stacks.expansions.data[at]);
+		if (err >= 0)
+			err = stacks_parent(&p->stacks, process, node, &node);
+	}
+	return err;
+}
+
+/* --- text --- */
+
+static void print_frame(const struct printer *p, const struct stack_frame *f, struct strbuf *out)
+{
+	const char *file = stacks_text(&p->stacks, f->file);
+
+	strbuf_addf(out, "    %s", stacks_text(&p->stacks, f->name));
+	if (f->class != FRAME_PYTHON && *file && f->line)
+		strbuf_addf(out, " (%s:%u)", base_name(file), f->line);
+	else if (f->class != FRAME_PYTHON && *file)
+		strbuf_addf(out, " (%s)", base_name(file));
+	strbuf_addc(out, '\n');
+}
+
+static void print_thread(const struct printer *p, const struct thread_stack *s, struct strbuf *out)
+{
+	bool asleep = s->state == 'S' || s->state == 'D';
+
+	strbuf_addf(out, "  thread %d %s %s", (int)s->tid, s->name,
+		    states[state_of(s->state)].text);
+	if (p->gpu_call)
+		strbuf_addf(out, ", in %s", p->gpu_call);
+	if (asleep && s->call)
+		strbuf_addf(out, " (%s)", s->call);
+	strbuf_addc(out, '\n');
+	for (size_t i = 0; i < p->frames.count; i++)
+		print_frame(p, &p->stacks.frames.data[p->frames.data[i]], out);
+	if (s->error)
+		strbuf_addf(out, "    no stack: %s\n", error_code_text(s->error));
+	else if (p->end != stack_end_complete && p->end != stack_end_guessed)
+		strbuf_adds(out, "    … outer frames are unknown\n");
+}
+
+/* --- JSON --- */
+
+static void thread_json(const struct printer *p, const struct thread_stack *s, struct json *json)
+{
+	json_object(json);
+	json_key_u64(json, "thread", (uint64_t)s->tid);
+	json_key_string(json, "name", s->name);
+	json_key_string(json, "state", states[state_of(s->state)].name);
+	json_key_string(json, "system_call", s->call);
+	json_key_string(json, "gpu_call", p->gpu_call);
+	json_key_u64(json, "stopped_ns", s->stopped_ns);
+	json_key_string(json, "no_stack", s->error ? error_code_text(s->error) : NULL);
+	json_key_bool(json, "complete",
+		      !s->error && (p->end == stack_end_complete || p->end == stack_end_guessed));
+	json_key_array(json, "frames");
+	for (size_t i = 0; i < p->frames.count; i++) {
+		const struct stack_frame *f = &p->stacks.frames.data[p->frames.data[i]];
+
+		json_object(json);
+		json_key_string(json, "name", stacks_text(&p->stacks, f->name));
+		json_key_bool(json, "python", f->class == FRAME_PYTHON);
+		json_key_string(json, "file", f->file ? stacks_text(&p->stacks, f->file) : NULL);
+		json_key_known(json, "line", f->line, f->line);
+		json_end(json);
+	}
+	json_end(json);
+	json_end(json);
+}
+
+/* --- the command --- */
+
+static int print_all(struct printer *p, struct strbuf *out)
+{
+	const struct thread_stacks *threads = &p->dump.threads;
+	struct json json = JSON_PRETTY(out);
+	pid_t pid = 0;
+	int err = 0;
+
+	if (p->context->json)
+		json_array(&json);
+	for (size_t i = 0; i < threads->all.count && err >= 0; i++) {
+		const struct thread_stack *s = &threads->all.data[i];
+		_cleanup_strbuf_ struct strbuf command = STRBUF_INIT;
+		bool begins = s->pid != pid;
+
+		err = find_frames(p, s);
+		if (begins)
+			(void)!io_process_text(s->pid, "cmdline", COMMAND_MAX, &command);
+		if (p->context->json) {
+			if (begins && pid) {
+				json_end(&json);
+				json_end(&json);
+			}
+			if (begins) {
+				json_object(&json);
+				json_key_u64(&json, "process", (uint64_t)s->pid);
+				json_key_string(&json, "command", strbuf_text(&command));
+				json_key_array(&json, "threads");
+			}
+			thread_json(p, s, &json);
+		} else {
+			if (begins)
+				strbuf_addf(out, "%sprocess %d: %s\n", pid ? "\n" : "", (int)s->pid,
+					    strbuf_text(&command));
+			print_thread(p, s, out);
+		}
+		pid = s->pid;
+	}
+	if (p->context->json)
+		json_finish(&json);
+	return err;
+}
+
+/* Says why a thread has no stack, where a privilege is missing. */
+static int check(const struct printer *p, const pid_t *pids, struct error *e)
+{
+	const struct thread_stacks *threads = &p->dump.threads;
+	int error = 0;
+
+	if (!threads->all.count)
+		return error_set(e, -ESRCH, "there is no process %d", (int)pids[0]);
+	for (size_t i = 0; i < threads->all.count; i++) {
+		if (!threads->all.data[i].error)
+			return 0;
+		error = threads->all.data[i].error;
+	}
+	if (error == -EPERM || error == -EACCES)
+		return error_set(e, error,
+				 "the stacks of process %d may not be read: it belongs to another "
+				 "user, or kernel.yama.ptrace_scope forbids it: sudo pitot dump "
+				 "--stacks %d",
+				 (int)pids[0], (int)pids[0]);
+	return 0;
+}
+
+static int print_dump(struct printer *p, const pid_t *pids, size_t count, struct strbuf *out,
+		      struct error *e)
+{
+	int err = stack_dump_read(pids, count, &p->dump, e);
+	bool has_trace = err >= 0 && p->dump.trace;
+
+	if (err >= 0)
+		err = check(p, pids, e);
+	if (err >= 0 && has_trace)
+		err = stacks_init(&p->stacks, p->dump.trace, STACK_FUNCTIONS, false, e);
+	has_trace &= err >= 0;
+	if (has_trace)
+		err = index_samples(p);
+	if (err >= 0)
+		err = print_all(p, out);
+	if (err < 0 && !e->code)
+		error_set(e, err, "%s", error_code_text(err));
+	if (p->dump.threads.python.code)
+		cli_warn(p->context, "no Python frames: %s", p->dump.threads.python.text);
+	if (has_trace)
+		stacks_release(&p->stacks);
+	return err;
+}
+
+int dump_stacks(struct context *c, int count, char **texts)
+{
+	_cleanup_strbuf_ struct strbuf out = STRBUF_INIT;
+	struct printer p = { .context = c };
+	pid_t pids[DUMP_PIDS_MAX];
+	struct error e = { 0 };
+	int err;
+
+	if (!count || count > (int)DUMP_PIDS_MAX)
+		return cli_usage(c, "--stacks needs the id of a process");
+	for (int i = 0; i < count; i++) {
+		uint64_t pid;
+
+		if (parse_u64(texts[i], &pid) < 0 || !pid || pid > INT_MAX)
+			return cli_usage(c, "'%s' is not the id of a process", texts[i]);
+		pids[i] = (pid_t)pid;
+	}
+	err = print_dump(&p, pids, (size_t)count, &out, &e);
+	stack_dump_release(&p.dump);
+	map_release(&p.rows);
+	vec_release(&p.frames);
+	return err < 0 ? cli_fail(c, &e) : cli_print(c, &out);
+}
