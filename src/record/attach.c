@@ -84,7 +84,12 @@ static int attach_to(struct recording *r, pid_t pid, const struct attach_request
 	if (rc == 0)
 		rc = attach_await(&a, r->segments.fd, serve, r, clock_monotonic_ns() + BEGIN_NS,
 				  &answer);
-	if (rc < 0)
+	if (rc == -ECONNRESET)
+		error_set(e, rc,
+			  "process %d does not begin to record: it has ended, or executed another "
+			  "program",
+			  (int)pid);
+	else if (rc < 0)
 		error_set(e, rc, "process %d is prepared, but does not begin to record: %s",
 			  (int)pid, error_code_text(rc));
 	else if (answer.error < 0)
@@ -178,7 +183,10 @@ static void emit_left(const struct recording *r, pid_t pid, int rc,
 			    "driver that it waits for returns",
 			    (int)pid);
 	else if (rc < 0 && kill(pid, 0) == 0)
-		record_emit(r, RECORD_NOTE, "process %d has ended the recording itself", (int)pid);
+		record_emit(r, RECORD_NOTE,
+			    "process %d has executed another program: its GPU work is recorded "
+			    "until then",
+			    (int)pid);
 	else if (rc == 0 && *answer->text)
 		record_emit(r, answer->error < 0 ? RECORD_WARNING : RECORD_NOTE, "process %d: %s",
 			    (int)pid, answer->text);

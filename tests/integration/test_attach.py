@@ -9,6 +9,7 @@ import signal
 import socket
 import struct
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -264,6 +265,25 @@ def test_children(prepared, pitot, source, tmp_path, environment, build):
         assert pitot("doctor", "-p", child).returncode == 0
     finally:
         os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def test_a_process_that_executes_another_program(program, environment, pitot, tmp_path, build):
+    """The recording goes on until it is ended, and says so."""
+    library = str(build / "libpitot.so")
+    script = "import os, time\nwhile not os.path.exists('go'):\n    time.sleep(0.01)\nos.execv('/bin/sleep', ['sleep', '1000'])\n"
+    process = subprocess.Popen([sys.executable, "-c", script], cwd=tmp_path, env={
+        **environment, "PITOT_IDLE": "1", "LD_PRELOAD": f"{asan(library)}{library}", "ASAN_OPTIONS": "detect_leaks=0"})
+    try:
+        wait_until(lambda: socket_name(process.pid), "it is prepared", process)
+        client = attach(process.pid, program, environment, tmp_path / "a.pitot")
+        wait_until(lambda: recordings(pitot, process.pid) == 1, "it records", client)
+        (tmp_path / "go").touch()
+        wait_until(lambda: Path(f"/proc/{process.pid}/comm").read_text() == "sleep\n", "it executes sleep", process)
+        assert f"process {process.pid} has executed another program: its GPU work is recorded until then" in end(client)
+        assert process.poll() is None
+    finally:
+        process.kill()
         process.wait()
 
 
