@@ -14,6 +14,7 @@
 #include "base/starts_with.h"
 #include "cli/ui.h"
 #include "record/stack_dump.h"
+#include "report/text.h"
 
 #define COMMAND_MAX 4096u /* bytes of a command line that are shown */
 
@@ -129,15 +130,25 @@ static int find_frames(struct printer *p, const struct thread_stack *s)
 
 /* --- text --- */
 
+/* Names are the process's, which may be somebody else's. */
+static void add_name(struct strbuf *out, const char *name)
+{
+	text_safe(out, name, strlen(name));
+}
+
 static void print_frame(const struct printer *p, const struct stack_frame *f, struct strbuf *out)
 {
 	const char *file = stacks_text(&p->stacks, f->file);
 
-	strbuf_addf(out, "    %s", stacks_text(&p->stacks, f->name));
-	if (f->class != FRAME_PYTHON && *file && f->line)
-		strbuf_addf(out, " (%s:%u)", base_name(file), f->line);
-	else if (f->class != FRAME_PYTHON && *file)
-		strbuf_addf(out, " (%s)", base_name(file));
+	strbuf_adds(out, "    ");
+	add_name(out, stacks_text(&p->stacks, f->name));
+	if (f->class != FRAME_PYTHON && *file) {
+		strbuf_adds(out, " (");
+		add_name(out, base_name(file));
+		if (f->line)
+			strbuf_addf(out, ":%u", f->line);
+		strbuf_addc(out, ')');
+	}
 	strbuf_addc(out, '\n');
 }
 
@@ -145,10 +156,13 @@ static void print_thread(const struct printer *p, const struct thread_stack *s, 
 {
 	bool asleep = s->state == 'S' || s->state == 'D';
 
-	strbuf_addf(out, "  thread %d %s %s", (int)s->tid, s->name,
-		    states[state_of(s->state)].text);
-	if (p->gpu_call)
-		strbuf_addf(out, ", in %s", p->gpu_call);
+	strbuf_addf(out, "  thread %d ", (int)s->tid);
+	add_name(out, s->name);
+	strbuf_addf(out, " %s", states[state_of(s->state)].text);
+	if (p->gpu_call) {
+		strbuf_adds(out, ", in ");
+		add_name(out, p->gpu_call);
+	}
 	if (asleep && s->call)
 		strbuf_addf(out, " (%s)", s->call);
 	strbuf_addc(out, '\n');
@@ -221,9 +235,11 @@ static int print_all(struct printer *p, struct strbuf *out)
 			}
 			thread_json(p, s, &json);
 		} else {
-			if (begins)
-				strbuf_addf(out, "%sprocess %d: %s\n", pid ? "\n" : "", (int)s->pid,
-					    strbuf_text(&command));
+			if (begins) {
+				strbuf_addf(out, "%sprocess %d: ", pid ? "\n" : "", (int)s->pid);
+				add_name(out, strbuf_text(&command));
+				strbuf_addc(out, '\n');
+			}
 			print_thread(p, s, out);
 		}
 		pid = s->pid;

@@ -205,8 +205,9 @@ void checks_of_process(struct checks *out, pid_t pid)
 		check_found(c, CHECK_MISSING, "%s", e.text);
 	else
 		check_found(c, CHECK_OK,
-			    "process %d is prepared, with libpitot.so %s; %u %s of it now",
-			    (int)pid, answer.text, answer.recordings,
+			    "process %d is prepared, with libpitot.so %.*s; %u %s of it now",
+			    (int)pid, (int)strspn(answer.text, "0123456789."), answer.text,
+			    answer.recordings,
 			    plural_of(answer.recordings, "recording goes on", "recordings go on"));
 }
 
