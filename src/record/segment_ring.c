@@ -150,39 +150,31 @@ bool process_has_ended(int process)
 }
 
 /*
- * Bytes of the ended segments of a process, from segment i on. Small ones count for more, so that
- * a process cannot have more than RING_PARTS_MAX, and leaves room for those of others.
+ * Small segments count for more than they have, so that a process cannot have more than
+ * RING_PARTS_MAX, and leaves room for those of others.
  */
-static uint64_t bytes_from(const struct segment_ring *ring, size_t i)
-{
-	const struct ring_segment *first = &ring->segments.data[i];
-	uint64_t bytes = 0;
-	struct stat st;
-
-	for (; i < ring->segments.count; i++)
-		if (is_same_writer(&ring->segments.data[i], first) &&
-		    ring->segments.data[i].is_ended && fstat(ring->segments.data[i].fd, &st) == 0)
-			bytes += MAX((uint64_t)st.st_size, ring->bytes / RING_PARTS_MAX);
-	return bytes;
-}
-
 void segment_ring_trim(struct segment_ring *ring)
 {
 	uint64_t now = clock_read_ns(CLOCK_REALTIME);
+	struct map newer = MAP_INIT; /* writer -> bytes of its ended segments, the newest first */
 	struct stat st;
 
-	for (size_t i = 0; i < ring->segments.count;) {
+	for (size_t i = ring->segments.count; i-- > 0;) {
 		struct ring_segment *segment = &ring->segments.data[i];
+		uint64_t *bytes;
 
 		if (segment->process >= 0 && process_has_ended(segment->process))
 			close_writer(segment);
-		if (segment->is_ended && fstat(segment->fd, &st) == 0 &&
-		    ((ring->age_ns && written_ns(&st) + ring->age_ns < now) ||
-		     bytes_from(ring, i) > ring->bytes))
+		if (!segment->is_ended || fstat(segment->fd, &st) < 0)
+			continue;
+		bytes = map_at(&newer, (uint64_t)segment->writer, 0);
+		if (bytes)
+			*bytes += MAX((uint64_t)st.st_size, ring->bytes / RING_PARTS_MAX);
+		if ((ring->age_ns && written_ns(&st) + ring->age_ns < now) ||
+		    (bytes && *bytes > ring->bytes))
 			drop(ring, i);
-		else
-			i++;
 	}
+	map_release(&newer);
 }
 
 int segment_copy(int from, int folder, const char *name, uint64_t bytes)
