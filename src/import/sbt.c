@@ -25,33 +25,32 @@
 
 enum { SECTION_METADATA = 1, SECTION_STRINGS, SECTION_DEVICES, SECTION_EVENTS, SECTION_END = 255 };
 enum { HAS_DURATION = 1, HAS_KERNEL = 2, HAS_MEMORY = 4, HAS_STACK = 8, KNOWN_FLAGS = 15 };
-/* Types of events: E(n, name, what it becomes). */
+/* Types of events: E(n, name, the function that adds them). */
 #define TYPES(E)                                                                                   \
-	E(0, Unknown, MARK)                                                                        \
-	E(1, KernelLaunch, LAUNCH)                                                                 \
-	E(2, KernelComplete, COMPLETION)                                                           \
-	E(3, MemcpyH2D, COPY)                                                                      \
-	E(4, MemcpyD2H, COPY)                                                                      \
-	E(5, MemcpyD2D, COPY)                                                                      \
-	E(6, MemsetDevice, SET)                                                                    \
-	E(7, StreamSync, WAIT)                                                                     \
-	E(8, DeviceSync, WAIT)                                                                     \
-	E(9, EventRecord, MARK)                                                                    \
-	E(10, EventSync, WAIT)                                                                     \
-	E(11, StreamCreate, MARK)                                                                  \
-	E(12, StreamDestroy, MARK)                                                                 \
-	E(13, ContextCreate, MARK)                                                                 \
-	E(14, ContextDestroy, MARK)                                                                \
-	E(15, MemAlloc, ALLOCATION)                                                                \
-	E(16, MemFree, ALLOCATION)                                                                 \
-	E(17, Marker, MARK)                                                                        \
-	E(18, RangeStart, BEGIN)                                                                   \
-	E(19, RangeEnd, END)                                                                       \
-	E(20, NCCLStart, BEGIN)                                                                    \
-	E(21, NCCLComplete, END)                                                                   \
-	E(255, Custom, MARK)
-enum becomes { MARK, LAUNCH, COMPLETION, COPY, SET, WAIT, ALLOCATION, BEGIN, END };
-#define TYPE_VALUE(n, name, becomes) TYPE_##name = (n),
+	E(0, Unknown, add_mark)                                                                    \
+	E(1, KernelLaunch, add_launch)                                                             \
+	E(2, KernelComplete, add_launch)                                                           \
+	E(3, MemcpyH2D, add_copy)                                                                  \
+	E(4, MemcpyD2H, add_copy)                                                                  \
+	E(5, MemcpyD2D, add_copy)                                                                  \
+	E(6, MemsetDevice, add_set)                                                                \
+	E(7, StreamSync, add_wait)                                                                 \
+	E(8, DeviceSync, add_wait)                                                                 \
+	E(9, EventRecord, add_mark)                                                                \
+	E(10, EventSync, add_wait)                                                                 \
+	E(11, StreamCreate, add_mark)                                                              \
+	E(12, StreamDestroy, add_mark)                                                             \
+	E(13, ContextCreate, add_mark)                                                             \
+	E(14, ContextDestroy, add_mark)                                                            \
+	E(15, MemAlloc, add_allocation)                                                            \
+	E(16, MemFree, add_allocation)                                                             \
+	E(17, Marker, add_mark)                                                                    \
+	E(18, RangeStart, add_begin)                                                               \
+	E(19, RangeEnd, end_range)                                                                 \
+	E(20, NCCLStart, add_begin)                                                                \
+	E(21, NCCLComplete, end_range)                                                             \
+	E(255, Custom, add_mark)
+#define TYPE_VALUE(n, name, add) TYPE_##name = (n),
 enum type { TYPES(TYPE_VALUE) };
 
 struct text {
@@ -259,10 +258,10 @@ static void trim(struct sbt *s)
  * A kernel is a launch with a duration, or a launch at its start and a completion at its end, as
  * TraceSmith records them on CUDA.
  */
-static int add_launch(struct sbt *s, struct event *v, bool completes)
+static int add_launch(struct sbt *s, struct event *v)
 {
+	bool completes = v->type == TYPE_KernelComplete;
 	uint64_t key[] = { v->correlation, (uint64_t)v->device << 32 | v->stream }, item = 0;
-	bool timed = v->flags & HAS_DURATION;
 	uint64_t id = hash_bytes(key, sizeof(key));
 
 	if (completes && v->correlation && map_get(&s->kernels, id, &item)) {
@@ -275,11 +274,11 @@ static int add_launch(struct sbt *s, struct event *v, bool completes)
 		launch->end_ns = v->end_ns;
 		launch->flags |= HAS_DURATION;
 		v = launch;
-	} else if (!completes && !timed && v->correlation) {
+	} else if (!completes && !(v->flags & HAS_DURATION) && v->correlation) {
 		if (add_open(s, v) < 0)
 			return -ENOMEM;
 		return map_put(&s->kernels, id, s->open.count);
-	} else if (!timed) {
+	} else if (!(v->flags & HAS_DURATION)) {
 		kineto_count(s->k, KINETO_UNTIMED_COUNT);
 		return 0;
 	}
@@ -291,7 +290,7 @@ static int add_launch(struct sbt *s, struct event *v, bool completes)
 	return 0;
 }
 
-static void add_copy(struct sbt *s, const struct event *v)
+static int add_copy(struct sbt *s, struct event *v)
 {
 	struct row_memcpy row = { 0 };
 
@@ -302,9 +301,10 @@ static void add_copy(struct sbt *s, const struct event *v)
 	row.bytes = v->bytes;
 	PRESENT(&row, memcpy, bytes, v->flags & HAS_MEMORY);
 	kineto_append(s->k, TABLE_memcpy, &row);
+	return 0;
 }
 
-static void add_set(struct sbt *s, const struct event *v)
+static int add_set(struct sbt *s, struct event *v)
 {
 	struct row_memset row = { 0 };
 
@@ -312,9 +312,10 @@ static void add_set(struct sbt *s, const struct event *v)
 	row.bytes = v->bytes;
 	PRESENT(&row, memset, bytes, v->flags & HAS_MEMORY);
 	kineto_append(s->k, TABLE_memset, &row);
+	return 0;
 }
 
-static void add_wait(struct sbt *s, const struct event *v)
+static int add_wait(struct sbt *s, struct event *v)
 {
 	struct row_synchronization row = { .missing = schema_missing(TABLE_synchronization),
 					   .start_ns = v->start_ns,
@@ -329,9 +330,10 @@ static void add_wait(struct sbt *s, const struct event *v)
 	PRESENT(&row, synchronization, end_ns, v->flags & HAS_DURATION);
 	PRESENT(&row, synchronization, stream, v->type == TYPE_StreamSync);
 	kineto_append(s->k, TABLE_synchronization, &row);
+	return 0;
 }
 
-static void add_allocation(struct sbt *s, const struct event *v)
+static int add_allocation(struct sbt *s, struct event *v)
 {
 	struct row_allocation row = { .missing = schema_missing(TABLE_allocation),
 				      .time_ns = v->start_ns,
@@ -348,17 +350,10 @@ static void add_allocation(struct sbt *s, const struct event *v)
 	PRESENT(&row, allocation, bytes, v->flags & HAS_MEMORY);
 	PRESENT(&row, allocation, stream, 1);
 	kineto_append(s->k, TABLE_allocation, &row);
+	return 0;
 }
 
-static const char *name_of_type(uint8_t type)
-{
-#define TYPE_NAME(n, name, becomes) [n] = #name,
-	static const char *const names[256] = { TYPES(TYPE_NAME) };
-
-	return names[type];
-}
-
-static void add_range(struct sbt *s, const struct event *v, uint64_t end_ns)
+static int add_range(struct sbt *s, const struct event *v, uint64_t end_ns)
 {
 	struct text name = string_of(s, v->name);
 	struct kineto_span span = { .start_ns = v->start_ns,
@@ -368,10 +363,16 @@ static void add_range(struct sbt *s, const struct event *v, uint64_t end_ns)
 	span.name = kineto_intern(s->k, name.bytes, name.length) & (KINETO_NAMES_MAX - 1);
 	if (span.name)
 		kineto_add_span(s->k, v->thread, &span);
+	return 0;
+}
+
+static int add_begin(struct sbt *s, struct event *v)
+{
+	return v->flags & HAS_DURATION ? add_range(s, v, v->end_ns) : add_open(s, v);
 }
 
 /* Ends the last range that has begun with that id, or else with that name, on the thread. */
-static void end_range(struct sbt *s, const struct event *v)
+static int end_range(struct sbt *s, struct event *v)
 {
 	for (size_t i = s->open.count; i-- > 0;) {
 		struct event *begin = &s->open.data[i];
@@ -383,37 +384,43 @@ static void end_range(struct sbt *s, const struct event *v)
 		add_range(s, begin, MAX(begin->start_ns, v->end_ns));
 		begin->type = TYPE_Unknown;
 		trim(s);
-		return;
+		return 0;
 	}
 	kineto_count(s->k, KINETO_DAMAGED_COUNT);
+	return 0;
 }
 
 /* Moments, and types without a table, which keep their name or number. */
-static void add_mark(struct sbt *s, const struct event *v)
+static int add_mark(struct sbt *s, struct event *v)
 {
 	struct row_nvtx row = { .missing = schema_missing(TABLE_nvtx),
 				.time_ns = v->start_ns,
 				.kind = nvtx_kind_mark,
 				.thread = v->thread };
-	const char *type = name_of_type(v->type);
+#define TYPE_NAME(n, name, add) [n] = #name,
+	static const char *const names[256] = { TYPES(TYPE_NAME) };
+	const char *type = names[v->type];
 	struct text name = string_of(s, v->name);
 
+	if (v->flags & HAS_DURATION)
+		return add_range(s, v, v->end_ns);
 	strbuf_clear(&s->k->scratch);
 	if (!type)
 		strbuf_addf(&s->k->scratch, "[type %u] ", v->type);
-	else if (v->type != TYPE_Marker && v->type != TYPE_Custom)
+	else if (v->type < TYPE_Marker)
 		strbuf_addf(&s->k->scratch, "[%s] ", type);
 	strbuf_add(&s->k->scratch, name.bytes, name.length);
 	row.message =
 		writer_string(s->k->writer, strbuf_text(&s->k->scratch), s->k->scratch.length);
 	PRESENT(&row, nvtx, message, 1);
 	kineto_append(s->k, TABLE_nvtx, &row);
+	return 0;
 }
 
 static int add_event(struct sbt *s, struct event *v)
 {
-#define TYPE_BECOMES(n, name, becomes) [n] = becomes,
-	static const uint8_t kinds[256] = { TYPES(TYPE_BECOMES) };
+#define TYPE_ADDS(n, name, add) [n] = (add),
+	static int (*const adds[256])(struct sbt * s, struct event * v) = { TYPES(TYPE_ADDS) };
 	struct kineto *k = s->k;
 
 	kineto_count(k, KINETO_EVENTS_COUNT);
@@ -424,37 +431,7 @@ static int add_event(struct sbt *s, struct event *v)
 	kineto_extend(k, v->start_ns, v->end_ns);
 	k->used_gpus |= v->device < KINETO_DEVICES ? UINT64_C(1) << v->device : 0;
 	k->lacks_context = true;
-	switch ((enum becomes)kinds[v->type]) {
-	case LAUNCH:
-	case COMPLETION:
-		return add_launch(s, v, kinds[v->type] == COMPLETION);
-	case COPY:
-		add_copy(s, v);
-		break;
-	case SET:
-		add_set(s, v);
-		break;
-	case WAIT:
-		add_wait(s, v);
-		break;
-	case ALLOCATION:
-		add_allocation(s, v);
-		break;
-	case BEGIN:
-		if (!(v->flags & HAS_DURATION))
-			return add_open(s, v);
-		add_range(s, v, v->end_ns);
-		break;
-	case END:
-		end_range(s, v);
-		break;
-	case MARK:
-		if (v->flags & HAS_DURATION)
-			add_range(s, v, v->end_ns);
-		else
-			add_mark(s, v);
-	}
-	return 0;
+	return (adds[v->type] ? adds[v->type] : add_mark)(s, v);
 }
 
 /* What has begun and not ended: kernels have no end, ranges end with the file. */
@@ -500,6 +477,16 @@ static void read_metadata(struct sbt *s, struct cursor *c)
 
 static void read_devices(struct sbt *s, struct cursor *c)
 {
+	static const uint8_t columns[] = { COLUMN_device_compute_major,
+					   COLUMN_device_compute_minor,
+					   COLUMN_device_memory_bytes,
+					   COLUMN_device_memory_clock_khz,
+					   COLUMN_device_memory_bus_bits,
+					   COLUMN_device_multiprocessors,
+					   COLUMN_device_max_threads_per_multiprocessor,
+					   COLUMN_device_clock_khz,
+					   COLUMN_device_warp_size };
+	const struct table_schema *t = schema_table(TABLE_device);
 	uint64_t count = cursor_varint(c);
 
 	for (; count && !c->failed; count--) {
@@ -510,27 +497,18 @@ static void read_devices(struct sbt *s, struct cursor *c)
 		row.id = read_u32(c);
 		name = read_text(c);
 		vendor = read_text(c);
-		row.compute_major = read_u32(c);
-		row.compute_minor = read_u32(c);
-		row.memory_bytes = cursor_varint(c);
-		row.memory_clock_khz = read_u32(c);
-		row.memory_bus_bits = read_u32(c);
-		row.multiprocessors = read_u32(c);
-		row.max_threads_per_multiprocessor = read_u32(c);
-		row.clock_khz = read_u32(c);
-		row.warp_size = read_u32(c);
+		for (size_t i = 0; i < ARRAY_SIZE(columns); i++) {
+			uint64_t value = columns[i] == COLUMN_device_memory_bytes ? cursor_varint(c)
+										  : read_u32(c);
+
+			if (value)
+				row_set(t, &row, columns[i], value);
+		}
 		if (c->failed || row.id >= KINETO_DEVICES)
 			continue;
 		copy_text(vendor, maker, sizeof(maker));
 		row.vendor = (uint8_t)gpu_vendor_by_title(maker);
 		PRESENT(&row, device, vendor, row.vendor);
-		PRESENT(&row, device, memory_clock_khz, row.memory_clock_khz);
-		PRESENT(&row, device, memory_bus_bits, row.memory_bus_bits);
-		PRESENT(&row, device, multiprocessors, row.multiprocessors);
-		PRESENT(&row, device, max_threads_per_multiprocessor,
-			row.max_threads_per_multiprocessor);
-		PRESENT(&row, device, clock_khz, row.clock_khz);
-		PRESENT(&row, device, warp_size, row.warp_size);
 		row.name = kineto_intern(s->k, name.bytes, name.length);
 		s->k->gpus[row.id] = row;
 		s->k->known_gpus |= UINT64_C(1) << row.id;
@@ -544,8 +522,7 @@ static int read_strings(struct sbt *s, struct cursor *c)
 	uint64_t count = cursor_varint(c);
 
 	s->strings.count = 0;
-	if (c->failed || count > cursor_left(c))
-		return 0;
+	c->failed |= count > cursor_left(c);
 	for (; count; count--) {
 		struct text t = read_text(c);
 
@@ -554,7 +531,7 @@ static int read_strings(struct sbt *s, struct cursor *c)
 		if (vec_push(&s->strings, t) < 0)
 			return -ENOMEM;
 	}
-	return 1;
+	return !c->failed;
 }
 
 /*
@@ -616,13 +593,10 @@ static int check_header(const struct sbt *s, struct error *e)
 		return error_set(e, E_UNSUPPORTED,
 				 "'%s' is of SBT version %u.%u; pitot import reads 0.x", s->k->path,
 				 load_u16(b + 4), load_u16(b + 6));
-	if (!(load_u32(b + 8) & 1))
-		return error_set(e, E_FORMAT, "'%s': its flags %#x are not of little-endian SBT",
-				 s->k->path, load_u32(b + 8));
-	if (load_u32(b + 8) & 4 || b[64])
+	if ((load_u32(b + 8) & 5) != 1 || b[64])
 		return error_set(e, E_UNSUPPORTED,
-				 "'%s' is compressed (%u), which SBT 0.1 has no format for",
-				 s->k->path, b[64]);
+				 "'%s' is big-endian or compressed (flags %#x, compression %u)",
+				 s->k->path, load_u32(b + 8), b[64]);
 	if (size < HEADER_BYTES || size > s->size)
 		return error_set(e, E_FORMAT, "'%s': its header_size cannot be %u", s->k->path,
 				 size);

@@ -104,7 +104,7 @@ def test_totals(bring):
 
 def test_refused(pitot, tmp_path):
     whole = bytes(demo())
-    for at, byte, says in (4, 1, "is of SBT version 1.1"), (8, 2, "flags 0x2"), (8, 7, "is compressed"), (64, 1, "is compressed"), (12, 71, "header_size cannot be 71"):
+    for at, byte, says in (4, 1, "is of SBT version 1.1"), (8, 2, "flags 0x2"), (8, 7, "flags 0x7"), (64, 1, "compression 1"), (12, 71, "header_size cannot be 71"):
         (tmp_path / "a.sbt").write_bytes(whole[:at] + bytes([byte]) + whole[at + 1:])
         assert says in pitot("import", "a.sbt", "-o", "r.pitot", status=1).stderr
         assert not (tmp_path / "r.pitot").exists()
