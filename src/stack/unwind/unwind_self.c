@@ -231,7 +231,7 @@ enum { WALK_NEEDS_FULL = -1, WALK_NEXT = -2 }; /* in addition to enum stack_end 
 
 /*
  * Launches come from nearly the same stack again and again. When a walk arrives at a frame of the
- * last complete walk, with equal pc, sp and rbp, the frames further out depend only on the words
+ * last complete walk, with equal pc, sp and fp, the frames further out depend only on the words
  * that were loaded there: if those are unchanged, so are the frames. Comparing words at known
  * addresses is several times faster than finding each frame through the previous one.
  *
