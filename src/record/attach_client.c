@@ -199,7 +199,7 @@ static int find_socket(pid_t pid, int own_pid)
 
 int attach_connect(pid_t pid, struct error *e)
 {
-	int own_pid, err = check_process(pid, &own_pid, e), network, fd;
+	int own_pid = 0, err = check_process(pid, &own_pid, e), network, fd;
 	bool foreign;
 
 	if (err < 0)
