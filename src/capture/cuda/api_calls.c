@@ -100,6 +100,13 @@ static NOINLINE void note_wait(struct ring *r, unsigned api, CUpti_CallbackId cb
 	atomic_store_explicit(&r->wait.start_ns, now, memory_order_release);
 }
 
+/* Whether a call has no stack, or had none when it began to wait, which is counted then. */
+static bool has_no_stack(const struct ring *r, uint8_t treatment, uint32_t correlation)
+{
+	return treatment & WITHOUT_STACK ||
+	       (treatment & WAITS && r->wait.correlation == correlation && !r->wait.stack);
+}
+
 /* Writes the end of a watched call: one event into the thread's ring. */
 static void write_call(struct ring *r, unsigned api, CUpti_CallbackId cbid,
 		       const CUpti_CallbackData *data, uint64_t start, uint64_t end)
@@ -113,7 +120,7 @@ static void write_call(struct ring *r, unsigned api, CUpti_CallbackId cbid,
 		.b = end,
 		.c = data->correlationId,
 		.d = api << 16 | cbid,
-		.e = treatment & WITHOUT_STACK ? 0 : stack_capture_call(r),
+		.e = has_no_stack(r, treatment, data->correlationId) ? 0 : stack_capture_call(r),
 		.kind = RING_API_CALL,
 		.flags = result != 0 ? CALL_HAS_RESULT : 0,
 	} };
