@@ -18,7 +18,7 @@ struct plt_stub {
 struct elf_machine {
 	uint16_t number; /* e_machine */
 	uint32_t absolute, glob_dat, jump_slot, irelative; /* types of relocations */
-	/* Reads the stub at `address`, of `size` bytes. Returns false if the code is none. */
+	/* Reads the entry at `address`, of `size` bytes. False: the code is no such entry. */
 	bool (*read_stub)(const uint8_t *code, size_t size, uint64_t address, struct plt_stub *out);
 	uint8_t short_stub_bytes; /* distance of places where stubs may be, if the file has none */
 };

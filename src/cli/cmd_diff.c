@@ -10,14 +10,14 @@
 #define RUNS_MAX 64u /* of both sides */
 
 static uint64_t option_top = 10;
-static bool option_force, option_inconclusive;
+static bool option_force;
 static struct option_list option_fail_if;
 static int option_fail_on;
 static const char *option_markdown, *option_junit;
 
 static const char *const fail_choices[] = { "interval", "point", NULL };
 static const char *const inconclusive_choices[] = { "fail", "pass", NULL };
-static int option_inconclusive_choice;
+static int option_inconclusive;
 
 static const struct option options[] = {
 	OPTION(LIST, "fail-if", 0, option_fail_if, "CONDITION",
@@ -28,7 +28,7 @@ static const struct option options[] = {
 	       "a condition is met if the interval of the change lies beyond the limit "
 	       "(interval, default), or the estimate does (point)",
 	       .choices = fail_choices),
-	OPTION(ENUM, "inconclusive", 0, option_inconclusive_choice, "WHAT",
+	OPTION(ENUM, "inconclusive", 0, option_inconclusive, "WHAT",
 	       "what the exit status says if the sides cannot be compared: fail (default) or pass",
 	       .choices = inconclusive_choices),
 	OPTION(U64, "top", 'n', option_top, "N", "rows per table (default 10); 0 for all"),
@@ -196,7 +196,6 @@ static int run(struct context *c, int argc, char **argv)
 	struct error e = { 0 };
 	int status = split(c, argc, argv, &s.a);
 
-	option_inconclusive = option_inconclusive_choice == 1;
 	for (unsigned i = 0; i < option_fail_if.count && status == EXIT_DONE; i++)
 		if (condition_parse(option_fail_if.items[i], &conditions[i], &e) < 0)
 			status = cli_usage(c, "--fail-if %s", e.text);

@@ -218,9 +218,7 @@ static int add_names(struct comparison *c, struct run_side side, struct map *see
 	for (size_t i = 0; i < side.count; i++) {
 		for (size_t k = 0; k < side.runs[i].quantities.count; k++) {
 			const struct quantity *q = &side.runs[i].quantities.data[k];
-			uint64_t *known = map_at(
-				seen,
-				hash_bytes(q->name, strlen(q->name)) * QUANTITY_KINDS + q->kind, 0);
+			uint64_t *known = map_at(seen, quantity_key(q->kind, q->name), 0);
 
 			if (!known)
 				return -ENOMEM;
@@ -303,7 +301,6 @@ static int compare_rows(struct comparison *c)
 		struct comparison_row *row = &c->rows.data[i];
 
 		row->is_significant = is_significant(c, row, step->difference.a);
-		c->significant += row->is_significant && row->kind == QUANTITY_kernel;
 	}
 	return rc;
 }

@@ -17,7 +17,6 @@
 #include "compare/measured_run.h"
 
 #define COMPARISON_RUNS_MIN 5u /* a side: the least with which p can be below COMPARISON_P */
-#define COMPARISON_RUNS_MAX 1000u
 #define COMPARISON_STEPS_MIN 5u
 #define COMPARISON_P 0.01
 #define COMPARISON_RATE 0.05
@@ -59,7 +58,6 @@ struct comparison {
 	struct comparison_texts notes; /* what the reader should know of the runs */
 	/* the step first, then by quantity and size of the difference */
 	VEC(struct comparison_row) rows;
-	size_t significant; /* rows of kernels */
 	uint64_t seed;
 };
 

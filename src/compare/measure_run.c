@@ -164,9 +164,8 @@ static int add_part(struct measurement *m, struct part part, size_t step, uint64
 }
 
 /* Keys of places are class, key and configuration, which fits names of kernels only. */
-static struct path_place place_of(const struct measurement *m, uint64_t key)
+static struct path_place place_of(uint64_t key)
 {
-	(void)m;
 	return (struct path_place){ .class = (enum path_class)(key >> 60),
 				    .key = (uint32_t)key,
 				    .config = (uint32_t)(key >> 32 & 0xfffffff) };
@@ -181,7 +180,7 @@ static uint64_t key_of(struct path_place place)
 
 static int name_key(struct measurement *m, uint64_t key)
 {
-	return name_place(m, place_of(m, key));
+	return name_place(m, place_of(key));
 }
 
 static int measure_work(struct measurement *m)

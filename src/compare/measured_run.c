@@ -20,7 +20,7 @@ const char *const run_fact_names[RUN_FACT_COUNT] = { RUN_FACTS(NAME) };
 #undef TEXT
 #undef NAME
 
-static uint64_t key_of(enum quantity_kind kind, const char *name)
+uint64_t quantity_key(enum quantity_kind kind, const char *name)
 {
 	return hash_bytes(name, strlen(name)) * QUANTITY_KINDS + kind;
 }
@@ -30,14 +30,15 @@ const struct quantity *measured_run_find(const struct measured_run *run, enum qu
 {
 	uint64_t at;
 
-	return map_get(&run->index, key_of(kind, name), &at) ? &run->quantities.data[at - 1] : NULL;
+	return map_get(&run->index, quantity_key(kind, name), &at) ? &run->quantities.data[at - 1]
+								   : NULL;
 }
 
 struct quantity *measured_run_at(struct measured_run *run, enum quantity_kind kind,
 				 const char *name)
 {
 	bool per_step = quantity_types[kind].values == QUANTITY_OF_STEP;
-	uint64_t *at = map_at(&run->index, key_of(kind, name), 0);
+	uint64_t *at = map_at(&run->index, quantity_key(kind, name), 0);
 	struct quantity q = { .kind = kind };
 
 	if (at && *at)

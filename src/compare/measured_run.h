@@ -99,6 +99,8 @@ void measured_run_release(struct measured_run *run);
 /* Finds or adds a quantity, with values of 0. NULL: out of memory. Valid until the next call. */
 struct quantity *measured_run_at(struct measured_run *run, enum quantity_kind kind,
 				 const char *name);
+/* A hash of what a quantity is, for maps. */
+uint64_t quantity_key(enum quantity_kind kind, const char *name);
 /* The quantity, or NULL. */
 const struct quantity *measured_run_find(const struct measured_run *run, enum quantity_kind kind,
 					 const char *name);

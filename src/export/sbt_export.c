@@ -14,30 +14,9 @@
 #include "export/export_merge.h"
 #include "export/export_stacks.h"
 #include "schema/gpu_vendor.h"
+#include "schema/sbt_format.h"
 
-#define HEADER_BYTES 72
 #define FREE_STREAMS 65536u /* numbers of streams that share theirs begin here */
-#define FILE_BYTES_MAX ((size_t)2 << 30)
-
-enum { METADATA = 1, STRINGS, DEVICES, EVENTS, END = 255 };
-enum { HAS_DURATION = 1, HAS_KERNEL = 2, HAS_MEMORY = 4, HAS_STACK = 8 };
-enum {
-	KERNEL_LAUNCH = 1,
-	MEMCPY_HTOD = 3,
-	MEMCPY_DTOH,
-	MEMCPY_DTOD,
-	MEMSET,
-	STREAM_SYNC,
-	DEVICE_SYNC,
-	EVENT_RECORD,
-	EVENT_SYNC_TYPE,
-	ALLOCATE = 15,
-	RELEASE,
-	MARKER,
-	RANGE_START,
-	RANGE_END,
-	CUSTOM = 255
-};
 
 struct range_end {
 	uint64_t time_ns, number;
@@ -93,12 +72,12 @@ static void begin_event(struct sbt_writer *w, uint8_t type, uint8_t flags, uint6
 {
 	uint64_t time_ns = (uint64_t)trace_unix_ns(w->view.trace, start_ns);
 
-	flags |= duration_ns ? HAS_DURATION : 0;
+	flags |= duration_ns ? SBT_HAS_DURATION : 0;
 	strbuf_addc(&w->out, (char)type);
 	strbuf_addc(&w->out, (char)flags);
 	add_varint(w, w->events++ ? time_ns - w->last_ns : 0);
 	w->last_ns = time_ns;
-	if (flags & HAS_DURATION)
+	if (flags & SBT_HAS_DURATION)
 		add_varint(w, duration_ns);
 	add_varint(w, p.device);
 	add_varint(w, p.stream);
@@ -181,17 +160,17 @@ static void add_kernel_sizes(struct sbt_writer *w, uint32_t config)
 
 static uint8_t type_of_copy(uint8_t kind)
 {
-	return kind == copy_kind_HtoD                             ? MEMCPY_HTOD
-	       : kind == copy_kind_DtoH                           ? MEMCPY_DTOH
-	       : kind == copy_kind_DtoD || kind == copy_kind_PtoP ? MEMCPY_DTOD
-								  : CUSTOM;
+	return kind == copy_kind_HtoD                             ? SBT_MemcpyH2D
+	       : kind == copy_kind_DtoH                           ? SBT_MemcpyD2H
+	       : kind == copy_kind_DtoD || kind == copy_kind_PtoP ? SBT_MemcpyD2D
+								  : SBT_Custom;
 }
 
 static uint8_t type_of_wait(uint8_t kind)
 {
-	return kind == synchronization_kind_stream    ? STREAM_SYNC
-	       : kind == synchronization_kind_context ? DEVICE_SYNC
-						      : EVENT_SYNC_TYPE;
+	return kind == synchronization_kind_stream    ? SBT_StreamSync
+	       : kind == synchronization_kind_context ? SBT_DeviceSync
+						      : SBT_EventSync;
 }
 
 /* GPU work, and waits. */
@@ -201,7 +180,8 @@ static int write_work(void *exporter, const struct export_event *v)
 	const struct trace *t = w->view.trace;
 	const struct event_columns *c = event_work(&w->view, v->kind);
 	uint32_t call = work_call(&w->view, c, v->row), config = TRACE_NO_ROW;
-	uint8_t type = CUSTOM, flags = HAS_DURATION | (call != TRACE_NO_ROW ? HAS_STACK : 0);
+	uint8_t type = SBT_Custom,
+		flags = SBT_HAS_DURATION | (call != TRACE_NO_ROW ? SBT_HAS_STACK : 0);
 	int bytes = -1;
 	struct place p = { (uint32_t)v->gpu, 0,
 			   export_correlation(&w->view, v->process, c->correlation[v->row]) };
@@ -214,15 +194,15 @@ static int write_work(void *exporter, const struct export_event *v)
 	if (v->kind == EVENT_MEMCPY)
 		type = type_of_copy(memcpy_columns(t)->kind[v->row]), bytes = COLUMN_memcpy_bytes;
 	if (v->kind == EVENT_MEMSET)
-		type = MEMSET, bytes = COLUMN_memset_bytes;
+		type = SBT_MemsetDevice, bytes = COLUMN_memset_bytes;
 	if (v->kind == EVENT_SYNC)
 		type = type_of_wait(synchronization_columns(t)->kind[v->row]);
 	if (bytes >= 0 && column_has(trace_valid(t, event_table(v->kind), bytes), v->row))
-		flags |= HAS_MEMORY;
+		flags |= SBT_HAS_MEMORY;
 	if (v->kind == EVENT_KERNEL)
-		type = KERNEL_LAUNCH;
+		type = SBT_KernelLaunch;
 	if (config != TRACE_NO_ROW && column_has(kernel_config_columns(t)->valid.grid_x, config))
-		flags |= HAS_KERNEL;
+		flags |= SBT_HAS_KERNEL;
 	if (config != TRACE_NO_ROW)
 		strbuf_add(&w->name, trace_string(t, kernel_config_columns(t)->name[config]),
 			   trace_string_length(t, kernel_config_columns(t)->name[config]));
@@ -233,22 +213,22 @@ static int write_work(void *exporter, const struct export_event *v)
 		event_name(&w->name, t, v);
 	begin_event(w, type, flags, v->start_ns, v->end_ns - v->start_ns, p,
 		    number_of(w, strbuf_text(&w->name), w->name.length));
-	if (flags & HAS_KERNEL)
+	if (flags & SBT_HAS_KERNEL)
 		add_kernel_sizes(w, config);
-	if (flags & HAS_MEMORY) {
+	if (flags & SBT_HAS_MEMORY) {
 		add_varint(w, 0);
 		add_varint(w, 0);
 		add_varint(w, trace_u64(t, event_table(v->kind), bytes)[v->row]);
 	}
 	w->view.result->unlinked +=
 		v->kind != EVENT_SYNC && (!c->launches || c->launches[v->row] == TRACE_NO_ROW);
-	return flags & HAS_STACK ? add_stack(w, v, call) : 0;
+	return flags & SBT_HAS_STACK ? add_stack(w, v, call) : 0;
 }
 
 static void thread_event(struct sbt_writer *w, uint8_t type, uint64_t start_ns,
 			 uint64_t duration_ns, uint64_t correlation, uint32_t thread, uint32_t name)
 {
-	begin_event(w, type, HAS_STACK, start_ns, duration_ns,
+	begin_event(w, type, SBT_HAS_STACK, start_ns, duration_ns,
 		    (struct place){ .correlation = correlation }, name);
 	add_varint(w, thread);
 	add_varint(w, 0);
@@ -263,7 +243,7 @@ static int write_cuda_event(void *exporter, const struct export_event *v)
 	char name[32];
 	int length = snprintf(name, sizeof(name), "event %u", c->event[v->row]);
 
-	begin_event(w, EVENT_RECORD, 0, v->start_ns, 0, p, number_of(w, name, (size_t)length));
+	begin_event(w, SBT_EventRecord, 0, v->start_ns, 0, p, number_of(w, name, (size_t)length));
 	return 0;
 }
 
@@ -276,8 +256,9 @@ static int write_allocation(void *exporter, const struct export_event *v)
 	bool sized = column_has(c->valid.bytes, v->row);
 	const char *name = allocation_name(c->operation[v->row]);
 
-	begin_event(w, c->operation[v->row] == memory_operation_release ? RELEASE : ALLOCATE,
-		    HAS_MEMORY, v->start_ns, 0, p, number_of(w, name, strlen(name)));
+	begin_event(w,
+		    c->operation[v->row] == memory_operation_release ? SBT_MemFree : SBT_MemAlloc,
+		    SBT_HAS_MEMORY, v->start_ns, 0, p, number_of(w, name, strlen(name)));
 	add_varint(w, 0);
 	add_varint(w, c->address[v->row]);
 	add_varint(w, sized ? c->bytes[v->row] : 0);
@@ -298,8 +279,8 @@ static int write_nvtx(void *exporter, const struct export_event *v)
 	end.name = length ? number_of(w, trace_string(w->view.trace, range.text), length)
 			  : number_of(w, NO_MESSAGE, strlen(NO_MESSAGE));
 	end.number = is_mark ? 0 : ++w->next_range;
-	thread_event(w, is_mark ? MARKER : RANGE_START, v->start_ns, 0, end.number, end.thread,
-		     end.name);
+	thread_event(w, is_mark ? SBT_Marker : SBT_RangeStart, v->start_ns, 0, end.number,
+		     end.thread, end.name);
 	if (is_mark)
 		return 0;
 	if (vec_push(&w->ends, end) < 0)
@@ -319,7 +300,7 @@ static void write_ends(struct sbt_writer *w, uint64_t time_ns)
 		heap_down(w->ends.data, w->ends.count, 0, a, b,
 			  a->time_ns < b->time_ns ||
 				  (a->time_ns == b->time_ns && a->number > b->number));
-		thread_event(w, RANGE_END, end.time_ns, 0, end.number, end.thread, end.name);
+		thread_event(w, SBT_RangeEnd, end.time_ns, 0, end.number, end.thread, end.name);
 	}
 }
 
@@ -331,7 +312,7 @@ static int write_overhead(void *exporter, const struct export_event *v)
 
 	strbuf_clear(&w->name);
 	strbuf_addf(&w->name, "overhead: %s", overhead_name(c->kind[v->row]));
-	thread_event(w, CUSTOM, v->start_ns, v->end_ns - v->start_ns, 0, thread,
+	thread_event(w, SBT_Custom, v->start_ns, v->end_ns - v->start_ns, 0, thread,
 		     number_of(w, strbuf_text(&w->name), w->name.length));
 	return 0;
 }
@@ -344,7 +325,7 @@ static int write_loss(void *exporter, const struct export_event *v)
 	strbuf_clear(&w->name);
 	strbuf_addf(&w->name, "loss: %s %llu %s", loss_name(loss->reason),
 		    (unsigned long long)loss->count, loss->detail);
-	thread_event(w, CUSTOM, v->start_ns, 0, 0, 0,
+	thread_event(w, SBT_Custom, v->start_ns, 0, 0, 0,
 		     number_of(w, strbuf_text(&w->name), w->name.length));
 	return 0;
 }
@@ -367,16 +348,16 @@ static int write_events(struct sbt_writer *w, struct error *e)
 	while ((r = export_merge_next(&w->merge, &event)) > 0) {
 		write_ends(w, event.start_ns);
 		if (!w->events && writers[event.kind]) {
-			strbuf_addc(&w->out, EVENTS);
+			strbuf_addc(&w->out, SBT_EVENTS);
 			add_varint(w, (uint64_t)trace_unix_ns(w->view.trace, event.start_ns));
 		}
 		if (export_event_write(&w->view, writers, w, &event) < 0 || w->out.failed)
 			return error_set(e, -ENOMEM, "out of memory");
-		if (w->out.length > FILE_BYTES_MAX)
+		if (w->out.length > SBT_FILE_BYTES_MAX)
 			return error_set(
 				e, E_LIMIT,
 				"more than %zu MiB of SBT; --since and --until select less",
-				FILE_BYTES_MAX >> 20);
+				SBT_FILE_BYTES_MAX >> 20);
 	}
 	write_ends(w, UINT64_MAX);
 	return export_merge_end(&w->merge, r, e);
@@ -396,7 +377,7 @@ static void write_metadata(struct sbt_writer *w)
 		name = w->view.processes[0].name;
 	}
 	trace_span(t, &start_ns, &end_ns);
-	strbuf_addc(&w->out, METADATA);
+	strbuf_addc(&w->out, SBT_METADATA);
 	add_text(w, name);
 	add_text(w, p->command);
 	add_varint(w, (uint64_t)trace_unix_ns(t, start_ns));
@@ -407,22 +388,13 @@ static void write_metadata(struct sbt_writer *w)
 
 static void write_devices(struct sbt_writer *w)
 {
-	static const uint8_t columns[] = { COLUMN_device_compute_major,
-					   COLUMN_device_compute_minor,
-					   COLUMN_device_memory_bytes,
-					   COLUMN_device_memory_clock_khz,
-					   COLUMN_device_memory_bus_bits,
-					   COLUMN_device_multiprocessors,
-					   COLUMN_device_max_threads_per_multiprocessor,
-					   COLUMN_device_clock_khz,
-					   COLUMN_device_warp_size };
 	const struct trace *t = w->view.trace;
 	const struct gpus *gpus = &w->view.gpus;
 	size_t count = 0;
 
 	for (size_t i = 0; i < gpus->count; i++)
 		count += gpus->items[i].row != TRACE_NO_ROW;
-	strbuf_addc(&w->out, DEVICES);
+	strbuf_addc(&w->out, SBT_DEVICES);
 	add_varint(w, count);
 	for (size_t i = 0; i < gpus->count; i++) {
 		uint32_t row = gpus->items[i].row;
@@ -436,17 +408,18 @@ static void write_devices(struct sbt_writer *w)
 		add_varint(w, i);
 		add_text(w, gpus->items[i].name);
 		add_text(w, vendor ? vendor : "");
-		for (size_t k = 0; k < ARRAY_SIZE(columns); k++)
-			add_varint(w, trace_value(t, TABLE_device, columns[k], row, &missing));
+		for (size_t k = 0; k < ARRAY_SIZE(sbt_device_columns); k++)
+			add_varint(w, trace_value(t, TABLE_device, sbt_device_columns[k], row,
+						  &missing));
 	}
 }
 
 static int write_all(struct sbt_writer *w, struct error *e)
 {
-	uint64_t at[4] = { HEADER_BYTES };
+	uint64_t at[4] = { SBT_HEADER_BYTES };
 	int r;
 
-	strbuf_add(&w->out, (const char[HEADER_BYTES]){ 0 }, HEADER_BYTES);
+	strbuf_add(&w->out, (const char[SBT_HEADER_BYTES]){ 0 }, SBT_HEADER_BYTES);
 	write_metadata(w);
 	at[2] = w->out.length;
 	write_devices(w);
@@ -455,13 +428,13 @@ static int write_all(struct sbt_writer *w, struct error *e)
 	if (r < 0)
 		return r;
 	at[1] = w->out.length;
-	strbuf_addc(&w->out, STRINGS);
+	strbuf_addc(&w->out, SBT_STRINGS);
 	add_varint(w, w->strings.count);
 	for (size_t i = 0; i < w->strings.count; i++) {
 		add_varint(w, w->strings.items[i].length);
 		strbuf_add(&w->out, w->strings.items[i].text, w->strings.items[i].length);
 	}
-	strbuf_addc(&w->out, (char)END);
+	strbuf_addc(&w->out, (char)SBT_END);
 	if (w->out.failed || w->name.failed)
 		return error_set(e, -ENOMEM, "out of memory");
 	memcpy(w->out.data, "SBT\0\0\0\1\0\3\0\0\0\x48", 13); /* version 0.1, flags, size */

@@ -15,43 +15,14 @@
 #include "format/rows.h"
 #include "import/kineto/kineto.h"
 #include "schema/gpu_vendor.h"
+#include "schema/sbt_format.h"
 
-#define FILE_BYTES_MAX ((size_t)2 << 30)
-#define HEADER_BYTES 72u
 #define ABSOLUTE_NS UINT64_C(100000000000000000) /* earlier times are not since the epoch */
 #define FLUSH_EVENTS 100000u
 #define FRAMES_MAX 1024u
 #define OWN_CORRELATION (UINT64_C(1) << 63) /* of work without an id */
 
-enum { SECTION_METADATA = 1, SECTION_STRINGS, SECTION_DEVICES, SECTION_EVENTS, SECTION_END = 255 };
-enum { HAS_DURATION = 1, HAS_KERNEL = 2, HAS_MEMORY = 4, HAS_STACK = 8, KNOWN_FLAGS = 15 };
-/* Types of events: E(n, name, the function that adds them). */
-#define TYPES(E)                                                                                   \
-	E(0, Unknown, add_mark)                                                                    \
-	E(1, KernelLaunch, add_launch)                                                             \
-	E(2, KernelComplete, add_launch)                                                           \
-	E(3, MemcpyH2D, add_copy)                                                                  \
-	E(4, MemcpyD2H, add_copy)                                                                  \
-	E(5, MemcpyD2D, add_copy)                                                                  \
-	E(6, MemsetDevice, add_set)                                                                \
-	E(7, StreamSync, add_wait)                                                                 \
-	E(8, DeviceSync, add_wait)                                                                 \
-	E(9, EventRecord, add_mark)                                                                \
-	E(10, EventSync, add_wait)                                                                 \
-	E(11, StreamCreate, add_mark)                                                              \
-	E(12, StreamDestroy, add_mark)                                                             \
-	E(13, ContextCreate, add_mark)                                                             \
-	E(14, ContextDestroy, add_mark)                                                            \
-	E(15, MemAlloc, add_allocation)                                                            \
-	E(16, MemFree, add_allocation)                                                             \
-	E(17, Marker, add_mark)                                                                    \
-	E(18, RangeStart, add_begin)                                                               \
-	E(19, RangeEnd, end_range)                                                                 \
-	E(20, NCCLStart, add_begin)                                                                \
-	E(21, NCCLComplete, end_range)                                                             \
-	E(255, Custom, add_mark)
-#define TYPE_VALUE(n, name, add) TYPE_##name = (n),
-enum type { TYPES(TYPE_VALUE) };
+#define KNOWN_FLAGS (SBT_HAS_DURATION | SBT_HAS_KERNEL | SBT_HAS_MEMORY | SBT_HAS_STACK)
 
 struct text {
 	const char *bytes;
@@ -121,20 +92,20 @@ static bool read_event(struct sbt *s, struct cursor *c, struct event *v)
 	*v = (struct event){ .type = cursor_u8(c), .flags = cursor_u8(c) };
 	s->time_ns += cursor_varint(c); /* modulo 2^64: the step may be backwards */
 	v->start_ns = v->end_ns = s->time_ns + s->base_ns;
-	if (v->flags & HAS_DURATION)
+	if (v->flags & SBT_HAS_DURATION)
 		v->end_ns += cursor_varint(c);
 	v->device = read_u32(c);
 	v->stream = read_u32(c);
 	v->correlation = cursor_varint(c);
 	v->name = cursor_varint(c);
-	for (size_t i = 0; i < ARRAY_SIZE(v->kernel) && v->flags & HAS_KERNEL; i++)
+	for (size_t i = 0; i < ARRAY_SIZE(v->kernel) && v->flags & SBT_HAS_KERNEL; i++)
 		v->kernel[i] = read_u32(c);
-	if (v->flags & HAS_MEMORY) {
+	if (v->flags & SBT_HAS_MEMORY) {
 		v->source = cursor_varint(c);
 		v->destination = cursor_varint(c);
 		v->bytes = cursor_varint(c);
 	}
-	if (v->flags & HAS_STACK) {
+	if (v->flags & SBT_HAS_STACK) {
 		v->thread = (uint32_t)cursor_varint(c);
 		v->frame_count = cursor_varint(c);
 		v->frames = *c;
@@ -189,7 +160,7 @@ static uint64_t add_call(struct sbt *s, const struct event *v)
 									    ++s->own_correlation };
 
 	kineto_count(k, KINETO_WORK_COUNT);
-	if (!(v->flags & HAS_STACK)) {
+	if (!(v->flags & SBT_HAS_STACK)) {
 		kineto_count(k, KINETO_UNLINKED_COUNT);
 		return v->correlation;
 	}
@@ -219,7 +190,7 @@ static uint64_t add_call(struct sbt *s, const struct event *v)
 		(row)->stream = (v)->stream;                                                       \
 		(row)->correlation = add_call(s, v);                                               \
 		PRESENT(row, table, start_ns, 1);                                                  \
-		PRESENT(row, table, end_ns, (v)->flags &HAS_DURATION);                             \
+		PRESENT(row, table, end_ns, (v)->flags &SBT_HAS_DURATION);                         \
 	} while (0)
 
 static void add_kernel(struct sbt *s, const struct event *v)
@@ -229,7 +200,7 @@ static void add_kernel(struct sbt *s, const struct event *v)
 	struct row_kernel row = { 0 };
 
 	c.name = writer_string(s->k->writer, name.bytes, name.length);
-	if (v->flags & HAS_KERNEL) {
+	if (v->flags & SBT_HAS_KERNEL) {
 		memcpy(&c.grid_x, v->kernel, 6 * sizeof(*v->kernel));
 		c.missing &= ~(UINT64_C(63) << COLUMN_kernel_config_grid_x);
 		c.dynamic_shared_bytes = v->kernel[6];
@@ -250,7 +221,7 @@ static int add_open(struct sbt *s, const struct event *v)
 /* Removes what has ended from the end of the list. */
 static void trim(struct sbt *s)
 {
-	while (s->open.count && s->open.data[s->open.count - 1].type == TYPE_Unknown)
+	while (s->open.count && s->open.data[s->open.count - 1].type == SBT_Unknown)
 		s->open.count--;
 }
 
@@ -260,7 +231,7 @@ static void trim(struct sbt *s)
  */
 static int add_launch(struct sbt *s, struct event *v)
 {
-	bool completes = v->type == TYPE_KernelComplete;
+	bool completes = v->type == SBT_KernelComplete;
 	uint64_t key[] = { v->correlation, (uint64_t)v->device << 32 | v->stream }, item = 0;
 	uint64_t id = hash_bytes(key, sizeof(key));
 
@@ -272,20 +243,20 @@ static int add_launch(struct sbt *s, struct event *v)
 			return 0;
 		}
 		launch->end_ns = v->end_ns;
-		launch->flags |= HAS_DURATION;
+		launch->flags |= SBT_HAS_DURATION;
 		v = launch;
-	} else if (!completes && !(v->flags & HAS_DURATION) && v->correlation) {
+	} else if (!completes && !(v->flags & SBT_HAS_DURATION) && v->correlation) {
 		if (add_open(s, v) < 0)
 			return -ENOMEM;
 		return map_put(&s->kernels, id, s->open.count);
-	} else if (!(v->flags & HAS_DURATION)) {
+	} else if (!(v->flags & SBT_HAS_DURATION)) {
 		kineto_count(s->k, KINETO_UNTIMED_COUNT);
 		return 0;
 	}
 	add_kernel(s, v);
 	if (v->correlation && map_put(&s->kernels, id, 0) < 0)
 		return -ENOMEM;
-	v->type = TYPE_Unknown;
+	v->type = SBT_Unknown;
 	trim(s);
 	return 0;
 }
@@ -295,11 +266,11 @@ static int add_copy(struct sbt *s, struct event *v)
 	struct row_memcpy row = { 0 };
 
 	PLACE(&row, memcpy, v);
-	row.kind = v->type == TYPE_MemcpyH2D   ? copy_kind_HtoD
-		   : v->type == TYPE_MemcpyD2H ? copy_kind_DtoH
-					       : copy_kind_DtoD;
+	row.kind = v->type == SBT_MemcpyH2D   ? copy_kind_HtoD
+		   : v->type == SBT_MemcpyD2H ? copy_kind_DtoH
+					      : copy_kind_DtoD;
 	row.bytes = v->bytes;
-	PRESENT(&row, memcpy, bytes, v->flags & HAS_MEMORY);
+	PRESENT(&row, memcpy, bytes, v->flags & SBT_HAS_MEMORY);
 	kineto_append(s->k, TABLE_memcpy, &row);
 	return 0;
 }
@@ -310,7 +281,7 @@ static int add_set(struct sbt *s, struct event *v)
 
 	PLACE(&row, memset, v);
 	row.bytes = v->bytes;
-	PRESENT(&row, memset, bytes, v->flags & HAS_MEMORY);
+	PRESENT(&row, memset, bytes, v->flags & SBT_HAS_MEMORY);
 	kineto_append(s->k, TABLE_memset, &row);
 	return 0;
 }
@@ -323,12 +294,12 @@ static int add_wait(struct sbt *s, struct event *v)
 					   .correlation = v->correlation,
 					   .stream = v->stream };
 
-	row.kind = v->type == TYPE_StreamSync   ? synchronization_kind_stream
-		   : v->type == TYPE_DeviceSync ? synchronization_kind_context
-						: synchronization_kind_event;
+	row.kind = v->type == SBT_StreamSync   ? synchronization_kind_stream
+		   : v->type == SBT_DeviceSync ? synchronization_kind_context
+					       : synchronization_kind_event;
 	PRESENT(&row, synchronization, start_ns, 1);
-	PRESENT(&row, synchronization, end_ns, v->flags & HAS_DURATION);
-	PRESENT(&row, synchronization, stream, v->type == TYPE_StreamSync);
+	PRESENT(&row, synchronization, end_ns, v->flags & SBT_HAS_DURATION);
+	PRESENT(&row, synchronization, stream, v->type == SBT_StreamSync);
 	kineto_append(s->k, TABLE_synchronization, &row);
 	return 0;
 }
@@ -337,7 +308,7 @@ static int add_allocation(struct sbt *s, struct event *v)
 {
 	struct row_allocation row = { .missing = schema_missing(TABLE_allocation),
 				      .time_ns = v->start_ns,
-				      .operation = v->type == TYPE_MemFree
+				      .operation = v->type == SBT_MemFree
 							   ? memory_operation_release
 							   : memory_operation_allocation,
 				      .address = v->destination ? v->destination : v->source,
@@ -347,7 +318,7 @@ static int add_allocation(struct sbt *s, struct event *v)
 				      .stream = v->stream };
 
 	PRESENT(&row, allocation, time_ns, 1);
-	PRESENT(&row, allocation, bytes, v->flags & HAS_MEMORY);
+	PRESENT(&row, allocation, bytes, v->flags & SBT_HAS_MEMORY);
 	PRESENT(&row, allocation, stream, 1);
 	kineto_append(s->k, TABLE_allocation, &row);
 	return 0;
@@ -368,7 +339,7 @@ static int add_range(struct sbt *s, const struct event *v, uint64_t end_ns)
 
 static int add_begin(struct sbt *s, struct event *v)
 {
-	return v->flags & HAS_DURATION ? add_range(s, v, v->end_ns) : add_open(s, v);
+	return v->flags & SBT_HAS_DURATION ? add_range(s, v, v->end_ns) : add_open(s, v);
 }
 
 /* Ends the last range that has begun with that id, or else with that name, on the thread. */
@@ -382,7 +353,7 @@ static int end_range(struct sbt *s, struct event *v)
 		    (!v->correlation && begin->name != v->name))
 			continue;
 		add_range(s, begin, MAX(begin->start_ns, v->end_ns));
-		begin->type = TYPE_Unknown;
+		begin->type = SBT_Unknown;
 		trim(s);
 		return 0;
 	}
@@ -397,17 +368,17 @@ static int add_mark(struct sbt *s, struct event *v)
 				.time_ns = v->start_ns,
 				.kind = nvtx_kind_mark,
 				.thread = v->thread };
-#define TYPE_NAME(n, name, add) [n] = #name,
-	static const char *const names[256] = { TYPES(TYPE_NAME) };
+#define TYPE_NAME(n, name) [n] = #name,
+	static const char *const names[256] = { SBT_TYPES(TYPE_NAME) };
 	const char *type = names[v->type];
 	struct text name = string_of(s, v->name);
 
-	if (v->flags & HAS_DURATION)
+	if (v->flags & SBT_HAS_DURATION)
 		return add_range(s, v, v->end_ns);
 	strbuf_clear(&s->k->scratch);
 	if (!type)
 		strbuf_addf(&s->k->scratch, "[type %u] ", v->type);
-	else if (v->type < TYPE_Marker)
+	else if (v->type < SBT_Marker)
 		strbuf_addf(&s->k->scratch, "[%s] ", type);
 	strbuf_add(&s->k->scratch, name.bytes, name.length);
 	row.message =
@@ -419,8 +390,20 @@ static int add_mark(struct sbt *s, struct event *v)
 
 static int add_event(struct sbt *s, struct event *v)
 {
-#define TYPE_ADDS(n, name, add) [n] = (add),
-	static int (*const adds[256])(struct sbt * s, struct event * v) = { TYPES(TYPE_ADDS) };
+	static int (*const adds[256])(struct sbt * s, struct event * v) = {
+		[SBT_Unknown] = add_mark,          [SBT_KernelLaunch] = add_launch,
+		[SBT_KernelComplete] = add_launch, [SBT_MemcpyH2D] = add_copy,
+		[SBT_MemcpyD2H] = add_copy,        [SBT_MemcpyD2D] = add_copy,
+		[SBT_MemsetDevice] = add_set,      [SBT_StreamSync] = add_wait,
+		[SBT_DeviceSync] = add_wait,       [SBT_EventRecord] = add_mark,
+		[SBT_EventSync] = add_wait,        [SBT_StreamCreate] = add_mark,
+		[SBT_StreamDestroy] = add_mark,    [SBT_ContextCreate] = add_mark,
+		[SBT_ContextDestroy] = add_mark,   [SBT_MemAlloc] = add_allocation,
+		[SBT_MemFree] = add_allocation,    [SBT_Marker] = add_mark,
+		[SBT_RangeStart] = add_begin,      [SBT_RangeEnd] = end_range,
+		[SBT_NCCLStart] = add_begin,       [SBT_NCCLComplete] = end_range,
+		[SBT_Custom] = add_mark,
+	};
 	struct kineto *k = s->k;
 
 	kineto_count(k, KINETO_EVENTS_COUNT);
@@ -440,9 +423,9 @@ static void close_open(struct sbt *s)
 	for (size_t i = 0; i < s->open.count; i++) {
 		struct event *v = &s->open.data[i];
 
-		if (v->type == TYPE_KernelLaunch)
+		if (v->type == SBT_KernelLaunch)
 			add_kernel(s, v);
-		else if (v->type == TYPE_RangeStart || v->type == TYPE_NCCLStart)
+		else if (v->type == SBT_RangeStart || v->type == SBT_NCCLStart)
 			add_range(s, v, MAX(v->start_ns, s->k->last_ns));
 	}
 }
@@ -452,7 +435,7 @@ static void close_open(struct sbt *s)
 /* The section at an offset, behind its tag. Returns false if it has no such tag. */
 static bool section_at(const struct sbt *s, uint64_t offset, uint8_t tag, struct cursor *c)
 {
-	if (offset < HEADER_BYTES || offset >= s->size || s->bytes[offset] != tag)
+	if (offset < SBT_HEADER_BYTES || offset >= s->size || s->bytes[offset] != tag)
 		return false;
 	*c = cursor_of(s->bytes + offset + 1, s->size - offset - 1);
 	return true;
@@ -477,15 +460,6 @@ static void read_metadata(struct sbt *s, struct cursor *c)
 
 static void read_devices(struct sbt *s, struct cursor *c)
 {
-	static const uint8_t columns[] = { COLUMN_device_compute_major,
-					   COLUMN_device_compute_minor,
-					   COLUMN_device_memory_bytes,
-					   COLUMN_device_memory_clock_khz,
-					   COLUMN_device_memory_bus_bits,
-					   COLUMN_device_multiprocessors,
-					   COLUMN_device_max_threads_per_multiprocessor,
-					   COLUMN_device_clock_khz,
-					   COLUMN_device_warp_size };
 	const struct table_schema *t = schema_table(TABLE_device);
 	uint64_t count = cursor_varint(c);
 
@@ -497,12 +471,13 @@ static void read_devices(struct sbt *s, struct cursor *c)
 		row.id = read_u32(c);
 		name = read_text(c);
 		vendor = read_text(c);
-		for (size_t i = 0; i < ARRAY_SIZE(columns); i++) {
-			uint64_t value = columns[i] == COLUMN_device_memory_bytes ? cursor_varint(c)
-										  : read_u32(c);
+		for (size_t i = 0; i < ARRAY_SIZE(sbt_device_columns); i++) {
+			uint64_t value = sbt_device_columns[i] == COLUMN_device_memory_bytes
+						 ? cursor_varint(c)
+						 : read_u32(c);
 
 			if (value)
-				row_set(t, &row, columns[i], value);
+				row_set(t, &row, sbt_device_columns[i], value);
 		}
 		if (c->failed || row.id >= KINETO_DEVICES)
 			continue;
@@ -542,10 +517,10 @@ static int is_string_table(struct sbt *s, struct cursor c)
 {
 	int rc;
 
-	if (cursor_u8(&c) != SECTION_STRINGS)
+	if (cursor_u8(&c) != SBT_STRINGS)
 		return 0;
 	rc = read_strings(s, &c);
-	if (rc > 0 && (cursor_u8(&c) != SECTION_END || c.failed || cursor_left(&c)))
+	if (rc > 0 && (cursor_u8(&c) != SBT_END || c.failed || cursor_left(&c)))
 		s->strings.count = 0, rc = 0;
 	return rc;
 }
@@ -585,7 +560,7 @@ static int check_header(const struct sbt *s, struct error *e)
 	const uint8_t *b = s->bytes;
 	uint32_t size;
 
-	if (s->size < HEADER_BYTES)
+	if (s->size < SBT_HEADER_BYTES)
 		return error_set(e, E_FORMAT, "'%s' is cut off within its header of 72 bytes",
 				 s->k->path);
 	size = load_u32(b + 12);
@@ -597,7 +572,7 @@ static int check_header(const struct sbt *s, struct error *e)
 		return error_set(e, E_UNSUPPORTED,
 				 "'%s' is big-endian or compressed (flags %#x, compression %u)",
 				 s->k->path, load_u32(b + 8), b[64]);
-	if (size < HEADER_BYTES || size > s->size)
+	if (size < SBT_HEADER_BYTES || size > s->size)
 		return error_set(e, E_FORMAT, "'%s': its header_size cannot be %u", s->k->path,
 				 size);
 	return 0;
@@ -606,14 +581,13 @@ static int check_header(const struct sbt *s, struct error *e)
 /* The sections of a file that was never completed follow each other. */
 static int64_t recover(struct sbt *s)
 {
-	struct cursor c = cursor_of(s->bytes + HEADER_BYTES, s->size - HEADER_BYTES);
+	struct cursor c = cursor_of(s->bytes + SBT_HEADER_BYTES, s->size - SBT_HEADER_BYTES);
 	uint8_t tag = cursor_u8(&c);
 	int64_t count;
 
-	for (; !c.failed && (tag == SECTION_METADATA || tag == SECTION_DEVICES);
-	     tag = cursor_u8(&c))
-		(tag == SECTION_METADATA ? read_metadata : read_devices)(s, &c);
-	if (c.failed || tag != SECTION_EVENTS)
+	for (; !c.failed && (tag == SBT_METADATA || tag == SBT_DEVICES); tag = cursor_u8(&c))
+		(tag == SBT_METADATA ? read_metadata : read_devices)(s, &c);
+	if (c.failed || tag != SBT_EVENTS)
 		return 0;
 	count = read_events(s, &c, UINT64_MAX, false);
 	if (count > 0)
@@ -632,13 +606,13 @@ static int64_t read_complete(struct sbt *s)
 	struct cursor c;
 	int64_t count = 0;
 
-	if (section_at(s, load_u64(b + 16), SECTION_METADATA, &c))
+	if (section_at(s, load_u64(b + 16), SBT_METADATA, &c))
 		read_metadata(s, &c);
-	if (section_at(s, load_u64(b + 32), SECTION_DEVICES, &c))
+	if (section_at(s, load_u64(b + 32), SBT_DEVICES, &c))
 		read_devices(s, &c);
-	if (section_at(s, load_u64(b + 24), SECTION_STRINGS, &c) && read_strings(s, &c) < 0)
+	if (section_at(s, load_u64(b + 24), SBT_STRINGS, &c) && read_strings(s, &c) < 0)
 		return -ENOMEM;
-	if (section_at(s, offset, SECTION_EVENTS, &c))
+	if (section_at(s, offset, SBT_EVENTS, &c))
 		count = read_events(s, &c, wanted, true);
 	if (count >= 0 && (uint64_t)count < wanted)
 		snprintf(s->k->broken, sizeof(s->k->broken),
@@ -651,7 +625,8 @@ static int read_file_of(struct kineto *k)
 {
 	_cleanup_strbuf_ struct strbuf bytes = STRBUF_INIT;
 	struct sbt s = { .k = k };
-	int64_t rc = import_read_all(k->files, k->input, k->path, FILE_BYTES_MAX, &bytes, k->error);
+	int64_t rc =
+		import_read_all(k->files, k->input, k->path, SBT_FILE_BYTES_MAX, &bytes, k->error);
 
 	s.bytes = (const uint8_t *)strbuf_text(&bytes);
 	s.size = bytes.length;
@@ -659,7 +634,7 @@ static int read_file_of(struct kineto *k)
 		rc = check_header(&s, k->error);
 	if (rc >= 0) {
 		bool complete = load_u64(s.bytes + 56) || load_u64(s.bytes + 24) ||
-				load_u64(s.bytes + 40) || s.size == HEADER_BYTES;
+				load_u64(s.bytes + 40) || s.size == SBT_HEADER_BYTES;
 
 		k->at_end = true; /* what is missing was cut off */
 		rc = complete ? read_complete(&s) : recover(&s);

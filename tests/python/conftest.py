@@ -108,3 +108,15 @@ def spans(rows):
         return " ".join(forms[row["kind"]].format(**row) for row in rows(recording, "nvtx"))
 
     return spans
+
+
+@pytest.fixture
+def launched_from(package):
+    """Launches of a recording that `function` of the program has made, and all."""
+    pyarrow = pytest.importorskip("pyarrow")
+
+    def count(path, function):
+        stacks = pyarrow.table(package.open(path).launches.select("stack.frames")).column(0).to_pylist()
+        return sum(any(frame.startswith(f"{function} (program.py:") for frame in stack or ()) for stack in stacks), len(stacks)
+
+    return count
