@@ -38,6 +38,11 @@ struct rank_place {
 	uint8_t state; /* enum rank_state */
 };
 
+static inline bool rank_place_equal(struct rank_place a, struct rank_place b)
+{
+	return a.text == b.text && a.kind == b.kind && a.state == b.state;
+}
+
 struct rank_piece {
 	uint64_t start_ns, end_ns; /* of the rank's own clock */
 	struct rank_place place;

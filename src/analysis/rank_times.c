@@ -20,8 +20,6 @@
  * is only slower at what all do, all are bound by that.
  */
 #define HOST_LATE_PERCENT 150
-/* Without this many of its delays, the longest, a rank must still be late: others are hiccups. */
-#define HICCUPS 3
 
 /* Time of a rank in an interval, by place. */
 struct share {
@@ -72,7 +70,6 @@ struct comparing {
 	VEC(struct share) shares;
 	GROUPS(struct late_cause) causes; /* key: rank, place */
 	GROUPS(struct host_total) host_totals; /* key: rank, place */
-	uint64_t (*hiccups)[HICCUPS]; /* by rank: its longest delays, descending */
 	struct steady steady; /* of one rank, by its own clock */
 };
 
@@ -147,18 +144,13 @@ static int list_parts(struct comparing *x, uint32_t rank)
 	return 0;
 }
 
-static bool is_same_place(struct rank_place a, struct rank_place b)
-{
-	return a.text == b.text && a.kind == b.kind && a.state == b.state;
-}
-
 static int add_share(struct comparing *x, struct shares *to, struct rank_place place, uint64_t ns)
 {
 	struct share *shares = x->shares.data + to->first, new = { place, ns };
 
 	to->ns += ns;
 	for (size_t i = 0; i < to->count; i++) {
-		if (is_same_place(shares[i].place, place)) {
+		if (rank_place_equal(shares[i].place, place)) {
 			shares[i].ns += ns;
 			return 0;
 		}
@@ -401,7 +393,7 @@ static uint64_t others_time(const struct comparing *x, const struct comparison *
 		const struct shares *shares = host ? &c->all[i].host : &c->all[i].gpu;
 
 		for (size_t s = 0; &c->all[i] != c->late && s < shares->count; s++)
-			if (is_same_place(x->shares.data[shares->first + s].place, place))
+			if (rank_place_equal(x->shares.data[shares->first + s].place, place))
 				sum += x->shares.data[shares->first + s].ns;
 	}
 	return sum / (c->count - 1);
@@ -496,7 +488,7 @@ static uint64_t late_by(struct comparison *c)
 
 static void add_hiccup(uint64_t *hiccups, uint64_t ns)
 {
-	for (size_t i = 0; i < HICCUPS; i++) {
+	for (size_t i = 0; i < RANK_HICCUPS; i++) {
 		uint64_t before = hiccups[i];
 
 		if (ns <= before)
@@ -534,7 +526,7 @@ static int compare_ranks(struct comparing *x, const struct interval *all, size_t
 		return 0;
 	x->out->items[c.late->rank].late_ns += c.late_ns;
 	x->out->late_ns += c.late_ns;
-	add_hiccup(x->hiccups[c.late->rank], c.late_ns);
+	add_hiccup(x->out->items[c.late->rank].hiccup_ns, c.late_ns);
 	return add_causes(x, &c, excess, sum);
 }
 
@@ -594,105 +586,6 @@ uint64_t rank_times_waited(const struct report *r, size_t gpu)
 	return ns;
 }
 
-/* Whether one place makes ranks late in turn: the sum over all ranks. */
-static bool find_turns(struct rank_times *t)
-{
-	uint64_t sum = 0;
-
-	for (size_t i = 0; i < t->cause_count; i++)
-		if (is_same_place(t->causes[i].place, t->causes[0].place))
-			sum += t->causes[i].late_ns;
-	return sum > t->late_ns / 2;
-}
-
-static uint64_t without_hiccups(const struct comparing *x, size_t rank)
-{
-	uint64_t ns = x->out->items[rank].late_ns;
-
-	for (size_t i = 0; i < HICCUPS; i++)
-		ns -= x->hiccups[rank][i];
-	return ns;
-}
-
-/* Finds the rank or the place that makes the others wait; JOB_ALIKE: there is none. */
-static enum job_kind find_late(const struct comparing *x)
-{
-	struct rank_times *t = x->out;
-	uint64_t most = 0, sum = 0;
-
-	for (size_t i = 0; i < t->count; i++) {
-		uint64_t ns = without_hiccups(x, i);
-
-		sum += ns;
-		if (ns > most) {
-			most = ns;
-			t->rank = (uint32_t)i;
-		}
-	}
-	if (sum <= t->span_ns / 100 * JOB_LATE_PERCENT)
-		return JOB_ALIKE;
-	if (most <= sum / 3 * 2) {
-		/* Hiccups alternate between ranks, too. */
-		t->cause = t->causes;
-		return sum > t->late_ns / 3 && find_turns(t) ? JOB_TURNS : JOB_ALIKE;
-	}
-	for (size_t i = t->cause_count; i-- > 0;)
-		if (t->causes[i].rank == t->rank)
-			t->cause = &t->causes[i];
-	return JOB_RANK;
-}
-
-/* Nobody has hung who is only late when the recording ends. */
-#define HUNG_NS 1000000000
-#define HUNG_INTERVALS 10
-
-/* Finds the first collective to which a rank did not come while others waited long for it. */
-static bool find_hung(const struct comparing *x)
-{
-	const struct collectives *c = x->collectives;
-	struct rank_times *t = x->out;
-	uint64_t enough_ns = HUNG_NS;
-
-	if (t->compared)
-		enough_ns = MAX(enough_ns, t->span_ns / t->compared * HUNG_INTERVALS);
-	for (size_t i = 0; i < c->matches.absent.count; i++) {
-		const struct absent_rank *absent = &c->matches.absent.data[i];
-		const struct collective_match *m = &c->matches.items.data[absent->match];
-		uint64_t since_ns = UINT64_MAX;
-
-		for (size_t p = m->first; p < m->first + m->parts; p++)
-			since_ns = MIN(since_ns, c->parts.data[p].start_ns);
-		if (absent->why != ABSENT_HUNG || c->end_ns < since_ns ||
-		    c->end_ns - since_ns < enough_ns)
-			continue;
-		t->rank = absent->rank;
-		t->hung = m;
-		t->hung_ns = c->end_ns - since_ns;
-		return true;
-	}
-	return false;
-}
-
-static enum job_kind decide(const struct comparing *x)
-{
-	const struct collectives *c = x->collectives;
-	enum job_kind kind;
-
-	if (!c->mixed && find_hung(x))
-		return JOB_HUNG;
-	if (!x->out->compared || c->uncertainty_ns == UINT64_MAX || c->mixed)
-		return JOB_UNKNOWN;
-	kind = find_late(x);
-	/* Delays that the clocks do not show could be as long as the uncertainty. */
-	if (kind == JOB_ALIKE &&
-	    x->out->uncertain * c->uncertainty_ns > x->out->span_ns / 100 * JOB_LATE_PERCENT)
-		return JOB_UNKNOWN;
-	if (kind == JOB_ALIKE &&
-	    rank_times_sum(x->out, RANK_TRANSFER) > rank_times_total(x->out) / 2)
-		return JOB_COMMUNICATION;
-	return kind;
-}
-
 static int compare_late(const void *a, const void *b, void *user)
 {
 	const struct rank_time *items = user;
@@ -737,9 +630,7 @@ int rank_times_find(const struct job_source *source, const struct collectives *c
 	out->items = calloc(c->rank_count, sizeof(*out->items));
 	out->by_late = calloc(c->rank_count, sizeof(*out->by_late));
 	out->measured.items = calloc(c->rank_count, sizeof(*out->measured.items));
-	x.hiccups = calloc(c->rank_count, sizeof(*x.hiccups));
-	rc = out->items && out->by_late && out->measured.items && x.hiccups ? find_arrivals(&x)
-									    : -ENOMEM;
+	rc = out->items && out->by_late && out->measured.items ? find_arrivals(&x) : -ENOMEM;
 	if (rc >= 0)
 		rc = order_parts(&x);
 	out->count = out->measured.count = rc < 0 ? 0 : c->rank_count;
@@ -758,11 +649,10 @@ int rank_times_find(const struct job_source *source, const struct collectives *c
 	groups_take(&x.causes, compare_causes, &out->causes, &out->cause_count);
 	order_by_late(out);
 	if (rc >= 0)
-		out->kind = decide(&x);
+		rank_verdict_find(c, out);
 	groups_release(&x.host_totals);
 	free(x.last_ns);
 	free(x.chains);
-	free(x.hiccups);
 	vec_release(&x.order);
 	vec_release(&x.parts);
 	vec_release(&x.matches);

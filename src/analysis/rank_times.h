@@ -17,6 +17,9 @@
 
 #include "analysis/rank_measures.h"
 
+/* A rank must still be late without this many of its delays, the longest: they are hiccups. */
+#define RANK_HICCUPS 3
+
 struct rank_time {
 	uint64_t state_ns[RANK_STATES]; /* from the first to the last compared collective */
 	uint64_t all_wait_ns; /* RANK_WAIT in the whole recording */
@@ -24,6 +27,7 @@ struct rank_time {
 	uint64_t collectives; /* compared ones */
 	uint64_t last; /* how often it was the last, by more than the uncertainty */
 	uint64_t late_ns; /* that the others lost by it */
+	uint64_t hiccup_ns[RANK_HICCUPS]; /* its longest delays, descending */
 };
 
 struct late_cause {
@@ -69,6 +73,9 @@ struct rank_times {
 /* Compares the ranks of a job. 0 or a negative code; release *out in either case. */
 int rank_times_find(const struct job_source *source, const struct collectives *c,
 		    struct rank_times *out) MUST_USE;
+
+/* Finds what bounds the job: kind, and what that has. rank_verdict.c */
+void rank_verdict_find(const struct collectives *c, struct rank_times *t);
 
 /* Time of all ranks in a state, and in all states. */
 uint64_t rank_times_sum(const struct rank_times *t, enum rank_state state);
