@@ -262,8 +262,8 @@ static PyObject *recording_sql(PyObject *self, PyObject *args)
 	if (!stream)
 		return PyErr_NoMemory();
 	if (PyArg_ParseTuple(args, "yp", &statement, &check)) {
-		Py_BEGIN_ALLOW_THREADS result = pitot_read_sql(
-			recording_of(self), statement, check ? NULL : stream, &error);
+		Py_BEGIN_ALLOW_THREADS result = pitot_read_sql(recording_of(self), statement,
+							       check ? NULL : stream, &error);
 		Py_END_ALLOW_THREADS if (result < 0) fail(&error);
 		else if (check) capsule = Py_BuildValue("");
 		else capsule = PyCapsule_New(stream, "arrow_array_stream", stream_capsule_free);
@@ -395,7 +395,154 @@ static PyObject *check_interpreter(PyObject *module, PyObject *unused)
 	return NULL;
 }
 
+/* Lists of Python are appended to; a reference that fails leaves an exception. */
+static int append(PyObject *list, PyObject *item)
+{
+	int result = item ? PyList_Append(list, item) : -1;
+
+	Py_XDECREF(item);
+	return result;
+}
+
+/*
+ * (type, has, time, duration, correlation, device, stream, thread, name, 8 sizes, 3 of memory,
+ * [(address, line, function, file)]), texts as bytes
+ */
+static int add_event(void *list, const struct pitot_sbt_event *v)
+{
+	const uint32_t *k = v->kernel;
+	PyObject *frames = PyList_New(0);
+
+	for (size_t i = 0; frames && i < v->frame_count; i++) {
+		const struct pitot_sbt_frame *f = &v->frames[i];
+
+		if (append(frames, Py_BuildValue("KKy#y#", f->address, f->line, f->function.bytes,
+						 (Py_ssize_t)f->function.length, f->file.bytes,
+						 (Py_ssize_t)f->file.length)) < 0)
+			Py_CLEAR(frames);
+	}
+	return frames && append(list, Py_BuildValue("IIKKKIIIy#(IIIIIIII)(KKK)N", v->type, v->has,
+						    v->time_ns, v->duration_ns, v->correlation,
+						    v->device, v->stream, v->thread, v->name.bytes,
+						    (Py_ssize_t)v->name.length, k[0], k[1], k[2],
+						    k[3], k[4], k[5], k[6], k[7], v->memory[0],
+						    v->memory[1], v->memory[2], frames)) == 0
+		       ? 0
+		       : -1;
+}
+
+static void add_info(void *list, const struct pitot_sbt_info *info)
+{
+	append(list, Py_BuildValue("y#y#y#KKKs", info->application.bytes,
+				   (Py_ssize_t)info->application.length, info->command.bytes,
+				   (Py_ssize_t)info->command.length, info->host.bytes,
+				   (Py_ssize_t)info->host.length, info->start_ns, info->end_ns,
+				   info->pid, info->broken));
+}
+
+/* Argument: path. Returns the events, and after them what is known of the file. */
+static PyObject *read_sbt(PyObject *module, PyObject *args)
+{
+	struct pitot_read_error error;
+	PyObject *path, *list;
+	int result;
+
+	(void)module;
+	if (!PyArg_ParseTuple(args, "O&", PyUnicode_FSConverter, &path))
+		return NULL;
+	list = PyList_New(0);
+	result = list ? pitot_sbt_read(PyBytes_AsString(path), add_event, add_info, list, &error)
+		      : -1;
+	Py_DECREF(path);
+	if (result < 0 && !PyErr_Occurred())
+		fail(&error);
+	if (PyErr_Occurred())
+		Py_CLEAR(list);
+	return list;
+}
+
+struct sbt_events {
+	PyObject *iterator, *event;
+	struct pitot_sbt_frame frames[PITOT_SBT_FRAMES_MAX];
+};
+
+static int next_event(void *user, struct pitot_sbt_event *v)
+{
+	struct sbt_events *s = user;
+	unsigned long long times[3], memory[3], address, line;
+	Py_ssize_t lengths[3];
+	PyObject *frames;
+	uint32_t *k = v->kernel;
+
+	Py_XDECREF(s->event);
+	s->event = PyIter_Next(s->iterator);
+	if (!s->event)
+		return PyErr_Occurred() ? -1 : 0;
+	*v = (struct pitot_sbt_event){ .frames = s->frames };
+	if (!PyArg_ParseTuple(s->event, "IIKKKIIIy#(IIIIIIII)(KKK)O!", &v->type, &v->has, &times[0],
+			      &times[1], &times[2], &v->device, &v->stream, &v->thread,
+			      &v->name.bytes, &lengths[0], &k[0], &k[1], &k[2], &k[3], &k[4], &k[5],
+			      &k[6], &k[7], &memory[0], &memory[1], &memory[2], &PyList_Type,
+			      &frames))
+		return -1;
+	v->time_ns = times[0];
+	v->duration_ns = times[1];
+	v->correlation = times[2];
+	v->name.length = (size_t)lengths[0];
+	for (int i = 0; i < 3; i++)
+		v->memory[i] = memory[i];
+	for (Py_ssize_t i = 0; i < PyList_Size(frames) && i < PITOT_SBT_FRAMES_MAX; i++) {
+		struct pitot_sbt_frame *f = &s->frames[v->frame_count++];
+
+		if (!PyArg_ParseTuple(PyList_GetItem(frames, i), "KKy#y#", &address, &line,
+				      &f->function.bytes, &lengths[1], &f->file.bytes, &lengths[2]))
+			return -1;
+		f->address = address;
+		f->line = line;
+		f->function.length = (size_t)lengths[1];
+		f->file.length = (size_t)lengths[2];
+	}
+	return 1;
+}
+
+/* Arguments: path, (application, command, host, start_ns, end_ns, pid), iterable of events as read. */
+static PyObject *write_sbt(PyObject *module, PyObject *args)
+{
+	struct sbt_events events = { NULL };
+	struct pitot_sbt_info info = { 0 };
+	unsigned long long start_ns, end_ns, pid;
+	Py_ssize_t lengths[3];
+	struct pitot_read_error error;
+	PyObject *path, *iterable;
+	int result = -1;
+
+	(void)module;
+	if (!PyArg_ParseTuple(args, "O&(y#y#y#KKK)O", PyUnicode_FSConverter, &path,
+			      &info.application.bytes, &lengths[0], &info.command.bytes,
+			      &lengths[1], &info.host.bytes, &lengths[2], &start_ns, &end_ns, &pid,
+			      &iterable))
+		return NULL;
+	info.application.length = (size_t)lengths[0];
+	info.command.length = (size_t)lengths[1];
+	info.host.length = (size_t)lengths[2];
+	info.start_ns = start_ns;
+	info.end_ns = end_ns;
+	info.pid = pid;
+	events.iterator = PyObject_GetIter(iterable);
+	if (events.iterator)
+		result =
+			pitot_sbt_write(PyBytes_AsString(path), &info, next_event, &events, &error);
+	if (result < 0 && !PyErr_Occurred())
+		fail(&error);
+	Py_XDECREF(events.iterator);
+	Py_XDECREF(events.event);
+	Py_DECREF(path);
+	return result < 0 ? NULL : Py_BuildValue("");
+}
+
 static PyMethodDef functions[] = {
+	{ "read_sbt", read_sbt, METH_VARARGS, NULL },
+	{ "write_sbt", write_sbt, METH_VARARGS, NULL },
 	{ "check_interpreter", check_interpreter, METH_NOARGS, NULL },
 	{ NULL, NULL, 0, NULL },
 };
@@ -429,9 +576,10 @@ PyMODINIT_FUNC PyInit__read(void)
 
 #ifndef Py_GIL_DISABLED /* objects have another head: 3.13 would load the module and crash */
 	if (strstr(Py_GetVersion(), "free-threading")) {
-		PyErr_SetString(PyExc_ImportError,
-				"this is a package for CPython with the GIL: install the package for "
-				"this free-threaded CPython");
+		PyErr_SetString(
+			PyExc_ImportError,
+			"this is a package for CPython with the GIL: install the package for "
+			"this free-threaded CPython");
 		return NULL;
 	}
 #endif
@@ -439,10 +587,11 @@ PyMODINIT_FUNC PyInit__read(void)
 	type = module ? PyType_FromSpec(&spec) : NULL;
 	if (!type || PyModule_AddObject(module, "Recording", type) < 0)
 		return NULL;
-	error_class = add_error(module, "Error",
-				"Pitot failed; the text is the command line's error message.", NULL);
-	file_error = add_error(module, "FileError",
-			       "A file cannot be opened, read or written.", PyExc_OSError);
+	error_class =
+		add_error(module, "Error",
+			  "Pitot failed; the text is the command line's error message.", NULL);
+	file_error = add_error(module, "FileError", "A file cannot be opened, read or written.",
+			       PyExc_OSError);
 	format_error = add_error(module, "FormatError",
 				 "Not a recording, or a damaged or newer one.", NULL);
 	usage_error = add_error(module, "UsageError", "No such table, column, condition or choice.",

@@ -190,6 +190,61 @@ PITOT_READ_API int pitot_read_export(const struct pitot_recording *r, const char
 				     const struct pitot_read_export *options, uint64_t *events,
 				     struct pitot_read_error *error);
 
+/*
+ * Files of TraceSmith (SBT 0.1), event by event, as they are. What `pitot import` makes of them is
+ * a recording; `pitot export` writes one's events.
+ */
+enum {
+	PITOT_SBT_DURATION = 1,
+	PITOT_SBT_KERNEL = 2,
+	PITOT_SBT_MEMORY = 4,
+	PITOT_SBT_STACK = 8,		/* the thread, and frames */
+	PITOT_SBT_FRAMES_MAX = 1024,	/* the innermost ones that are read */
+};
+
+struct pitot_sbt_text {
+	const char *bytes;	/* any bytes, without a NUL; they live as long as the call */
+	size_t length;
+};
+
+struct pitot_sbt_frame {
+	uint64_t address, line;
+	struct pitot_sbt_text function, file;
+};
+
+struct pitot_sbt_event {
+	uint32_t type;		/* number of TraceSmith's EventType, up to 255 */
+	uint32_t has;		/* bits: which of the following are there */
+	uint64_t time_ns, duration_ns, correlation;
+	uint32_t device, stream, thread;
+	struct pitot_sbt_text name;
+	uint32_t kernel[8];	/* grid, block, bytes of shared memory, registers */
+	uint64_t memory[3];	/* source, destination, bytes */
+	const struct pitot_sbt_frame *frames;	/* the innermost one first */
+	size_t frame_count;
+};
+
+struct pitot_sbt_info {
+	struct pitot_sbt_text application, command, host;
+	uint64_t start_ns, end_ns, pid;
+	const char *broken;	/* why not all of it could be read; "": all was; not written */
+};
+
+/* Gets an event that was read. Returns 0, or a negative code that ends the reading. */
+typedef int pitot_sbt_add(void *user, const struct pitot_sbt_event *event);
+/* Gets what is known about the file, after the last event. */
+typedef void pitot_sbt_about(void *user, const struct pitot_sbt_info *info);
+/* Stores the next event. Returns 1, 0 after the last one, or a negative code. */
+typedef int pitot_sbt_next(void *user, struct pitot_sbt_event *event);
+
+/* Reads a file of at most 2 GiB; one that was cut or never completed, as far as it goes. */
+PITOT_READ_API int pitot_sbt_read(const char *path, pitot_sbt_add *add, pitot_sbt_about *about,
+				  void *user, struct pitot_read_error *error);
+/* Writes a file, which replaces one that exists when it is complete. Events: in order of time. */
+PITOT_READ_API int pitot_sbt_write(const char *path, const struct pitot_sbt_info *info,
+				   pitot_sbt_next *next, void *user,
+				   struct pitot_read_error *error);
+
 #ifdef __cplusplus
 }
 #endif

@@ -1,7 +1,7 @@
 """TraceSmith's Python API on Pitot's recorder: ``import pitot.tracesmith as ts``.
 
 A capture is a recording in a temporary folder, which is removed with the profiler; ``events_of`` converts any recording. A
-kernel is one event with a duration. Times are nanoseconds of CLOCK_MONOTONIC. SBT files are not supported.
+kernel is one event with a duration. Times are nanoseconds of CLOCK_MONOTONIC; those of SBT files are as they are there.
 """
 
 from __future__ import annotations
@@ -26,17 +26,35 @@ if TYPE_CHECKING:
 
 __all__ = (
     "EventType PlatformType Profiler ProfilerConfig SBTReader SBTWriter Timeline "
-    "TimelineSpan TraceEvent TracingConfig TracingSession TracingStatistics build_timeline create_profiler "
+    "TimelineSpan TraceEvent TraceMetadata TracingConfig TracingSession TracingStatistics build_timeline create_profiler "
     "__version__ detect_platform events_of export_perfetto get_current_timestamp is_cuda_available"
 ).split()
 
-EventType = IntEnum(
-    "EventType",
-    "Unknown KernelLaunch KernelComplete MemcpyH2D MemcpyD2H MemcpyD2D MemsetDevice StreamSync DeviceSync EventRecord "
-    "EventSync StreamCreate StreamDestroy ContextCreate ContextDestroy MemAlloc MemFree Marker RangeStart RangeEnd NCCLStart "
-    "NCCLComplete",
-    start=0,
-)
+
+class EventType(IntEnum):
+    Unknown = 0
+    KernelLaunch = 1
+    KernelComplete = 2
+    MemcpyH2D = 3
+    MemcpyD2H = 4
+    MemcpyD2D = 5
+    MemsetDevice = 6
+    StreamSync = 7
+    DeviceSync = 8
+    EventRecord = 9
+    EventSync = 10
+    StreamCreate = 11
+    StreamDestroy = 12
+    ContextCreate = 13
+    ContextDestroy = 14
+    MemAlloc = 15
+    MemFree = 16
+    Marker = 17
+    RangeStart = 18
+    RangeEnd = 19
+    NCCLStart = 20
+    NCCLComplete = 21
+    Custom = 255
 
 
 class PlatformType(IntEnum):
@@ -296,37 +314,211 @@ def export_perfetto(events: Iterable[TraceEvent], filename: Path, use_protobuf: 
     return True
 
 
-def _write_json(events: Iterable[TraceEvent], counters: Iterable[tuple[int, str, float]], filename: Path) -> None:
+#: Kineto's category and name of an event that lasts; None: its own name.
+_JSON_SPANS = {
+    EventType.KernelLaunch: ("kernel", None),
+    EventType.KernelComplete: ("kernel", None),
+    EventType.MemcpyH2D: ("gpu_memcpy", "Memcpy HtoD"),
+    EventType.MemcpyD2H: ("gpu_memcpy", "Memcpy DtoH"),
+    EventType.MemcpyD2D: ("gpu_memcpy", "Memcpy DtoD"),
+    EventType.MemsetDevice: ("gpu_memset", "Memset (Device)"),
+    EventType.StreamSync: ("cuda_sync", "Stream Sync"),
+    EventType.DeviceSync: ("cuda_sync", "Context Sync"),
+    EventType.EventSync: ("cuda_sync", "Event Sync"),
+}
+_JSON_RANGES = {EventType.RangeStart: "b", EventType.RangeEnd: "e", EventType.NCCLStart: "b", EventType.NCCLComplete: "e"}
+_PROGRAM, _COUNTERS = 9998, 9999  # process ids, beside those of devices
+
+
+def _numbers(metadata: dict[str, str], *names: str) -> list[int]:
+    """Returns the values of all names, or none."""
+    values = [metadata.get(name, "") for name in names]
+    return [int(value) for value in values] if all(value.isascii() and value.isdigit() for value in values) else []
+
+
+def _json_args(event: TraceEvent) -> dict[str, Any]:
+    args: dict[str, Any] = {"event_type": int(event.type), "correlation_id": event.correlation_id, "thread_id": event.thread_id}
+    if event.type in _JSON_SPANS:
+        args.update(device=event.device_id, stream=event.stream_id, correlation=event.correlation_id)
+    for name, source in (("registers per thread", "registersPerThread"), ("bytes", "bytes")):
+        args.update(zip([name], _numbers(event.metadata, source)))
+    for part in ("grid", "block"):
+        sizes = _numbers(event.metadata, *(f"{part}Dim{axis}" for axis in "XYZ"))
+        args.update({part: sizes} if sizes else {})
+    if event.type in (EventType.MemAlloc, EventType.MemFree) and len(_numbers(event.metadata, "bytes", "ptr")) == 2:
+        size, address = _numbers(event.metadata, "bytes", "ptr")
+        args.update({"Addr": address, "Bytes": size if event.type is EventType.MemAlloc else -size})
+        args.update({"Device Type": 1, "Device Id": event.device_id})
+    stack = {"stack": " > ".join(event.call_stack)} if event.call_stack else {}
+    return {**event.metadata, **args, **stack}
+
+
+def _json_event(event: TraceEvent) -> dict[str, Any]:
+    """The event as torch.profiler writes it, without its times."""
+    args = _json_args(event)
+    category, name = _JSON_SPANS.get(event.type, (event.type.name, None))
+    line: dict[str, Any] = {"name": name or event.name, "cat": category, "pid": _PROGRAM, "tid": event.thread_id, "args": args}
+    if event.type in _JSON_SPANS:
+        return {**line, "ph": "X", "pid": event.device_id, "tid": event.stream_id}
+    if event.type in _JSON_RANGES:
+        return {**line, "ph": _JSON_RANGES[event.type], "id": event.correlation_id or event.name, "cat": category[:4]}
+    line.update({"name": "[memory]"} if "Addr" in args else {})
+    return {**line, "ph": "X"} if event.duration else {**line, "ph": "i", "s": "t"}
+
+
+def _write_json(
+    events: Iterable[TraceEvent], counters: Iterable[tuple[int, str, float]], filename: Path, base_ns: Optional[int] = None
+) -> None:
+    """Times are those of the events, plus base_ns since the epoch."""
     import json
 
-    lines: list[dict[str, Any]] = []
     named: set[tuple[int, int]] = set()
-    for event in events:
-        args = {"event_type": int(event.type), "correlation_id": event.correlation_id, "thread_id": event.thread_id}
-        line = {
-            "name": event.name,
-            "cat": event.type.name,
-            "pid": event.device_id,
-            "tid": event.stream_id,
-            "ts": event.timestamp / 1e3,
-        }
-        shape = {"ph": "X", "dur": event.duration / 1e3} if event.duration or event.type in _SPANS else {"ph": "i", "s": "t"}
-        stack = {"stack": " > ".join(event.call_stack)} if event.call_stack else {}
-        lines.append({**line, **shape, "args": {**args, **stack, **event.metadata}})
-        named.add((event.device_id, event.stream_id))
-    for device in {device for device, _ in named}:
-        lines.append({"ph": "M", "name": "process_name", "pid": device, "args": {"name": f"GPU Device {device}"}})
-    for device, stream in named:
-        lines.append({"ph": "M", "name": "thread_name", "pid": device, "tid": stream, "args": {"name": f"Stream {stream}"}})
-    for moment, name, value in counters:
-        lines.append({"ph": "C", "name": name, "pid": 9999, "ts": moment / 1e3, "args": {"value": value}})
+    head = {"schemaVersion": 1, "displayTimeUnit": "ns", **({} if base_ns is None else {"baseTimeNanoseconds": base_ns})}
     with open(filename, "w", encoding="utf-8") as file:
-        json.dump({"traceEvents": lines, "displayTimeUnit": "ns"}, file)
+        file.write(json.dumps(head)[:-1] + ', "traceEvents": [\n')
+
+        def write(line: dict[str, Any], **times_ns: int) -> None:
+            exact = "".join(f', "{name}": {ns // 1000}.{ns % 1000:03d}' for name, ns in times_ns.items())
+            file.write(json.dumps(line)[:-1] + exact + "},\n")
+
+        for event in events:
+            line = _json_event(event)
+            write(line, ts=event.timestamp, **({"dur": event.duration} if line["ph"] == "X" else {}))
+            named.update({(event.device_id, event.stream_id)} if event.type in _JSON_SPANS else ())
+        for moment, name, value in counters:
+            write({"ph": "C", "name": name, "pid": _COUNTERS, "args": {"value": value}}, ts=moment)
+        for device in {device for device, _ in named}:
+            write({"ph": "M", "name": "process_name", "pid": device, "args": {"name": f"GPU Device {device}"}})
+        for device, stream in named:
+            write({"ph": "M", "name": "thread_name", "pid": device, "tid": stream, "args": {"name": f"Stream {stream}"}})
+        file.write('{"ph": "M", "name": "process_name", "pid": %d, "args": {"name": "program"}}]}\n' % _PROGRAM)
+
+
+@dataclass
+class TraceMetadata:
+    application_name: str = ""
+    command_line: str = ""
+    start_time: int = 0  # ns since the epoch
+    end_time: int = 0
+    hostname: str = ""
+    process_id: int = 0
+
+
+_DURATION, _KERNEL, _MEMORY, _STACK = 1, 2, 4, 8
+_SIZES = [f"{part}Dim{axis}" for part in ("grid", "block") for axis in "XYZ"]
+
+
+class SBTWriter:
+    """A file of TraceSmith, with everything of the events that it has room for. It appears with finalize()."""
+
+    def __init__(self, filename: Path) -> None:
+        self._filename, self._metadata = filename, TraceMetadata()
+        self._events: list[tuple[Any, ...]] = []
+        self._is_open = True
+
+    def is_open(self) -> bool:
+        return self._is_open
+
+    def write_metadata(self, metadata: TraceMetadata) -> bool:
+        self._metadata = metadata
+        return self._is_open
+
+    def write_event(self, event: TraceEvent) -> bool:
+        return self.write_events([event])
+
+    def write_events(self, events: Iterable[TraceEvent]) -> bool:
+        if self._is_open:
+            self._events.extend(_sbt_event(event) for event in events)
+        return self._is_open
+
+    def event_count(self) -> int:
+        return len(self._events)
+
+    def finalize(self) -> bool:
+        """Writes the file, with its events in order of time. Returns False if that is done."""
+        from pitot._read import write_sbt
+
+        m = self._metadata
+        texts = (text.encode(errors="surrogateescape") for text in (m.application_name, m.command_line, m.hostname))
+        if self._is_open:
+            events = iter(sorted(self._events, key=lambda event: event[2]))
+            write_sbt(self._filename, (*texts, m.start_time, m.end_time, m.process_id), events)
+        done, self._is_open = self._is_open, False
+        return done
+
+
+def _sbt_event(event: TraceEvent) -> tuple[Any, ...]:
+    shared = [
+        sum(
+            _numbers(event.metadata, name)[0]
+            for name in ("dynamicSharedMemory", "staticSharedMemory")
+            if name in event.metadata
+        )
+    ]
+    sizes = _numbers(event.metadata, *_SIZES)
+    kernel = sizes + shared + (_numbers(event.metadata, "registersPerThread") or [0]) if sizes else [0] * 8
+    size, address = (_numbers(event.metadata, name) for name in ("bytes", "ptr"))
+    has = _DURATION * bool(event.duration) + _KERNEL * bool(sizes) + _MEMORY * bool(size or address)
+    frames = [(0, 0, name.encode(errors="surrogateescape"), b"") for name in reversed(event.call_stack)]
+    return (
+        *(int(event.type), has + _STACK * bool(frames or event.thread_id)),
+        *(event.timestamp, event.duration, event.correlation_id, event.device_id, event.stream_id, event.thread_id),
+        event.name.encode(errors="surrogateescape"),
+        tuple(kernel),
+        (0, *(address or [0]), *(size or [0])),
+        frames,
+    )
+
+
+def _event_of_sbt(fields: tuple[Any, ...]) -> TraceEvent:
+    kind, has, moment, duration, correlation, device, stream, thread, name, kernel, memory, frames = fields
+    metadata: dict[str, int] = {}
+    if has & _KERNEL:
+        metadata.update(zip([*_SIZES, "dynamicSharedMemory", "registersPerThread"], kernel))
+    if has & _MEMORY:
+        metadata.update({"bytes": memory[2]}, **({"ptr": memory[1] or memory[0]} if memory[0] or memory[1] else {}))
+    return TraceEvent(
+        EventType(kind) if kind in EventType._value2member_map_ else EventType.Custom,
+        name.decode(errors="replace"),
+        *(moment, duration, device, stream, correlation, thread),
+        {key: str(value) for key, value in metadata.items()},
+        [function.decode(errors="replace") for _, _, function, _ in reversed(frames)],
+    )
+
+
+class SBTReader:
+    """A file of TraceSmith; one that was cut or never completed, as far as it goes: ``broken`` says why."""
+
+    def __init__(self, filename: Path) -> None:
+        from pitot._read import read_sbt
+
+        *self._events, (name, command, host, start, end, pid, self.broken) = read_sbt(filename)
+        texts = [text.decode(errors="replace") for text in (name, command, host)]
+        self._metadata = TraceMetadata(texts[0], texts[1], start, end, texts[2], pid)
+
+    def is_open(self) -> bool:
+        return True
+
+    def is_valid(self) -> bool:
+        return not self.broken
+
+    def event_count(self) -> int:
+        return len(self._events)
+
+    def read_all(self) -> list[TraceEvent]:
+        return self.read_events()
+
+    def read_events(self, offset: int = 0, count: int = 0) -> list[TraceEvent]:
+        """Returns ``count`` events; 0: all that follow."""
+        return [_event_of_sbt(event) for event in self._events[offset : offset + count if count else None]]
+
+    def read_metadata(self) -> tuple[bool, TraceMetadata]:
+        return True, self._metadata
 
 
 #: Names of TraceSmith that are missing here: patterns, and what to use.
 _ABSENT = (
-    (r"SBT.*|TraceMetadata", "SBT files are not supported: use export_perfetto(), or pitot.record(path)"),
+    (r"SBTFile", "use SBTReader(path), SBTWriter(path), or pitot.open(path)"),
     (r"(Stack(Frame|Capture)|CallStack).*", "use ProfilerConfig(capture_callstacks=True), and TraceEvent.call_stack"),
     (r"Memory.*|profile_memory", "use pitot.record(path, memory=True), recording.plot.memory() and `pitot report`"),
     (r"(Frame|Captured?|DrawCall|Resource).*|resource_.*", "record a part of the program: pitot.record(path) around it"),
@@ -366,13 +558,6 @@ def __getattr__(name: str) -> NoReturn:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-def _no_sbt(*_: Any, **__: Any) -> NoReturn:
-    raise Error("SBT files are not supported: use export_perfetto(events, 'trace.json'), or pitot.record(path)")
-
-
-SBTWriter = SBTReader = _no_sbt
-
-
 # --- events of the program itself ---
 
 
@@ -395,7 +580,7 @@ class TracingStatistics:
 
 
 class TracingSession:
-    """Events and counters emitted by the program, in memory. Thread-safe."""
+    """Events and counters emitted by the program, in memory until they are exported. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -470,7 +655,24 @@ class TracingSession:
     def events_dropped(self) -> int:
         return self._statistics.events_dropped
 
+    def recording(self) -> Recording:
+        """The events and counters as a temporary recording: kernels, copies, ranges, marks, counters."""
+        import os
+        import tempfile
+
+        import pitot
+
+        with tempfile.TemporaryDirectory(prefix="pitot-") as folder:
+            path = os.path.join(folder, "session.json")
+            _write_json(self.get_events(), self.get_counters(), path, time.time_ns() - get_current_timestamp())
+            return pitot.open(path)
+
     def export_to_file(self, filename: Path) -> bool:
-        """Writes JSON for ui.perfetto.dev, whatever the file name."""
-        _write_json(self.get_events(), self.get_counters(), filename)
+        """Writes JSON for ui.perfetto.dev; of another name, what ``pitot export`` writes by it."""
+        import os
+
+        if os.fspath(filename).endswith(".json"):
+            _write_json(self.get_events(), self.get_counters(), filename)
+        else:
+            self.recording().export(filename, overwrite=True)
         return True

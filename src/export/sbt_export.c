@@ -13,86 +13,51 @@
 #include "base/output.h"
 #include "export/export_merge.h"
 #include "export/export_stacks.h"
+#include "format/sbt_file.h"
 #include "schema/gpu_vendor.h"
-#include "schema/sbt_format.h"
 
 #define FREE_STREAMS 65536u /* numbers of streams that share theirs begin here */
 
 struct range_end {
-	uint64_t time_ns, number;
+	uint64_t time_ns, number, name; /* name: of a string */
 	uint32_t thread;
-	uint32_t name; /* of a string */
 };
 
-struct sbt_writer {
+struct sbt_export {
 	struct export_view view;
 	struct export_merge merge;
 	struct export_stacks stacks;
-	struct strbuf out, name;
-	struct interner strings;
+	struct sbt_writer file;
+	struct strbuf name;
 	struct map streams, taken; /* hash of a stream's place -> number; numbers */
 	VEC(struct range_end) ends; /* a heap */
-	uint64_t events, last_ns, next_range;
+	uint64_t next_range;
 };
 
-static void add_varint(struct sbt_writer *w, uint64_t value)
-{
-	uint8_t bytes[VARINT_MAX];
-
-	strbuf_add(&w->out, bytes, varint_put(bytes, value));
-}
-
-static void add_text(struct sbt_writer *w, const char *text)
-{
-	size_t length = strlen(text);
-
-	add_varint(w, length);
-	strbuf_add(&w->out, text, length);
-}
-
 /* Returns the number of a string; one without memory makes the export fail at the end. */
-static uint32_t number_of(struct sbt_writer *w, const char *text, size_t length)
+static uint64_t number_of(struct sbt_export *w, const char *text)
 {
-	int64_t item = interner_add(&w->strings, text, length, NULL);
-
-	w->out.failed |= item < 0;
-	return (uint32_t)MAX(item, 0);
+	return sbt_number(&w->file, text, strlen(text));
 }
 
 /* ---- events ---- */
 
-/* What all events have; `stream`: 0 for those of threads. */
-struct place {
-	uint32_t device, stream;
-	uint64_t correlation;
-};
-
-static void begin_event(struct sbt_writer *w, uint8_t type, uint8_t flags, uint64_t start_ns,
-			uint64_t duration_ns, struct place p, uint32_t name)
+/* Appends an event whose times are the recording's; what its flags say is in it. */
+static void put_event(struct sbt_export *w, struct sbt_event v)
 {
-	uint64_t time_ns = (uint64_t)trace_unix_ns(w->view.trace, start_ns);
-
-	flags |= duration_ns ? SBT_HAS_DURATION : 0;
-	strbuf_addc(&w->out, (char)type);
-	strbuf_addc(&w->out, (char)flags);
-	add_varint(w, w->events++ ? time_ns - w->last_ns : 0);
-	w->last_ns = time_ns;
-	if (flags & SBT_HAS_DURATION)
-		add_varint(w, duration_ns);
-	add_varint(w, p.device);
-	add_varint(w, p.stream);
-	add_varint(w, p.correlation);
-	add_varint(w, name);
+	v.time_ns = (uint64_t)trace_unix_ns(w->view.trace, v.time_ns);
+	v.flags |= v.duration_ns ? SBT_HAS_DURATION : 0;
+	sbt_put_event(&w->file, &v);
 }
 
-static uint32_t stream_of(struct sbt_writer *w, const struct export_event *v, uint32_t context,
+static uint32_t stream_of(struct sbt_export *w, const struct export_event *v, uint32_t context,
 			  uint32_t stream)
 {
 	uint64_t place[] = { v->process, (uint64_t)v->gpu << 32 | context, stream };
 	uint64_t *number = map_at(&w->streams, hash_bytes(place, sizeof(place)), 0);
 
 	if (!number) {
-		w->out.failed = true;
+		w->file.out.failed = true;
 		return stream;
 	}
 	if (!*number && map_add(&w->taken, stream) > 0)
@@ -102,49 +67,50 @@ static uint32_t stream_of(struct sbt_writer *w, const struct export_event *v, ui
 	return (uint32_t)(*number - 1);
 }
 
-static void add_frame(struct sbt_writer *w, uint64_t address, uint32_t function, uint32_t file,
+static void put_frame(struct sbt_export *w, uint64_t address, uint32_t function, uint32_t file,
 		      uint32_t line)
 {
-	const char *name = stacks_text(&w->stacks.stacks, function);
-	const char *path = stacks_text(&w->stacks.stacks, file);
+	struct sbt_frame f = { address, number_of(w, stacks_text(&w->stacks.stacks, function)),
+			       number_of(w, stacks_text(&w->stacks.stacks, file)), line };
 
-	add_varint(w, address);
-	add_varint(w, number_of(w, name, strlen(name)));
-	add_varint(w, number_of(w, path, strlen(path)));
-	add_varint(w, line);
+	sbt_put_frame(&w->file, &f);
 }
 
-/* Appends the thread and the stack of a call, innermost frame first. Returns 0 or -ENOMEM. */
-static int add_stack(struct sbt_writer *w, const struct export_event *v, uint32_t call)
+/* Finds the frames of a call's stack, and counts their lines. Returns 0 or -ENOMEM. */
+static int find_stack(struct sbt_export *w, const struct export_event *v, uint32_t call,
+		      uint64_t *count)
 {
 	const struct stacks *s = &w->stacks.stacks;
 	uint32_t id = export_call_stack(&w->view, call);
-	size_t count = 0;
 
-	add_varint(w, w->view.call->thread[call]);
 	w->stacks.frames.count = 0;
 	if (id && export_stacks_find(&w->stacks, v->process, id, true) < 0)
 		return -ENOMEM;
 	for (size_t i = 0; i < w->stacks.frames.count; i++)
-		count += MAX(s->frames.data[w->stacks.frames.data[i]].line_count, 1);
-	add_varint(w, count);
+		*count += MAX(s->frames.data[w->stacks.frames.data[i]].line_count, 1);
+	return 0;
+}
+
+static void put_stack(struct sbt_export *w)
+{
+	const struct stacks *s = &w->stacks.stacks;
+
 	for (size_t i = w->stacks.frames.count; i-- > 0;) {
 		const struct stack_frame *f = &s->frames.data[w->stacks.frames.data[i]];
 
 		if (!f->line_count)
-			add_frame(w, f->address, f->name, f->file, f->line);
+			put_frame(w, f->address, f->name, f->file, f->line);
 		for (uint32_t k = 0; k < f->line_count; k++) {
 			const struct stack_line *l = &s->lines.data[f->first_line + k];
 
-			add_frame(w, f->address, l->function, l->file, l->line);
+			put_frame(w, f->address, l->function, l->file, l->line);
 		}
 	}
-	return 0;
 }
 
-static void add_kernel_sizes(struct sbt_writer *w, uint32_t config)
+static void set_kernel(struct sbt_event *out, const struct kernel_config_columns *k,
+		       uint32_t config)
 {
-	const struct kernel_config_columns *k = kernel_config_columns(w->view.trace);
 	const uint32_t sizes[] = { k->grid_x[config],
 				   k->grid_y[config],
 				   k->grid_z[config],
@@ -154,8 +120,10 @@ static void add_kernel_sizes(struct sbt_writer *w, uint32_t config)
 				   k->static_shared_bytes[config] + k->dynamic_shared_bytes[config],
 				   k->registers[config] };
 
-	for (size_t i = 0; i < ARRAY_SIZE(sizes); i++)
-		add_varint(w, sizes[i]);
+	if (column_has(k->valid.grid_x, config)) {
+		out->flags |= SBT_HAS_KERNEL;
+		memcpy(out->kernel, sizes, sizeof(sizes));
+	}
 }
 
 static uint8_t type_of_copy(uint8_t kind)
@@ -176,98 +144,103 @@ static uint8_t type_of_wait(uint8_t kind)
 /* GPU work, and waits. */
 static int write_work(void *exporter, const struct export_event *v)
 {
-	struct sbt_writer *w = exporter;
+	struct sbt_export *w = exporter;
 	const struct trace *t = w->view.trace;
 	const struct event_columns *c = event_work(&w->view, v->kind);
 	uint32_t call = work_call(&w->view, c, v->row), config = TRACE_NO_ROW;
-	uint8_t type = SBT_Custom,
-		flags = SBT_HAS_DURATION | (call != TRACE_NO_ROW ? SBT_HAS_STACK : 0);
+	struct sbt_event out = { .type = SBT_Custom,
+				 .flags = SBT_HAS_DURATION,
+				 .time_ns = v->start_ns,
+				 .duration_ns = v->end_ns - v->start_ns,
+				 .device = (uint32_t)v->gpu };
 	int bytes = -1;
-	struct place p = { (uint32_t)v->gpu, 0,
-			   export_correlation(&w->view, v->process, c->correlation[v->row]) };
 
+	out.correlation = export_correlation(&w->view, v->process, c->correlation[v->row]);
 	if (column_has(c->stream_valid, v->row))
-		p.stream = stream_of(w, v, c->context[v->row], c->stream[v->row]);
+		out.stream = stream_of(w, v, c->context[v->row], c->stream[v->row]);
 	strbuf_clear(&w->name);
-	if (v->kind == EVENT_KERNEL)
+	if (v->kind == EVENT_KERNEL) {
+		out.type = SBT_KernelLaunch;
 		config = kernel_columns(t)->config[v->row];
+	}
 	if (v->kind == EVENT_MEMCPY)
-		type = type_of_copy(memcpy_columns(t)->kind[v->row]), bytes = COLUMN_memcpy_bytes;
+		out.type = type_of_copy(memcpy_columns(t)->kind[v->row]),
+		bytes = COLUMN_memcpy_bytes;
 	if (v->kind == EVENT_MEMSET)
-		type = SBT_MemsetDevice, bytes = COLUMN_memset_bytes;
+		out.type = SBT_MemsetDevice, bytes = COLUMN_memset_bytes;
 	if (v->kind == EVENT_SYNC)
-		type = type_of_wait(synchronization_columns(t)->kind[v->row]);
-	if (bytes >= 0 && column_has(trace_valid(t, event_table(v->kind), bytes), v->row))
-		flags |= SBT_HAS_MEMORY;
-	if (v->kind == EVENT_KERNEL)
-		type = SBT_KernelLaunch;
-	if (config != TRACE_NO_ROW && column_has(kernel_config_columns(t)->valid.grid_x, config))
-		flags |= SBT_HAS_KERNEL;
-	if (config != TRACE_NO_ROW)
+		out.type = type_of_wait(synchronization_columns(t)->kind[v->row]);
+	if (bytes >= 0 && column_has(trace_valid(t, event_table(v->kind), bytes), v->row)) {
+		out.flags |= SBT_HAS_MEMORY;
+		out.memory[2] = trace_u64(t, event_table(v->kind), bytes)[v->row];
+	}
+	if (config != TRACE_NO_ROW) {
+		set_kernel(&out, kernel_config_columns(t), config);
 		strbuf_add(&w->name, trace_string(t, kernel_config_columns(t)->name[config]),
 			   trace_string_length(t, kernel_config_columns(t)->name[config]));
-	else if (v->kind == EVENT_SYNC)
+	} else if (v->kind == EVENT_SYNC) {
 		strbuf_adds(&w->name,
 			    synchronization_name(synchronization_columns(t)->kind[v->row]));
-	else
+	} else {
 		event_name(&w->name, t, v);
-	begin_event(w, type, flags, v->start_ns, v->end_ns - v->start_ns, p,
-		    number_of(w, strbuf_text(&w->name), w->name.length));
-	if (flags & SBT_HAS_KERNEL)
-		add_kernel_sizes(w, config);
-	if (flags & SBT_HAS_MEMORY) {
-		add_varint(w, 0);
-		add_varint(w, 0);
-		add_varint(w, trace_u64(t, event_table(v->kind), bytes)[v->row]);
 	}
+	out.name = sbt_number(&w->file, strbuf_text(&w->name), w->name.length);
+	w->stacks.frames.count = 0;
+	if (call != TRACE_NO_ROW) {
+		out.flags |= SBT_HAS_STACK;
+		out.thread = w->view.call->thread[call];
+		if (find_stack(w, v, call, &out.frame_count) < 0)
+			return -ENOMEM;
+	}
+	put_event(w, out);
+	put_stack(w);
 	w->view.result->unlinked +=
 		v->kind != EVENT_SYNC && (!c->launches || c->launches[v->row] == TRACE_NO_ROW);
-	return flags & SBT_HAS_STACK ? add_stack(w, v, call) : 0;
-}
-
-static void thread_event(struct sbt_writer *w, uint8_t type, uint64_t start_ns,
-			 uint64_t duration_ns, uint64_t correlation, uint32_t thread, uint32_t name)
-{
-	begin_event(w, type, SBT_HAS_STACK, start_ns, duration_ns,
-		    (struct place){ .correlation = correlation }, name);
-	add_varint(w, thread);
-	add_varint(w, 0);
+	return 0;
 }
 
 static int write_cuda_event(void *exporter, const struct export_event *v)
 {
-	struct sbt_writer *w = exporter;
+	struct sbt_export *w = exporter;
 	const struct cuda_event_columns *c = cuda_event_columns(w->view.trace);
-	struct place p = { (uint32_t)v->gpu, stream_of(w, v, c->context[v->row], c->stream[v->row]),
-			   export_correlation(&w->view, v->process, c->correlation[v->row]) };
+	struct sbt_event out = { .type = SBT_EventRecord,
+				 .time_ns = v->start_ns,
+				 .device = (uint32_t)v->gpu };
 	char name[32];
-	int length = snprintf(name, sizeof(name), "event %u", c->event[v->row]);
 
-	begin_event(w, SBT_EventRecord, 0, v->start_ns, 0, p, number_of(w, name, (size_t)length));
+	snprintf(name, sizeof(name), "event %u", c->event[v->row]);
+	out.name = number_of(w, name);
+	out.stream = stream_of(w, v, c->context[v->row], c->stream[v->row]);
+	out.correlation = export_correlation(&w->view, v->process, c->correlation[v->row]);
+	put_event(w, out);
 	return 0;
 }
 
 static int write_allocation(void *exporter, const struct export_event *v)
 {
-	struct sbt_writer *w = exporter;
+	struct sbt_export *w = exporter;
 	const struct allocation_columns *c = allocation_columns(w->view.trace);
-	struct place p = { (uint32_t)gpus_find(&w->view.gpus, v->process, c->device[v->row]), 0,
-			   export_correlation(&w->view, v->process, c->correlation[v->row]) };
-	bool sized = column_has(c->valid.bytes, v->row);
-	const char *name = allocation_name(c->operation[v->row]);
+	bool releases = c->operation[v->row] == memory_operation_release;
+	struct sbt_event out = { .type = releases ? SBT_MemFree : SBT_MemAlloc,
+				 .flags = SBT_HAS_MEMORY,
+				 .time_ns = v->start_ns,
+				 .name = number_of(w, allocation_name(c->operation[v->row])),
+				 .memory[1] = c->address[v->row] };
 
-	begin_event(w,
-		    c->operation[v->row] == memory_operation_release ? SBT_MemFree : SBT_MemAlloc,
-		    SBT_HAS_MEMORY, v->start_ns, 0, p, number_of(w, name, strlen(name)));
-	add_varint(w, 0);
-	add_varint(w, c->address[v->row]);
-	add_varint(w, sized ? c->bytes[v->row] : 0);
+	out.device = (uint32_t)gpus_find(&w->view.gpus, v->process, c->device[v->row]);
+	out.correlation = export_correlation(&w->view, v->process, c->correlation[v->row]);
+	if (column_has(c->valid.bytes, v->row))
+		out.memory[2] = c->bytes[v->row];
+	put_event(w, out);
 	return 0;
 }
 
+/* What happens on a thread. */
+#define THREAD_EVENT(...) ((struct sbt_event){ .flags = SBT_HAS_STACK, __VA_ARGS__ })
+
 static int write_nvtx(void *exporter, const struct export_event *v)
 {
-	struct sbt_writer *w = exporter;
+	struct sbt_export *w = exporter;
 	const struct nvtx_columns *c = nvtx_columns(w->view.trace);
 	bool is_mark = c->kind[v->row] == nvtx_kind_mark;
 	struct range_end end = { .time_ns = v->end_ns, .thread = c->thread[v->row] };
@@ -276,11 +249,12 @@ static int write_nvtx(void *exporter, const struct export_event *v)
 
 	export_range(&w->view, v->process, v->row, &range);
 	length = trace_string_length(w->view.trace, range.text);
-	end.name = length ? number_of(w, trace_string(w->view.trace, range.text), length)
-			  : number_of(w, NO_MESSAGE, strlen(NO_MESSAGE));
+	end.name = length ? sbt_number(&w->file, trace_string(w->view.trace, range.text), length)
+			  : number_of(w, NO_MESSAGE);
 	end.number = is_mark ? 0 : ++w->next_range;
-	thread_event(w, is_mark ? SBT_Marker : SBT_RangeStart, v->start_ns, 0, end.number,
-		     end.thread, end.name);
+	put_event(w, THREAD_EVENT(.type = is_mark ? SBT_Marker : SBT_RangeStart,
+				  .time_ns = v->start_ns, .correlation = end.number,
+				  .thread = end.thread, .name = end.name));
 	if (is_mark)
 		return 0;
 	if (vec_push(&w->ends, end) < 0)
@@ -291,7 +265,7 @@ static int write_nvtx(void *exporter, const struct export_event *v)
 }
 
 /* Writes the ends of ranges up to a time, inner ones first. */
-static void write_ends(struct sbt_writer *w, uint64_t time_ns)
+static void write_ends(struct sbt_export *w, uint64_t time_ns)
 {
 	while (w->ends.count && w->ends.data[0].time_ns <= time_ns) {
 		struct range_end end = w->ends.data[0];
@@ -300,33 +274,36 @@ static void write_ends(struct sbt_writer *w, uint64_t time_ns)
 		heap_down(w->ends.data, w->ends.count, 0, a, b,
 			  a->time_ns < b->time_ns ||
 				  (a->time_ns == b->time_ns && a->number > b->number));
-		thread_event(w, SBT_RangeEnd, end.time_ns, 0, end.number, end.thread, end.name);
+		put_event(w, THREAD_EVENT(.type = SBT_RangeEnd, .time_ns = end.time_ns,
+					  .correlation = end.number, .thread = end.thread,
+					  .name = end.name));
 	}
 }
 
 static int write_overhead(void *exporter, const struct export_event *v)
 {
-	struct sbt_writer *w = exporter;
+	struct sbt_export *w = exporter;
 	const struct overhead_columns *c = overhead_columns(w->view.trace);
 	uint32_t thread = column_has(c->valid.thread, v->row) ? c->thread[v->row] : 0;
 
 	strbuf_clear(&w->name);
 	strbuf_addf(&w->name, "overhead: %s", overhead_name(c->kind[v->row]));
-	thread_event(w, SBT_Custom, v->start_ns, v->end_ns - v->start_ns, 0, thread,
-		     number_of(w, strbuf_text(&w->name), w->name.length));
+	put_event(w, THREAD_EVENT(.type = SBT_Custom, .time_ns = v->start_ns,
+				  .duration_ns = v->end_ns - v->start_ns, .thread = thread,
+				  .name = number_of(w, strbuf_text(&w->name))));
 	return 0;
 }
 
 static int write_loss(void *exporter, const struct export_event *v)
 {
-	struct sbt_writer *w = exporter;
+	struct sbt_export *w = exporter;
 	const struct trace_loss *loss = &w->merge.losses[v->row];
 
 	strbuf_clear(&w->name);
 	strbuf_addf(&w->name, "loss: %s %llu %s", loss_name(loss->reason),
 		    (unsigned long long)loss->count, loss->detail);
-	thread_event(w, SBT_Custom, v->start_ns, 0, 0, 0,
-		     number_of(w, strbuf_text(&w->name), w->name.length));
+	put_event(w, THREAD_EVENT(.type = SBT_Custom, .time_ns = v->start_ns,
+				  .name = number_of(w, strbuf_text(&w->name))));
 	return 0;
 }
 
@@ -340,20 +317,16 @@ static export_writer *const writers[EVENT_KINDS] = {
 	[EVENT_CUDA_EVENT] = write_cuda_event,
 };
 
-static int write_events(struct sbt_writer *w, struct error *e)
+static int write_events(struct sbt_export *w, struct error *e)
 {
 	struct export_event event;
 	int r;
 
 	while ((r = export_merge_next(&w->merge, &event)) > 0) {
 		write_ends(w, event.start_ns);
-		if (!w->events && writers[event.kind]) {
-			strbuf_addc(&w->out, SBT_EVENTS);
-			add_varint(w, (uint64_t)trace_unix_ns(w->view.trace, event.start_ns));
-		}
-		if (export_event_write(&w->view, writers, w, &event) < 0 || w->out.failed)
+		if (export_event_write(&w->view, writers, w, &event) < 0 || w->file.out.failed)
 			return error_set(e, -ENOMEM, "out of memory");
-		if (w->out.length > SBT_FILE_BYTES_MAX)
+		if (w->file.out.length > SBT_FILE_BYTES_MAX)
 			return error_set(
 				e, E_LIMIT,
 				"more than %zu MiB of SBT; --since and --until select less",
@@ -365,92 +338,74 @@ static int write_events(struct sbt_writer *w, struct error *e)
 
 /* ---- sections ---- */
 
-static void write_metadata(struct sbt_writer *w)
+static struct sbt_text text_of(const char *text)
 {
-	const struct trace *t = w->view.trace;
-	const struct trace_process none = { .command = "", .host = "" }, *p = &none;
-	const char *name = "";
-	uint64_t start_ns, end_ns;
-
-	if (w->view.process_count) {
-		p = trace_process(t, 0);
-		name = w->view.processes[0].name;
-	}
-	trace_span(t, &start_ns, &end_ns);
-	strbuf_addc(&w->out, SBT_METADATA);
-	add_text(w, name);
-	add_text(w, p->command);
-	add_varint(w, (uint64_t)trace_unix_ns(t, start_ns));
-	add_varint(w, (uint64_t)trace_unix_ns(t, end_ns));
-	add_text(w, p->host);
-	add_varint(w, p->pid);
+	return (struct sbt_text){ text, strlen(text) };
 }
 
-static void write_devices(struct sbt_writer *w)
+static void begin(struct sbt_export *w)
+{
+	const struct trace *t = w->view.trace;
+	const struct trace_process none = { .command = "", .host = "" };
+	const struct trace_process *p = w->view.process_count ? trace_process(t, 0) : &none;
+	struct sbt_metadata m = { .name = text_of(w->view.process_count ? w->view.processes[0].name
+									: ""),
+				  .command = text_of(p->command),
+				  .host = text_of(p->host),
+				  .pid = p->pid };
+
+	trace_span(t, &m.start_ns, &m.end_ns);
+	m.start_ns = (uint64_t)trace_unix_ns(t, m.start_ns);
+	m.end_ns = (uint64_t)trace_unix_ns(t, m.end_ns);
+	sbt_begin(&w->file, &m);
+}
+
+static void write_devices(struct sbt_export *w)
 {
 	const struct trace *t = w->view.trace;
 	const struct gpus *gpus = &w->view.gpus;
 	size_t count = 0;
+	bool missing;
 
 	for (size_t i = 0; i < gpus->count; i++)
 		count += gpus->items[i].row != TRACE_NO_ROW;
-	strbuf_addc(&w->out, SBT_DEVICES);
-	add_varint(w, count);
+	sbt_begin_devices(&w->file, count);
 	for (size_t i = 0; i < gpus->count; i++) {
+		struct sbt_device d = { .id = (uint32_t)i, .name = text_of(gpus->items[i].name) };
 		uint32_t row = gpus->items[i].row;
-		const char *vendor = NULL;
-		bool missing;
+		const char *vendor;
 
 		if (row == TRACE_NO_ROW)
 			continue;
 		vendor = gpu_vendor_title((unsigned)trace_value(
 			t, TABLE_device, COLUMN_device_vendor, row, &missing));
-		add_varint(w, i);
-		add_text(w, gpus->items[i].name);
-		add_text(w, vendor ? vendor : "");
+		d.vendor = text_of(vendor ? vendor : "");
 		for (size_t k = 0; k < ARRAY_SIZE(sbt_device_columns); k++)
-			add_varint(w, trace_value(t, TABLE_device, sbt_device_columns[k], row,
-						  &missing));
+			d.values[k] =
+				trace_value(t, TABLE_device, sbt_device_columns[k], row, &missing);
+		sbt_put_device(&w->file, &d);
 	}
 }
 
-static int write_all(struct sbt_writer *w, struct error *e)
+static int write_all(struct sbt_export *w, struct error *e)
 {
-	uint64_t at[4] = { SBT_HEADER_BYTES };
 	int r;
 
-	strbuf_add(&w->out, (const char[SBT_HEADER_BYTES]){ 0 }, SBT_HEADER_BYTES);
-	write_metadata(w);
-	at[2] = w->out.length;
+	begin(w);
 	write_devices(w);
-	at[3] = w->out.length;
 	r = write_events(w, e);
-	if (r < 0)
-		return r;
-	at[1] = w->out.length;
-	strbuf_addc(&w->out, SBT_STRINGS);
-	add_varint(w, w->strings.count);
-	for (size_t i = 0; i < w->strings.count; i++) {
-		add_varint(w, w->strings.items[i].length);
-		strbuf_add(&w->out, w->strings.items[i].text, w->strings.items[i].length);
-	}
-	strbuf_addc(&w->out, (char)SBT_END);
-	if (w->out.failed || w->name.failed)
-		return error_set(e, -ENOMEM, "out of memory");
-	memcpy(w->out.data, "SBT\0\0\0\1\0\3\0\0\0\x48", 13); /* version 0.1, flags, size */
-	for (size_t i = 0; i < ARRAY_SIZE(at); i++)
-		store_u64(w->out.data + 16 + 8 * i, at[i]);
-	store_u64(w->out.data + 56, w->events);
-	return 0;
+	if (r >= 0)
+		r = w->name.failed ? error_set(e, -ENOMEM, "out of memory")
+				   : sbt_finish(&w->file, e);
+	return r;
 }
 
-static void release(struct sbt_writer *w)
+static void release(struct sbt_export *w)
 {
 	export_merge_release(&w->merge);
 	export_stacks_release(&w->stacks);
-	strbuf_release(&w->out);
+	sbt_writer_release(&w->file);
 	strbuf_release(&w->name);
-	interner_release(&w->strings);
 	map_release(&w->streams);
 	map_release(&w->taken);
 	vec_release(&w->ends);
@@ -460,14 +415,13 @@ static void release(struct sbt_writer *w)
 int sbt_write(struct trace *t, const struct export_options *options, const char *path,
 	      struct export_result *result, struct error *e)
 {
-	struct sbt_writer w = { .next_range = 0 };
+	struct sbt_export w = { .next_range = 0 };
 	struct output *output = output_open(path, options->overwrite, e);
 	int r;
 
 	*result = (struct export_result){ 0 };
 	if (!output)
 		return e && e->code ? e->code : -EIO;
-	interner_init(&w.strings);
 	r = export_view_init(&w.view, t, options, result, false, e);
 	if (r >= 0)
 		r = export_merge_init(&w.merge, &w.view, e);
@@ -476,7 +430,7 @@ int sbt_write(struct trace *t, const struct export_options *options, const char 
 	if (r >= 0)
 		r = write_all(&w, e);
 	if (r >= 0) {
-		output_move(output, &w.out);
+		output_move(output, &w.file.out);
 		result->files = 1;
 		r = output_commit(&output, &result->bytes, e);
 	}

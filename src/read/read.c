@@ -33,7 +33,7 @@ struct pitot_recording {
 	enum table_id followed; /* table of which only the new rows are loaded; 0: none */
 };
 
-static int finish(int result, const struct error *e, struct pitot_read_error *out)
+int read_finish(int result, const struct error *e, struct pitot_read_error *out)
 {
 	if (result >= 0 || !out)
 		return result;
@@ -74,7 +74,7 @@ int pitot_read_open(const char *path, struct pitot_recording **out, struct pitot
 	int result = -ENOMEM;
 
 	if (!r)
-		return finish(-ENOMEM, &e, error);
+		return read_finish(-ENOMEM, &e, error);
 	r->references = 1;
 	pthread_mutex_init(&r->lock, NULL);
 	/* The process may change its folder. Why there is no path is for trace_open() to say. */
@@ -87,7 +87,7 @@ int pitot_read_open(const char *path, struct pitot_recording **out, struct pitot
 		pitot_read_close(r);
 	else
 		*out = r;
-	return finish(result, &e, error);
+	return read_finish(result, &e, error);
 }
 
 static int check_followed(const struct table_schema *table, const char *name, struct error *e)
@@ -109,7 +109,7 @@ int pitot_read_follow(const struct pitot_recording *before, const char *table,
 	int result = check_followed(schema, table, &e);
 
 	if (result < 0)
-		return finish(result, &e, error);
+		return read_finish(result, &e, error);
 	result = pitot_read_open(before->path, &r, error);
 	if (result < 0)
 		return result;
@@ -119,7 +119,7 @@ int pitot_read_follow(const struct pitot_recording *before, const char *table,
 		pitot_read_close(r);
 	else
 		*out = r;
-	return finish(result, &e, error);
+	return read_finish(result, &e, error);
 }
 
 void pitot_read_span(const struct pitot_recording *r, struct pitot_read_span *out)
@@ -145,7 +145,7 @@ int pitot_read_info(struct pitot_recording *r, size_t index, struct pitot_read_i
 			.rows = trace_rows(r->trace, (enum table_id)(index + 1)),
 		};
 	pthread_mutex_unlock(&r->lock);
-	return result < 0 ? finish(result, &e, error) : 1;
+	return result < 0 ? read_finish(result, &e, error) : 1;
 }
 
 struct stream {
@@ -229,7 +229,7 @@ int pitot_read_schema(struct pitot_recording *r, const struct pitot_read_query *
 {
 	struct error e = { 0 };
 
-	return finish(read_query(r, query, out, NULL, &e), &e, error);
+	return read_finish(read_query(r, query, out, NULL, &e), &e, error);
 }
 
 int pitot_read_table(struct pitot_recording *r, const struct pitot_read_query *query,
@@ -241,7 +241,7 @@ int pitot_read_table(struct pitot_recording *r, const struct pitot_read_query *q
 
 	if (result < 0) {
 		free(stream);
-		return finish(result, &e, error);
+		return read_finish(result, &e, error);
 	}
 	*out = stream_of(stream);
 	return 0;
@@ -278,7 +278,7 @@ int pitot_read_sql(struct pitot_recording *r, const char *statement, struct Arro
 		*out = stream_of(stream);
 	else
 		free(stream);
-	return finish(result, &e, error);
+	return read_finish(result, &e, error);
 }
 
 /*
@@ -309,12 +309,12 @@ int pitot_read_report(const struct pitot_recording *r, const struct pitot_read_r
 	COPY_OPTIONS(own, options);
 	result = trace_open(r->path, NULL, &t, &e);
 	if (result < 0)
-		return finish(result, &e, error);
+		return read_finish(result, &e, error);
 	result = find_window(t, &own.since_ns, &own.until_ns, &e);
 	if (result >= 0)
 		result = read_report(t, r->path, &own, json, &e);
 	trace_free(t);
-	return finish(result, &e, error);
+	return read_finish(result, &e, error);
 }
 
 static const struct exporter *find_exporter(const char *path, const char *format, struct error *e)
@@ -352,7 +352,7 @@ int pitot_read_export(const struct pitot_recording *r, const char *path,
 	exporter = find_exporter(path, own.format, &e);
 	result = exporter ? trace_open(r->path, NULL, &t, &e) : E_USAGE;
 	if (result < 0)
-		return finish(result, &e, error);
+		return read_finish(result, &e, error);
 	result = find_window(t, &own.since_ns, &own.until_ns, &e);
 	x.since_ns = own.since_ns;
 	x.until_ns = own.until_ns;
@@ -366,5 +366,5 @@ int pitot_read_export(const struct pitot_recording *r, const char *path,
 	if (result >= 0)
 		*events = export_result_events(&written);
 	trace_free(t);
-	return finish(result, &e, error);
+	return read_finish(result, &e, error);
 }

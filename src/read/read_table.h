@@ -84,5 +84,7 @@ int read_table_array(struct read_table *r, struct pitot_recording *recording,
 
 /* read.c */
 void recording_ref(struct pitot_recording *r);
+/* Returns the result, and describes it in *out if it is a failure. */
+int read_finish(int result, const struct error *e, struct pitot_read_error *out);
 
 #endif

@@ -82,6 +82,30 @@ def test_totals_of_further_files(bring, tmp_path, file):
         assert imported(tmp_path, rows) == wanted
 
 
+def test_series_of_counters(bring):
+    """Also such as have the name of an argument of something else; "value" is no name."""
+    said, rows = bring(trace([{"ph": "C", "ts": 5, "pid": 1, "name": "memory", "args": {"bytes": 7, "used": 1.5, "value": 2, "device": 3, "cid": "text"}}], base=BASE))
+    names = {row["id"]: row["name"] for row in rows("counter")}
+    assert sorted(names.values()) == ["memory", "memory bytes", "memory device", "memory used"] and said["rows"]["counter_sample"] == 4
+
+
+def test_ranges_of_two_events(bring):
+    """B and E nest on their thread; b and e have an id in their category, and may end on another thread."""
+    def half(phase, stamp, text, **more):
+        return {"ph": phase, "ts": Raw(stamp + "000"), "pid": 5, "tid": 7, "name": text, **more}
+
+    said, rows = bring(trace([half("B", "1", "outer"), half("B", "2", "inner"), half("E", "3", ""), half("E", "4", ""), half("E", "5", ""),
+                              half("b", "6", "early", cat="r", id=1), half("b", "7", "late", cat="r", id="0x2"), half("e", "8", "", cat="r", id=1, tid=8),
+                              half("e", "9", "", cat="r", id="0x2"), half("B", "10", "open"), half("i", "12", "last")], base=BASE))
+    assert said["notes"][-1] == "changed: 1 range that does not nest" and any("1 end of a range that never began" in note for note in said["notes"])
+    found = [(row["time_ns"], row["kind"], row["message"], row["thread"]) for row in rows("nvtx")]
+    first = min(time for time, *_ in found)
+    assert sorted((time - first, kind, text) for time, kind, text, _ in found) == [
+        (0, "push", "outer"), (1000000, "push", "inner"), (2000000, "pop", None), (3000000, "pop", None), (5000000, "push", "early"), (6000000, "start", "late"),
+        (7000000, "pop", None), (8000000, "end", None), (9000000, "push", "open"), (11000000, "mark", "last"), (11000000, "pop", None)]
+    assert {thread for *_, thread in found} == {7}
+
+
 TIMES = [("1694039968955744", None), ("1712195495519689.2", None), ("1712195495519689.0", None), ("1.7121954955196892e+15", None), ("4458676522690.655", 1),
          ("10.125", BASE), ("0.001", BASE), ("7.0005", BASE), ("7.0004999", BASE), ("7e3", BASE), ("12E-3", BASE), ("9007199254.740993", BASE), ("5", BASE)]
 

@@ -114,6 +114,14 @@ struct kineto_thread {
 	VEC(struct kineto_span) spans;
 };
 
+/* A range that has begun. */
+struct kineto_begun {
+	struct kineto_span span;
+	uint64_t before; /* item + 1 of the one that began before it with its key; 0: none */
+	uint32_t tid;
+	bool has_ended;
+};
+
 /* GPU work whose call has not been found. */
 struct kineto_work {
 	uint64_t correlation, external, start_ns, count;
@@ -140,6 +148,7 @@ struct kineto_launch {
 	F(DUPLICATES, "exact duplicate", "exact duplicates")                                       \
 	F(MARKERS, "name or marker", "names and markers")                                          \
 	F(UNKNOWN, "event of an unknown kind", "events of unknown kinds")                          \
+	F(UNPAIRED, "end of a range that never began", "ends of ranges that never began")          \
 	F(UNTIMED, "event without a usable time", "events without usable times")                   \
 	F(DAMAGED, "value that cannot be", "values that cannot be")                                \
 	F(SHORTENED, "range ended with the one around it", "ranges ended with those around them")  \
@@ -197,6 +206,8 @@ struct kineto {
 	struct map groups; /* hash of a process group -> id in communicator */
 	struct map sequences; /* hashes of group, function and number of collectives */
 	struct map seen; /* hashes of GPU work */
+	struct map begun; /* key of a range -> item + 1 of the last one that has begun */
+	VEC(struct kineto_begun) all_begun;
 	uint64_t used_gpus; /* bits */
 	struct map contexts, counters, metrics, event_records;
 	struct map gpu_pids,
@@ -222,6 +233,7 @@ int kineto_flush(struct kineto *k) MUST_USE;
 
 /* Reads the event whose object has been opened. Returns 0 or a negative code. */
 int kineto_read_event(struct kineto *k) MUST_USE;
+const char *kineto_field_name(enum kineto_field field);
 /* The text of a field, "" if it is not there. */
 const char *kineto_text(const struct kineto *k, enum kineto_field field);
 /* Whether the field is an integer that fits; false, and counted, if it is something else. */
@@ -252,6 +264,15 @@ void kineto_append(struct kineto *k, enum table_id table, const void *row);
 /* Returns the number of a text, from 1; 0 if there is no room. */
 uint32_t kineto_intern(struct kineto *k, const char *text, size_t length);
 void kineto_add_span(struct kineto *k, uint32_t tid, const struct kineto_span *span);
+/*
+ * Begins and ends a range of a thread by two events with a common key, of which the last one that
+ * began ends first. Returns 0 or -ENOMEM.
+ */
+int kineto_begin_range(struct kineto *k, uint64_t key, uint32_t tid,
+		       const struct kineto_span *span) MUST_USE;
+void kineto_end_range(struct kineto *k, uint64_t key, uint64_t end_ns);
+/* Ends those that have no end with the file. */
+void kineto_end_ranges(struct kineto *k);
 /* Whether the event has a start and, if `span`, an end; counts it if not. */
 bool kineto_has_times(struct kineto *k, bool span);
 /* Marks a value of a row of which all values are missing as present, if the condition holds. */

@@ -12,6 +12,11 @@ static const struct {
 	size_t length;
 } names[] = { KINETO_MEMBERS(NAME_OF) KINETO_ARGUMENTS(NAME_OF) };
 
+const char *kineto_field_name(enum kineto_field field)
+{
+	return names[field].name;
+}
+
 /* Returns the field of a name between two fields, or `end`. */
 static enum kineto_field field_of(const struct strbuf *key, unsigned from, unsigned end)
 {

@@ -141,15 +141,13 @@ static void add_python(struct kineto *k, unsigned unused)
 							 .name = intern_field(k, KINETO_NAME) });
 }
 
-static void add_range(struct kineto *k, unsigned unused)
+/* The event as a range: its name, External id and category. */
+static struct kineto_span range_of(struct kineto *k)
 {
 	struct kineto_span span = { .kind = KINETO_RANGE };
 	uint32_t text, n = 1;
 	uint64_t external = 0;
 
-	(void)unused;
-	if (!kineto_has_times(k, true))
-		return;
 	span.name = intern_field(k, KINETO_NAME) & (KINETO_NAMES_MAX - 1);
 	kineto_u64(k, KINETO_EXTERNAL, &external);
 	span.id = external;
@@ -161,10 +159,47 @@ static void add_range(struct kineto *k, unsigned unused)
 		k->category_count = MAX(k->category_count, n + 1);
 		span.category = n & (KINETO_CATEGORIES_MAX - 1);
 	}
-	if (*kineto_text(k, KINETO_CALL_STACK) && external &&
-	    map_put(&k->call_stacks, external, intern_field(k, KINETO_CALL_STACK)) < 0)
+	return span;
+}
+
+static void add_range(struct kineto *k, unsigned unused)
+{
+	struct kineto_span span;
+
+	(void)unused;
+	if (!kineto_has_times(k, true))
+		return;
+	span = range_of(k);
+	if (*kineto_text(k, KINETO_CALL_STACK) && span.id &&
+	    map_put(&k->call_stacks, span.id, intern_field(k, KINETO_CALL_STACK)) < 0)
 		kineto_count(k, KINETO_NO_ROOM_COUNT);
 	add_thread_span(k, span);
+}
+
+/*
+ * B and E nest on their thread; b and e have an id in their category. The thread is that of the
+ * beginning.
+ */
+static void add_half(struct kineto *k, char phase)
+{
+	const char *id = kineto_text(k, KINETO_FLOW), *category = kineto_text(k, KINETO_CAT),
+		   *pid = kineto_text(k, KINETO_PID);
+	bool nests = phase == 'B' || phase == 'E';
+	uint64_t key[] = { nests, hash_bytes(pid, strlen(pid)), nests ? thread_of(k) : 0,
+			   nests ? 0 : hash_bytes(id, strlen(id)),
+			   nests ? 0 : hash_bytes(category, strlen(category)) };
+	struct kineto_span span;
+
+	if (!kineto_has_times(k, false))
+		return;
+	if (phase == 'E' || phase == 'e') {
+		kineto_end_range(k, hash_bytes(key, sizeof(key)), k->event.start_ns);
+		return;
+	}
+	span = range_of(k);
+	span.start_ns = k->event.start_ns;
+	if (kineto_begin_range(k, hash_bytes(key, sizeof(key)), thread_of(k), &span) < 0)
+		kineto_count(k, KINETO_NO_ROOM_COUNT);
 }
 
 static void add_call(struct kineto *k, unsigned api)
@@ -270,45 +305,54 @@ static void add_mark(struct kineto *k)
 	kineto_append(k, TABLE_nvtx, &row);
 }
 
-static void add_counters(struct kineto *k)
+/* A series named "value", as ours and TraceSmith's, has the name of the counter. */
+static void add_counter(struct kineto *k, const char *key, const char *text)
 {
-	const struct kineto_event *v = &k->event;
 	const char *pid = kineto_text(k, KINETO_PID);
+	struct row_counter counter = { .reading = counter_reading_real };
+	struct row_counter_sample row = { .time_ns = k->event.start_ns };
+	double value = strtod(text, NULL);
+	size_t known = k->counters.count;
 	unsigned device;
 	char end;
 
+	if (known >= KINETO_KINDS_MAX) {
+		kineto_count(k, KINETO_NO_ROOM_COUNT);
+		return;
+	}
+	if (!strcmp(key, "value"))
+		key = "";
+	strbuf_clear(&k->scratch);
+	strbuf_addf(&k->scratch, "%s%s%s", kineto_text(k, KINETO_NAME), *key ? " " : "", key);
+	row.counter = counter.id = (uint32_t)map_number(
+		&k->counters, kineto_intern(k, strbuf_text(&k->scratch), k->scratch.length));
+	if (k->counters.count > known) {
+		counter.name = rows_text(k->writer, strbuf_text(&k->scratch));
+		ROW_MISSING(&counter, counter, kind);
+		kineto_append(k, TABLE_counter, &counter);
+	}
+	memcpy(&row.value, &value, sizeof(value));
+	ROW_MISSING(&row, counter_sample, thread);
+	if (sscanf(pid, "GPU %u Counter%c", &device, &end) == 2)
+		row.device = device;
+	else
+		ROW_MISSING(&row, counter_sample, device);
+	kineto_append(k, TABLE_counter_sample, &row);
+}
+
+static void add_counters(struct kineto *k)
+{
+	const struct kineto_event *v = &k->event;
+
 	if (!kineto_has_times(k, false))
 		return;
-	for (size_t i = 0; i < v->other_count; i++) {
-		struct row_counter counter = { .reading = counter_reading_real };
-		struct row_counter_sample row = { .time_ns = v->start_ns };
-		const char *key = v->text.data + v->others[i].key;
-		double value = strtod(v->text.data + v->others[i].value, NULL);
-		size_t known = k->counters.count;
-
-		if (known >= KINETO_KINDS_MAX) {
-			kineto_count(k, KINETO_NO_ROOM_COUNT);
-			continue;
-		}
-		strbuf_clear(&k->scratch);
-		strbuf_addf(&k->scratch, "%s%s%s", kineto_text(k, KINETO_NAME), *key ? " " : "",
-			    key);
-		row.counter = counter.id = (uint32_t)map_number(
-			&k->counters,
-			kineto_intern(k, strbuf_text(&k->scratch), k->scratch.length));
-		if (k->counters.count > known) {
-			counter.name = rows_text(k->writer, strbuf_text(&k->scratch));
-			ROW_MISSING(&counter, counter, kind);
-			kineto_append(k, TABLE_counter, &counter);
-		}
-		memcpy(&row.value, &value, sizeof(value));
-		ROW_MISSING(&row, counter_sample, thread);
-		if (sscanf(pid, "GPU %u Counter%c", &device, &end) == 2)
-			row.device = device;
-		else
-			ROW_MISSING(&row, counter_sample, device);
-		kineto_append(k, TABLE_counter_sample, &row);
-	}
+	for (size_t i = 0; i < v->other_count; i++)
+		add_counter(k, v->text.data + v->others[i].key, v->text.data + v->others[i].value);
+	/* A series may have the name of some argument. */
+	for (enum kineto_field f = KINETO_MEMBERS_END; f < KINETO_FIELDS; f++)
+		if (kineto_has(k, f) && !(v->strings >> f & 1) && f != KINETO_GRID &&
+		    f != KINETO_BLOCK)
+			add_counter(k, kineto_field_name(f), kineto_text(k, f));
 }
 
 /* Kineto's "thread 12 (python)". Its GPUs are processes, too, with their number as process id. */
@@ -515,6 +559,12 @@ void kineto_add_event(struct kineto *k)
 	switch (*phase) {
 	case 'X':
 		add_span(k);
+		break;
+	case 'B':
+	case 'E':
+	case 'b':
+	case 'e':
+		add_half(k, *phase);
 		break;
 	case 's':
 	case 't':

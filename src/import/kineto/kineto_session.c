@@ -158,6 +158,7 @@ static int finish(struct kineto *k)
 		return error_set(k->error, -ENODATA, "'%s' contains no event with a time", k->path);
 	if (k->rank < 0)
 		k->rank = rank_in_name(k->path);
+	kineto_end_ranges(k);
 	rc = kineto_write_threads(k);
 	if (rc == -ENOMEM)
 		return error_set(k->error, rc, "out of memory");
@@ -175,7 +176,8 @@ static void release(struct kineto *k)
 	struct map *maps[] = { &k->threads,  &k->functions,   &k->function_ids,  &k->call_stacks,
 			       &k->launches, &k->work,        &k->seen,          &k->contexts,
 			       &k->counters, &k->metrics,     &k->event_records, &k->gpu_pids,
-			       &k->gpu_rows, &k->collectives, &k->groups,        &k->sequences };
+			       &k->gpu_rows, &k->collectives, &k->groups,        &k->sequences,
+			       &k->begun };
 
 	writer_abandon(&k->writer);
 	json_pull_release(&k->json);
@@ -188,6 +190,7 @@ static void release(struct kineto *k)
 	for (size_t i = 0; i < k->all_threads.count; i++)
 		vec_release(&k->all_threads.data[i].spans);
 	vec_release(&k->all_threads);
+	vec_release(&k->all_begun);
 	vec_release(&k->all_launches);
 	vec_release(&k->all_collectives);
 	vec_release(&k->all_work);
