@@ -5,7 +5,7 @@ include(CMakePackageConfigHelpers)
 
 install(TARGETS pitot EXPORT PitotTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(TARGETS pitot_preload LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
-install(DIRECTORY include/pitot include/gpufl DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(DIRECTORY include/pitot include/gpufl include/tracesmith DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 configure_package_config_file(cmake/PitotConfig.cmake.in ${CMAKE_CURRENT_BINARY_DIR}/PitotConfig.cmake
 	INSTALL_DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/Pitot)
 write_basic_package_version_file(${CMAKE_CURRENT_BINARY_DIR}/PitotConfigVersion.cmake

@@ -226,7 +226,8 @@ def test_installed_program(installed, environment, tmp_path):
     assert library.is_relative_to(installed) and library.name.startswith("libpitot.so")
     for path in ("share/man/man1/pitot.1", "share/man/man1/pitot-record.1", "share/man/man1/pitot-profile.1",
                  "share/bash-completion/completions/pitot", "share/zsh/site-functions/_pitot",
-                 "share/fish/vendor_completions.d/pitot.fish", "include/pitot/pitot.h", "include/gpufl/gpufl.hpp"):
+                 "share/fish/vendor_completions.d/pitot.fish", "include/pitot/pitot.h", "include/gpufl/gpufl.hpp",
+                 "include/tracesmith/tracesmith.hpp"):
         assert (installed / path).stat().st_size > 0, path
 
 
