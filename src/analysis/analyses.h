@@ -31,6 +31,8 @@
 	X(scope_counters)                                                                          \
 	X(copies)                                                                                  \
 	X(memory_use)                                                                              \
+	X(memory_peak)                                                                             \
+	X(memory_steps)                                                                            \
 	X(stalls)                                                                                  \
 	X(instructions)                                                                            \
 	X(counters)                                                                                \

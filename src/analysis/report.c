@@ -111,8 +111,12 @@ static bool needs_causes(const struct report *r)
 static int load(struct report *r, struct error *e)
 {
 	const struct filter *f = &r->options.filter;
-	int code = calls_join(r->trace, e);
+	int code = !r->options.memory
+			   ? 0
+			   : trace_launches(r->trace, TABLE_allocation, &r->allocation_calls, e);
 
+	if (code >= 0)
+		code = calls_join(r->trace, e);
 	if (code >= 0)
 		code = load_needs(r, e);
 	if (code >= 0)
@@ -258,6 +262,7 @@ int report_init(struct report *r, struct trace *t, const struct report_options *
 	int code;
 
 	*r = (struct report){ .trace = t, .options = *options };
+	r->options.steps |= options->memory;
 	code = load(r, e);
 	if (code >= 0) {
 		find_window(r);

@@ -42,6 +42,7 @@ struct report_options {
 	bool ranks;
 	bool steady; /* with `ranks`: analyze what each rank is measured by */
 	bool critical_path, states, steps; /* compute these */
+	bool memory; /* compute memory_peak and memory_steps, and with them steps */
 	bool captures; /* callers of graph kernels are the lines that captured them */
 	unsigned threads; /* 0: two */
 };
@@ -61,6 +62,8 @@ struct report {
 	struct measuring measuring;
 	struct thread_names thread_names;
 	struct causes causes; /* only if the options need it */
+	/* by row of allocation: row of api_call; only with options.memory */
+	const uint32_t *allocation_calls;
 #define RESULT(name) struct name *name;
 	ANALYSES(RESULT) /* not NULL after report_init */
 #undef RESULT

@@ -16,7 +16,8 @@ static uint64_t option_top = 10, option_callers = 2, option_process, option_devi
 static struct window_options option_window;
 static bool top_given, process_given, device_given, stream_given, option_full_names, scopes_given,
 	option_system, option_stalls, option_counters, option_collectives, option_ranks,
-	option_critical_path, option_states, option_steps, option_force, option_flame = true;
+	option_critical_path, option_states, option_steps, option_memory, option_force,
+	option_flame = true;
 
 static int option_by = HOTSPOT_KERNEL, option_graphs, option_scopes;
 static const char *option_kernel, *option_scope, *option_source, *option_output;
@@ -61,6 +62,8 @@ static const struct option options[] = {
 	     "latency, call and line"),
 	FLAG("steps", 0, option_steps,
 	     "show how long steps of a training or another loop take, and why some are slow"),
+	FLAG("memory", 0, option_memory,
+	     "show who owns the memory at its peak, what grows, and calls that allocate in steps"),
 	FLAG("states", 0, option_states,
 	     "show what GPUs and streams did: running, queued, waiting for other streams, starved "
 	     "by the host, idle"),
@@ -78,7 +81,8 @@ static const struct option options[] = {
 	     "only compare the ranks of a job; reads one process after the other, so that "
 	     "thousands fit into memory"),
 	FLAG("collectives", 0, option_collectives,
-	     "show the collectives of several ranks by function, size and communicator"),
+	     "show the collectives of several ranks by function, size and communicator",
+	     .group = "output"),
 	FLAG("flame", 0, option_flame,
 	     "-o x.html: end the page with a flame graph, if stacks were recorded (default: on)",
 	     .negatable = true, .group = "output"),
@@ -97,6 +101,7 @@ static const struct command_example examples[] = {
 	{ "pitot report --ranks", "which rank of a job delays the others" },
 	{ "pitot report --system", "power, clocks and throttling while the GPUs worked" },
 	{ "pitot report --steps", "how long steps take, and why some are slow" },
+	{ "pitot report --memory", "who owns the memory at its peak" },
 	{ "pitot report --critical-path", "which chain of causes made it as long as it is" },
 	{ "pitot report --stalls", "what kernels waited for, by source line" },
 	{ "pitot report --source=kernel.cu:16", "a source line with its instructions" },
@@ -258,6 +263,7 @@ static int run(struct context *c, int argc, char **argv)
 		.critical_path = option_critical_path,
 		.states = option_states,
 		.steps = option_steps,
+		.memory = option_memory,
 		.captures = option_graphs,
 		.collectives = option_collectives,
 	};

@@ -5,7 +5,7 @@
 
 #include "analysis/capabilities.h"
 #include "analysis/cost.h"
-#include "analysis/memory_use.h"
+#include "analysis/memory/memory_use.h"
 #include "analysis/steps.h"
 #include "analysis/system_use.h"
 #include "compare/measured_run.h"

@@ -54,6 +54,8 @@
 	X(launches)                                                                                \
 	X(graphs)                                                                                  \
 	X(memory)                                                                                  \
+	X(memory_peak)                                                                             \
+	X(memory_steps)                                                                            \
 	X(system)                                                                                  \
 	X(loss)                                                                                    \
 	X(cost)

@@ -1,20 +1,25 @@
 /* section_memory.c: GPU-visible memory. */
 #include "report/section.h"
 
-#include "analysis/memory_use.h"
+#include "analysis/memory/memory_use.h"
 #include "report/words.h"
 
 #define MEMORY(member) MEMBER(struct memory_group, member)
 
 static const struct field kind = { ENUM(allocation, kind) };
 
-static void read_name(const struct report_view *v, const void *row, struct value *out)
+const char *report_memory_kind(const struct memory_group *g)
 {
-	const struct memory_group *g = row;
-
-	strbuf_addf(&out->text, "%s, device %u", value_name(&kind, g->kind), g->device);
-	report_of_process(v->report, g->process, &out->text);
+	return value_name(&kind, g->kind);
 }
+
+void report_memory_text(const struct report *r, const struct memory_group *g, struct strbuf *out)
+{
+	strbuf_addf(out, "%s, device %u", report_memory_kind(g), g->device);
+	report_of_process(r, g->process, out);
+}
+
+ROW_READ(read_name, struct memory_group, report_memory_text(v->report, row, &out->text))
 
 static const struct field memory_fields[] = {
 	FIELD("pid", NULL, PID, MEMORY(process)),

@@ -10,6 +10,7 @@
 #include "analysis/sentence.h"
 #include "report/report_view.h"
 
+struct memory_group;
 struct step_loop;
 
 /* "python 4711 (pid 4700)" */
@@ -53,6 +54,9 @@ bool report_amount_text(const char *unit, double value, struct strbuf *out);
 bool report_job_text(const struct report *r, struct strbuf *heading, struct strbuf *out);
 /* kernel_name_text() of the name of a row of kernel_config, made safe. */
 void report_kernel_text(const struct report *r, uint32_t config, bool full, struct strbuf *out);
+const char *report_memory_kind(const struct memory_group *g); /* "device" */
+/* "device, device 0", "pinned, device 0 (pid 4711)". In section_memory.c. */
+void report_memory_text(const struct report *r, const struct memory_group *g, struct strbuf *out);
 /* Owner of a part of the critical path: "host before train.py:57". In section_critical_path.c. */
 void report_place_text(const struct report_view *v, struct path_place p, struct strbuf *out);
 /* "scopes like step": by what steps were found; why there are none. In section_steps.c. */

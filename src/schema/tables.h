@@ -285,7 +285,7 @@
 	V(E, HtoH, 9) V(E, PtoP, 10)
 #define ENUM_memory_kind(V, E)                                                                                         \
 	V(E, unknown, 0) V(E, pageable, 1) V(E, pinned, 2) V(E, device, 3) V(E, array, 4) V(E, managed, 5) V(E, device_static, 6) \
-	V(E, managed_static, 7)
+	V(E, managed_static, 7) V(E, allocator_segment, 8) V(E, allocator_block, 9)
 
 #define SCHEMA_memset(C, T)                                                                                            \
 	C(T, start_ns, TIME, MAYBE, NONE, "ns", "start on the GPU")                                                    \

@@ -27,6 +27,8 @@
 	X(scopes) /* scopes of a program, carried on by a pool's thread, and NVTX ranges */        \
 	/* training_recording.c */                                                                 \
 	X(training) /* a training loop with readings and allocations, for pictures */              \
+	/* memory_recording.c */                                                                   \
+	X(memory) /* a training loop that allocates, with all that a report says of memory */      \
 	/* stalls_recording.c */                                                                   \
 	X(stalls) /* samples of kernels of two processes */                                        \
 	X(sass) /* what instructions of such kernels did, in four launches */                      \

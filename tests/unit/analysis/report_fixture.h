@@ -12,7 +12,7 @@
 #include "analysis/idle.h"
 #include "analysis/idle_lines.h"
 #include "analysis/launches.h"
-#include "analysis/memory_use.h"
+#include "analysis/memory/memory_use.h"
 #include "analysis/report.h"
 #include "analysis/sync_calls.h"
 #include "analysis/verdict.h"

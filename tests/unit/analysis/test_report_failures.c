@@ -42,6 +42,7 @@ static void memory_may_run_out_anywhere(void **state)
 		.callers_of = 3,
 		.captures = true,
 		.scope_tree = true,
+		.memory = true,
 		.threads = 1,
 	};
 	bool done = false;
@@ -97,6 +98,7 @@ static void hostile_rows_do_no_harm(void **state)
 			struct row_kernel kernel;
 			struct row_api_call call;
 			struct row_memcpy copy;
+			struct row_allocation allocation;
 			struct row_nvtx nvtx;
 			struct row_cpu_sample sample;
 			struct row_off_cpu pause;
@@ -124,6 +126,15 @@ static void hostile_rows_do_no_harm(void **state)
 						    .bytes = v[2],
 						    .kind = (uint8_t)v[3],
 						    .device = (uint32_t)v[4] };
+			allocation = (struct row_allocation){ .missing = v[3] & 0xfff,
+							      .time_ns = v[0],
+							      .operation = (uint8_t)v[1] % 4,
+							      .kind = (uint8_t)v[2] % 16,
+							      .address = v[3] % 16,
+							      .bytes = v[4],
+							      .device = (uint32_t)v[5] % 3,
+							      .pool_address = v[6] % 4,
+							      .pool_bytes = v[7] };
 			nvtx = (struct row_nvtx){ .time_ns = v[5],
 						  .kind = (uint8_t)v[6] % 6,
 						  .thread = (uint32_t)v[7] % 3,
@@ -150,6 +161,7 @@ static void hostile_rows_do_no_harm(void **state)
 							.kind = (uint8_t)v[0] % 5,
 							.address = v[3],
 							.line = (uint32_t)v[2] };
+			writer_append(m->writer, TABLE_allocation, &allocation);
 			writer_append(m->writer, TABLE_nvtx, &nvtx);
 			writer_append(m->writer, TABLE_cpu_sample, &sample);
 			writer_append(m->writer, TABLE_off_cpu, &pause);
@@ -160,6 +172,7 @@ static void hostile_rows_do_no_harm(void **state)
 		analyze(&a, folder,
 			(struct report_options){ .filter = FILTER_ALL,
 						 .by = (enum hotspot_by)(round % HOTSPOT_KINDS),
+						 .memory = round % 2,
 						 .callers_of = (uint64_t)round % 3 });
 		assert_int_equal(a.report.hotspots->kernels, 200);
 		for (size_t gpu = 0; gpu < a.report.idle->count; gpu++) {
