@@ -194,6 +194,49 @@ static double mean_clock(struct run_side side)
 	return count ? sum / (double)count : 0;
 }
 
+/* Adds the shares of slow steps: those of runs, or 0 and 1 of their steps. */
+static int add_slow_steps(struct run_side side, bool within_runs, struct values *v)
+{
+	for (size_t i = 0; i < side.count; i++) {
+		const struct measured_run *run = &side.runs[i];
+		size_t steps = run->step_count + run->slow_steps;
+
+		v->sum += (double)run->slow_steps;
+		v->count += (double)steps;
+		for (size_t k = 0; k < (within_runs ? steps : 1); k++)
+			if (vec_push(&v->all, within_runs ? (double)(k < run->slow_steps)
+							  : (double)run->slow_steps /
+								    (double)MAX(steps, 1)) < 0)
+				return -ENOMEM;
+	}
+	return 0;
+}
+
+/* Slow steps are left out, so a side that has more of them is not like the other one. */
+static int check_slow_steps(struct comparison *c)
+{
+	struct values a = { 0 }, b = { 0 };
+	struct sample_difference d = { .p = 1 };
+	int rc = add_slow_steps(c->a, c->within_runs, &a);
+	double of_a, of_b;
+
+	if (rc == 0)
+		rc = add_slow_steps(c->b, c->within_runs, &b);
+	if (rc == 0)
+		rc = sample_compare((struct sample){ a.all.data, a.all.count },
+				    (struct sample){ b.all.data, b.all.count }, c->seed, &d);
+	of_a = a.sum / MAX(a.count, 1);
+	of_b = b.sum / MAX(b.count, 1);
+	if (rc == 0 && d.p < COMPARISON_P && fabs(of_b - of_a) > COMPARISON_SLOW_MAX)
+		rc = say(&c->reasons,
+			 "%.0f%% of the steps of A and %.0f%% of those of B are slow and left out; "
+			 "`pitot report --steps` shows what was different in them",
+			 100 * of_a, 100 * of_b);
+	vec_release(&a.all);
+	vec_release(&b.all);
+	return rc;
+}
+
 static int check_sides(struct comparison *c)
 {
 	const struct comparison_row *launches = comparison_row_of(c, QUANTITY_launches);
@@ -335,6 +378,8 @@ int comparison_init(struct comparison *c, struct run_side a, struct run_side b, 
 		rc = check_runs(c);
 	if (rc == 0)
 		rc = check_facts(c);
+	if (rc == 0)
+		rc = check_slow_steps(c);
 	if (rc == 0)
 		rc = check_sides(c);
 	c->verdict = judge(c);

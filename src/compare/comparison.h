@@ -25,6 +25,7 @@
 #define COMPARISON_FLOOR_WITHIN 0.02
 #define COMPARISON_CLOCK_MAX 0.02
 #define COMPARISON_LAUNCHES_MAX 0.01
+#define COMPARISON_SLOW_MAX 0.05 /* of the steps, by which slow ones may be more on one side */
 
 enum verdict_kind { VERDICT_SAME, VERDICT_SLOWER, VERDICT_FASTER, VERDICT_INCONCLUSIVE };
 extern const char *const comparison_verdicts[]; /* in JSON */

@@ -67,10 +67,14 @@ void comparison_name_text(const struct comparison_row *row, struct strbuf *out)
 }
 
 /* "+3.4% (95% +2.9% to +3.9%, p 0.008)" */
-static void add_evidence(const struct sample_difference *d, struct strbuf *out)
+static void add_evidence(enum quantity_kind kind, const struct sample_difference *d,
+			 struct strbuf *out)
 {
 	if (!isfinite(d->ratio)) {
-		strbuf_adds(out, "of nothing");
+		comparison_value_text(kind, d->a, out);
+		strbuf_adds(out, " in A and ");
+		comparison_value_text(kind, d->b, out);
+		strbuf_adds(out, " in B");
 		return;
 	}
 	add_ratio(d->ratio, out);
@@ -104,7 +108,7 @@ void comparison_verdict_text(const struct comparison *c, struct strbuf *out)
 	strbuf_adds(out, " in B and ");
 	comparison_value_text(QUANTITY_step, step->difference.a, out);
 	strbuf_adds(out, " in A, ");
-	add_evidence(&step->difference, out);
+	add_evidence(QUANTITY_step, &step->difference, out);
 }
 
 void comparison_condition_text(const struct condition *c, struct strbuf *out)
@@ -115,5 +119,5 @@ void comparison_condition_text(const struct condition *c, struct strbuf *out)
 		return;
 	}
 	strbuf_adds(out, ", ");
-	add_evidence(&c->difference, out);
+	add_evidence(c->kind, &c->difference, out);
 }

@@ -102,16 +102,17 @@ void condition_release(struct condition *c)
 int condition_check(struct condition *c, const struct comparison *of, bool on_point)
 {
 	struct sample_difference *d = &c->difference;
-	double scale, value;
+	double value;
 	int rc = comparison_sum(of, c->kind, c->pattern, d, &c->parts);
 
 	if (rc < 0 || !c->parts || of->reasons.count)
 		return rc;
 	if (quantity_types[c->kind].values == QUANTITY_OF_RUN && isnan(d->low))
 		on_point = true;
-	scale = c->relative ? 1 : d->a;
-	value = on_point ? c->relative ? d->ratio : d->b - d->a
-			 : (c->above ? d->low : d->high) * scale;
+	if (c->relative)
+		value = on_point ? d->ratio : c->above ? d->low : d->high;
+	else
+		value = on_point ? d->b - d->a : c->above ? d->change_low : d->change_high;
 	if (isnan(value))
 		return 0;
 	c->state = (c->above ? value > c->limit : value < c->limit) ? CONDITION_FAILED

@@ -181,18 +181,27 @@ static double resampled_median(const double *sorted, size_t count, uint32_t *dra
 	return (low + sorted[i]) / 2;
 }
 
-static int find_interval(struct sample a, struct sample b, uint64_t seed,
-			 struct sample_difference *out)
+/* Sets the bounds within which 95 % of the values lie, which it sorts. */
+static void bounds_of(double *values, size_t count, double *low, double *high)
+{
+	qsort(values, count, sizeof(*values), by_value);
+	*low = values[count / 40];
+	*high = values[count - 1 - count / 40];
+}
+
+static int find_intervals(struct sample a, struct sample b, uint64_t seed,
+			  struct sample_difference *out)
 {
 	size_t resamples =
 		a.count + b.count > SAMPLES_LARGE ? SAMPLES_RESAMPLES_LARGE : SAMPLES_RESAMPLES;
-	double *sorted = malloc((a.count + b.count + resamples) * sizeof(*sorted));
+	double *sorted = malloc((a.count + b.count + 2 * resamples) * sizeof(*sorted));
 	uint32_t *drawn = malloc((MAX(a.count, b.count) + 1) * sizeof(*drawn));
-	double *ratios = sorted + a.count + b.count;
+	double *changes = sorted + a.count + b.count, *ratios = changes + resamples;
+	bool has_ratios = out->a != 0;
 	int rc = sorted && drawn ? 0 : -ENOMEM;
 
-	out->low = out->high = NAN;
-	if (rc == 0 && a.count > 1 && b.count > 1 && isfinite(out->ratio)) {
+	out->low = out->high = out->change_low = out->change_high = NAN;
+	if (rc == 0 && a.count > 1 && b.count > 1 && (out->a != 0 || out->b != 0)) {
 		memcpy(sorted, a.values, a.count * sizeof(*sorted));
 		memcpy(sorted + a.count, b.values, b.count * sizeof(*sorted));
 		qsort(sorted, a.count, sizeof(*sorted), by_value);
@@ -200,13 +209,14 @@ static int find_interval(struct sample a, struct sample b, uint64_t seed,
 		for (size_t i = 0; i < resamples; i++) {
 			double of_a = resampled_median(sorted, a.count, drawn, &seed);
 
-			ratios[i] =
-				resampled_median(sorted + a.count, b.count, drawn, &seed) / of_a -
-				1;
+			changes[i] =
+				resampled_median(sorted + a.count, b.count, drawn, &seed) - of_a;
+			has_ratios &= of_a != 0;
+			ratios[i] = has_ratios ? changes[i] / of_a : 0;
 		}
-		qsort(ratios, resamples, sizeof(*ratios), by_value);
-		out->low = ratios[resamples / 40];
-		out->high = ratios[resamples - 1 - resamples / 40];
+		bounds_of(changes, resamples, &out->change_low, &out->change_high);
+		if (has_ratios)
+			bounds_of(ratios, resamples, &out->low, &out->high);
 	}
 	free(sorted);
 	free(drawn);
@@ -221,12 +231,12 @@ int sample_compare(struct sample a, struct sample b, uint64_t seed, struct sampl
 	rc = sample_median(a, &out->a);
 	if (rc == 0)
 		rc = sample_median(b, &out->b);
-	out->ratio = out->a != 0 ? out->b / out->a - 1 : NAN;
+	out->ratio = out->a != 0 ? (out->b - out->a) / out->a : NAN;
 	if (rc == 0)
 		rc = test(a, b, &out->p);
 	if (rc == 0)
 		rc = find_shift(a, b, &out->shift);
-	return rc < 0 ? rc : find_interval(a, b, seed, out);
+	return rc < 0 ? rc : find_intervals(a, b, seed, out);
 }
 
 /* --- many tests --- */

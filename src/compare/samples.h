@@ -5,7 +5,8 @@
  * The test is Mann-Whitney's U (Wilcoxon's rank sum) with midranks, two-sided. While n * m is at
  * most SAMPLES_EXACT it is exact, also with ties: by the number of ways to choose n of the ranks
  * that are there with each sum. Beyond, it is the normal approximation with corrections for ties
- * and continuity. The interval is a percentile bootstrap of the ratio of medians.
+ * and continuity. Intervals are percentile bootstraps of the difference of
+ * medians, and of it by the median of a.
  */
 #ifndef PITOT_COMPARE_SAMPLES_H
 #define PITOT_COMPARE_SAMPLES_H
@@ -28,8 +29,11 @@ struct sample {
 
 struct sample_difference {
 	double a, b; /* medians; 0 of an empty sample */
-	double ratio; /* b / a - 1; NAN if a is 0 */
-	double low, high; /* 95 % interval of the ratio; NAN if a side has less than two values */
+	double ratio; /* (b - a) / a; NAN if a is 0 */
+	/* 95 % intervals of the ratio and of b - a. NAN if a side has less than two values, or both
+	 * medians are 0; of the ratio also if a resampled median of a is 0. */
+	double low, high;
+	double change_low, change_high;
 	double shift; /* Hodges and Lehmann's estimate of b - a; NAN beyond SAMPLES_EXACT */
 	double p; /* two-sided; 1 if a sample is empty */
 };

@@ -167,6 +167,38 @@ static void test_within_runs(void **state)
 	assert_int_equal(verdict_of(1, 1, 1.03), VERDICT_SAME);
 }
 
+/* Slow steps are left out, which must not hide that one side has many of them. */
+static void test_slow_steps(void **state)
+{
+	static const struct {
+		size_t a, b, runs; /* slow steps of a run, beside STEPS others */
+		const char *reason;
+	} cases[] = {
+		{ 0, 20, 1, "0% of the steps of A and 50% of those of B are slow" },
+		{ 10, 0, 1, "33% of the steps of A and 0% of those of B are slow" },
+		{ 0, 5, 5, "0% of the steps of A and 20% of those of B are slow" },
+		{ 0, 2, 1, NULL },
+		{ 0, 1, 5, NULL },
+		{ 20, 20, 1, NULL },
+		{ 5, 5, 5, NULL },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		const struct comparison *c;
+		struct fixture f;
+
+		make_sides(&f, cases[i].runs, cases[i].runs, 1);
+		for (size_t k = 0; k < f.a + f.b; k++)
+			f.runs[k].slow_steps = k < f.a ? cases[i].a : cases[i].b;
+		c = compare(&f);
+		assert_int_equal(c->verdict, cases[i].reason ? VERDICT_INCONCLUSIVE : VERDICT_SAME);
+		if (cases[i].reason)
+			assert_non_null(strstr(c->reasons.data[0], cases[i].reason));
+		release(&f);
+	}
+}
+
 static void test_incomparable(void **state)
 {
 	static const struct {
@@ -259,6 +291,55 @@ static void test_conditions(void **state)
 	release(&f);
 }
 
+/* Changes that are exactly at a limit, and of parts that one side does not have. */
+static void test_exact_conditions(void **state)
+{
+	static const struct {
+		const char *text;
+		enum condition_state state;
+	} cases[] = {
+		{ "launches > 0", CONDITION_FAILED },
+		{ "launches > 1", CONDITION_PASSED },
+		{ "step > 2%", CONDITION_PASSED },
+		{ "step > 1.9%", CONDITION_FAILED },
+		{ "step > 20us", CONDITION_PASSED },
+		{ "kernel:new > 4us", CONDITION_FAILED },
+		{ "kernel:new > 5us", CONDITION_PASSED },
+		{ "kernel:new > 5%", CONDITION_UNKNOWN },
+		{ "kernel:gone < -4us", CONDITION_FAILED },
+	};
+	struct fixture f = { .a = RUNS, .b = RUNS };
+	const struct comparison *c;
+
+	(void)state;
+	for (size_t i = 0; i < 2 * RUNS; i++) {
+		bool is_b = i >= RUNS;
+
+		f.runs[i] = (struct measured_run){ .path = "x.pitot",
+						   .no_steps = "",
+						   .loss = "",
+						   .step_count = STEPS,
+						   .facts = { "", "", "", "", "" } };
+		for (size_t k = 0; k < STEPS; k++) {
+			put(&f.runs[i], QUANTITY_step, "", k, is_b ? 1020000 : 1000000);
+			put(&f.runs[i], QUANTITY_launches, "", k, is_b ? 7 : 6);
+			put(&f.runs[i], QUANTITY_kernel, is_b ? "new" : "gone", k, 5000);
+		}
+		assert_int_equal(measured_run_finish(&f.runs[i]), 0);
+	}
+	c = compare(&f);
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct condition condition;
+
+		assert_int_equal(condition_parse(cases[i].text, &condition, NULL), 0);
+		assert_int_equal(condition_check(&condition, c, false), 0);
+		if (condition.state != cases[i].state)
+			fail_msg("%s: %s", cases[i].text, condition_states[condition.state]);
+		condition_release(&condition);
+	}
+	release(&f);
+}
+
 static void test_bad_conditions(void **state)
 {
 	static const char *const texts[] = { "",
@@ -293,7 +374,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_chance_and_change), cmocka_unit_test(test_rows),
 		cmocka_unit_test(test_within_runs),       cmocka_unit_test(test_incomparable),
-		cmocka_unit_test(test_conditions),        cmocka_unit_test(test_bad_conditions),
+		cmocka_unit_test(test_slow_steps),        cmocka_unit_test(test_conditions),
+		cmocka_unit_test(test_exact_conditions),  cmocka_unit_test(test_bad_conditions),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -114,6 +114,14 @@ static void test_differences(void **state)
 	assert_near(d.high, 0);
 	d = compare(SAMPLE(0, 0), SAMPLE(1, 1));
 	assert_true(isnan(d.ratio) && isnan(d.low) && isnan(d.high));
+	assert_near(d.change_low, 1);
+	assert_near(d.change_high, 1);
+	/* Some resamples of it have a median of 0, by which nothing can be divided. */
+	d = compare(SAMPLE(0, 0, 4, 4, 4), SAMPLE(5, 5, 5, 5, 5));
+	assert_near(d.ratio, 0.25);
+	assert_true(isnan(d.low) && isnan(d.high));
+	assert_near(d.change_low, 1);
+	assert_near(d.change_high, 5);
 	d = compare(SAMPLE(4), SAMPLE(5));
 	assert_true(isnan(d.low) && isnan(d.high));
 	assert_near(d.ratio, 0.25);
