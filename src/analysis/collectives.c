@@ -20,6 +20,7 @@ struct found_rank {
 	struct rank_window window; /* by the clock of its host */
 	int64_t realtime_ns; /* how far CLOCK_REALTIME is ahead of CLOCK_MONOTONIC */
 	uint32_t item; /* its index before the order */
+	uint32_t attempt; /* how often this rank had ended before */
 };
 
 struct gathering {
@@ -191,6 +192,20 @@ static int find_ranks(struct gathering *x)
 ORDER(compare_ranks, struct found_rank,
       UP(rank.number) ?: UP(rank.source) ?: UP(rank.process) ?: UP(rank.device))
 
+/* Counts the processes that were the same rank before each. */
+static void number_attempts(struct gathering *x)
+{
+	struct found_rank *all = x->found.data;
+
+	for (size_t i = 0; i < x->found.count; i++)
+		for (size_t k = i; k-- > 0 && all[k].rank.number == all[i].rank.number;) {
+			int64_t gap = (int64_t)(all[i].window.start_ns - all[k].window.start_ns) +
+				      (all[i].realtime_ns - all[k].realtime_ns);
+
+			all[gap > 0 ? i : k].attempt++;
+		}
+}
+
 /* Orders the ranks by their numbers: those of the job, or of the GPUs. */
 static int order_ranks(struct gathering *x)
 {
@@ -204,6 +219,7 @@ static int order_ranks(struct gathering *x)
 		return -ENOMEM;
 	}
 	vec_sort(&x->found, compare_ranks);
+	number_attempts(x);
 	out->rank_count = x->found.count;
 	for (size_t i = 0; i < x->found.count; i++) {
 		out->ranks[i] = x->found.data[i].rank;
@@ -328,7 +344,6 @@ static void align_by_realtime(struct gathering *x)
 						   (uint64_t)found->realtime_ns);
 		x->windows[i].start_ns = found->window.start_ns - (uint64_t)host->ahead_ns;
 		x->windows[i].end_ns = found->window.end_ns - (uint64_t)host->ahead_ns;
-		out->end_ns = MAX(out->end_ns, x->windows[i].end_ns);
 	}
 	for (size_t i = 0; i < out->parts.count; i++) {
 		struct collective_part *p = &out->parts.data[i];
@@ -367,6 +382,11 @@ static int number_parts(struct gathering *x)
 {
 	struct collective_part *p = x->out->parts.data;
 
+	/* Streams of a restarted rank are others. */
+	for (size_t i = 0; i < x->out->parts.count; i++)
+		if (p[i].inferred && p[i].row == UINT32_MAX)
+			p[i].communicator =
+				hash_u64(p[i].communicator) + x->found.data[p[i].rank].attempt;
 	vec_sort(&x->out->parts, compare_lanes);
 	for (size_t i = 0; i < x->out->parts.count; i++) {
 		struct communicator_rank member = { p[i].communicator, p[i].rank, p[i].size };
@@ -453,6 +473,13 @@ static int align_hosts(struct gathering *x)
 		p->start_ns = host_clock_convert(c, p->start_ns);
 		p->end_ns = p->end_ns ? host_clock_convert(c, p->end_ns) : 0;
 	}
+	for (size_t i = 0; i < x->out->rank_count && rc >= 0; i++) {
+		const struct host_clock *c = &x->out->hosts[x->out->ranks[i].host].clock;
+		struct rank_window *w = &x->windows[i];
+
+		w->start_ns = host_clock_convert(c, w->start_ns);
+		w->end_ns = x->out->ranks[i].end_ns = host_clock_convert(c, w->end_ns);
+	}
 	return rc;
 }
 
@@ -490,6 +517,11 @@ static int match(struct gathering *x)
 			       x->windows, &out->matches);
 	if (rc >= 0)
 		rc = align_hosts(x);
+	if (rc >= 0 && out->host_count > 1) { /* who is absent depends on the windows */
+		collectives_release(&out->matches);
+		rc = collectives_match(out->parts.data, out->parts.count, x->members.data,
+				       x->members.count, x->windows, &out->matches);
+	}
 	if (rc < 0)
 		return rc;
 	collectives_check_times(out->parts.data, &out->matches, out->uncertainty_ns);

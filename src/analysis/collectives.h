@@ -24,6 +24,7 @@ struct job_rank {
 	uint32_t pid, host;
 	uint32_t number; /* rank in the job, else an index */
 	bool named; /* the number is the job's */
+	uint64_t end_ns; /* of its recording, by the clock of parts */
 	uint32_t job; /* item of collectives.texts, without a restart's number; NO_JOB: unknown */
 };
 #define NO_JOB UINT32_MAX
@@ -48,7 +49,6 @@ struct collectives {
 	struct collective_matches matches;
 	/* of differences between ranks; UINT64_MAX: the hosts' clocks cannot be compared */
 	uint64_t uncertainty_ns;
-	uint64_t end_ns; /* of the recording of the last rank */
 	uint64_t whole; /* number of matches whose times can be compared */
 	bool inferred; /* some are matched by names and order */
 };

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "analysis/cpu_moments.h"
+#include "analysis/groups.h"
 #include "analysis/report.h"
 #include "base/search.h"
 #include "names/demangle.h"
@@ -16,6 +17,12 @@ struct operation {
 	uint8_t state; /* enum rank_state */
 };
 
+/* How often the program was sampled at a line before launches of one caller. */
+struct sampled_line {
+	uint32_t line; /* a caller */
+	uint32_t samples;
+};
+
 struct finding {
 	struct rank_pieces *out;
 	const struct report *report;
@@ -24,7 +31,12 @@ struct finding {
 	VEC(uint64_t) boundaries; /* starts and ends of the process's ranges */
 	/* times that CPU samples stand for, and times off the CPU, by thread and start */
 	VEC(struct cpu_moment) moments;
+	GROUPS(struct sampled_line) lines; /* key: launch_key, and the line */
+	struct map usual_lines; /* launch_key -> item of `lines` with most samples */
 };
+
+/* A sample is of the program's work for a launch if this is among so many of the next calls. */
+#define NEXT_CALLS 16
 
 /* A walk over times in their order, divided by the ranges of a thread. */
 struct range_walk {
@@ -157,12 +169,80 @@ static int add(struct finding *x, uint64_t start_ns, uint64_t end_ns, struct ran
 
 ORDER(compare_moments, struct cpu_moment, UP(thread) ?: UP(start_ns))
 
+/*
+ * Limits a sample's time to that since the thread's last call began or returned, and finds the
+ * launch that follows: TRACE_NO_ROW if the sample is in a call, or no launch follows soon.
+ */
+static uint32_t limit_sample(const struct finding *x, struct cpu_moment *m)
+{
+	const struct calls *c = &x->report->calls;
+	const struct trace *t = x->report->trace;
+	size_t first = trace_first_row(t, TABLE_api_call, x->rank->process);
+	size_t count = trace_first_row(t, TABLE_api_call, x->rank->process + 1) - first;
+	size_t next = first + sorted_prefix(count, i, c->start_ns[first + i] <= m->end_ns);
+
+	for (size_t i = next; i-- > first && c->start_ns[i] >= m->start_ns;) {
+		if (c->threads[i] != m->thread)
+			continue;
+		m->start_ns = c->end_ns[i] < m->end_ns ? c->end_ns[i] : c->start_ns[i];
+		if (c->end_ns[i] >= m->end_ns)
+			return TRACE_NO_ROW;
+		break;
+	}
+	for (size_t i = next; i < MIN(next + NEXT_CALLS, first + count); i++) {
+		enum api_kind kind = calls_kind(c, i);
+
+		if (c->threads[i] == m->thread &&
+		    (kind == api_kind_launch || kind == api_kind_graph_launch))
+			return (uint32_t)i;
+	}
+	return TRACE_NO_ROW;
+}
+
+static uint64_t launch_key(const struct finding *x, uint32_t launch, struct rank_place range)
+{
+	return hash_u64((uint64_t)callers_of_call(&x->report->callers, x->rank->process, launch)
+			<< 32) ^
+	       hash_u64((uint64_t)range.text << 8 | range.kind);
+}
+
+/* Counts a sample for its line, by the launch that follows it and its range. */
+static int count_line(struct finding *x, const struct cpu_moment *m, struct nvtx_cursor *cursor,
+		      uint32_t launch)
+{
+	struct rank_place range = { 0 };
+	struct sampled_line *line;
+	struct caller_place place;
+	uint64_t key, *usual;
+	uint32_t at;
+
+	if (nvtx_cursor_at(cursor, x->rank->process, m->thread, m->end_ns, &at) < 0 ||
+	    place_of_range(x->out, at, &range) < 0)
+		return -ENOMEM;
+	key = launch_key(x, launch, range);
+	if (callers_place(&x->out->report->callers, m->process, m->stack, &place) < 0)
+		return -ENOMEM;
+	if (place.caller == CALLER_NONE)
+		return 0;
+	line = groups_at(&x->lines, hash_u64(key ^ place.caller), .line = place.caller);
+	usual = map_at(&x->usual_lines, key, UINT64_MAX);
+	if (!line || !usual)
+		return -ENOMEM;
+	line->samples++;
+	if (*usual == UINT64_MAX || line->samples > x->lines.items.data[*usual].samples)
+		*usual = (uint64_t)(line - x->lines.items.data);
+	return 0;
+}
+
 /* Lists the samples of the process, also those of a sampler outside, as times. */
 static int collect_moments(struct finding *x, enum table_id table)
 {
 	const struct trace *t = x->report->trace;
+	struct nvtx_cursor cursor = { .ranges = &x->out->ranges, .last = MAP_INIT };
+	int rc = 0;
 
-	for (struct row_walk w = all_rows(t, table); row_walk_next(&w);) {
+	for (struct row_walk w = all_rows(t, table); rc >= 0 && row_walk_next(&w);) {
+		uint32_t launch = TRACE_NO_ROW;
 		struct cpu_moment m;
 
 		if (trace_process(t, w.process)->subject != x->rank->process)
@@ -171,11 +251,16 @@ static int collect_moments(struct finding *x, enum table_id table)
 		if (!m.end_ns) { /* the time since the sample before */
 			m.end_ns = m.start_ns;
 			m.start_ns -= MIN(m.start_ns, m.weight_ns);
+			launch = limit_sample(x, &m);
 		}
-		if (m.stack && vec_push(&x->moments, m) < 0)
-			return -ENOMEM;
+		if (!m.stack)
+			continue;
+		rc = vec_push(&x->moments, m);
+		if (launch != TRACE_NO_ROW && rc >= 0)
+			rc = count_line(x, &m, &cursor, launch);
 	}
-	return 0;
+	map_release(&cursor.last);
+	return rc;
 }
 
 /* Finds the line of the thread's sample that stands for a time, and until when. */
@@ -202,13 +287,15 @@ static int line_at(struct finding *x, uint32_t thread, uint64_t time_ns, uint64_
 }
 
 /*
- * Finds where a thread was at a time: the line of a sample, else its innermost range; and until
- * when it was there, at most *until_ns. PLACE_UNKNOWN: there is none.
+ * Finds where the thread that launched `next` was at a time, and until when, at most *until_ns: the
+ * line of a sample; else that of most samples in the same range before launches of the same caller,
+ * for samples are rarer than gaps; else its innermost range; else where it launches.
  */
-static int place_at(struct finding *x, struct range_walk *walk, uint32_t thread, uint64_t time_ns,
-		    uint64_t *until_ns, struct rank_place *place)
+static int place_at(struct finding *x, struct range_walk *walk, const struct operation *next,
+		    uint64_t time_ns, uint64_t *until_ns, struct rank_place *place)
 {
-	uint32_t range;
+	uint32_t range, thread = x->report->calls.threads[next->call];
+	uint64_t line;
 
 	while (walk->boundary < x->boundaries.count &&
 	       x->boundaries.data[walk->boundary] <= time_ns)
@@ -220,9 +307,18 @@ static int place_at(struct finding *x, struct range_walk *walk, uint32_t thread,
 		return -ENOMEM;
 	if (place->kind != PLACE_UNKNOWN)
 		return 0;
-	if (nvtx_cursor_at(&walk->cursor, x->rank->process, thread, time_ns, &range) < 0)
+	if (nvtx_cursor_at(&walk->cursor, x->rank->process, thread, time_ns, &range) < 0 ||
+	    place_of_range(x->out, range, place) < 0)
 		return -ENOMEM;
-	return place_of_range(x->out, range, place);
+	if (x->lines.items.count &&
+	    map_get(&x->usual_lines, launch_key(x, next->call, *place), &line))
+		return rank_pieces_place(x->out, place, PLACE_LINE, x->lines.items.data[line].line);
+	if (place->kind != PLACE_UNKNOWN)
+		return 0;
+	if (place_of_launch(x, next, place) < 0)
+		return -ENOMEM;
+	place->state = RANK_HOST;
+	return 0;
 }
 
 /* Adds a gap, divided by the ranges of the thread that launched the next operation. */
@@ -237,15 +333,8 @@ static int add_gap(struct finding *x, struct range_walk *walk, uint64_t start_ns
 		struct rank_place place;
 
 		until_ns = end_ns;
-		if (place_at(x, walk, x->report->calls.threads[next->call], start_ns, &until_ns,
-			     &place) < 0)
-			return -ENOMEM;
-		if (place.kind == PLACE_UNKNOWN) {
-			if (place_of_launch(x, next, &place) < 0)
-				return -ENOMEM;
-			place.state = RANK_HOST;
-		}
-		if (add(x, start_ns, until_ns, place) < 0)
+		if (place_at(x, walk, next, start_ns, &until_ns, &place) < 0 ||
+		    add(x, start_ns, until_ns, place) < 0)
 			return -ENOMEM;
 	}
 	return 0;
@@ -261,14 +350,8 @@ static int add_host(struct finding *x, struct range_walk *walk, uint64_t start_n
 		struct rank_piece piece = { .start_ns = start_ns };
 
 		until_ns = end_ns;
-		if (place_at(x, walk, x->report->calls.threads[next->call], start_ns, &until_ns,
-			     &piece.place) < 0)
+		if (place_at(x, walk, next, start_ns, &until_ns, &piece.place) < 0)
 			return -ENOMEM;
-		if (piece.place.kind == PLACE_UNKNOWN) {
-			if (place_of_launch(x, next, &piece.place) < 0)
-				return -ENOMEM;
-			piece.place.state = RANK_HOST;
-		}
 		piece.end_ns = until_ns;
 		if (vec_push(&x->out->host, piece) < 0)
 			return -ENOMEM;
@@ -452,7 +535,11 @@ static int add_next(struct finding *x, struct range_walk *walk, size_t *w, size_
 int rank_pieces_find(struct rank_pieces *p, const struct job_rank *rank,
 		     const struct collective_part *parts, const uint64_t *last_ns, size_t count)
 {
-	struct finding x = { .out = p, .report = p->report, .rank = rank };
+	struct finding x = { .out = p,
+			     .report = p->report,
+			     .rank = rank,
+			     .lines = GROUPS_INIT,
+			     .usual_lines = MAP_INIT };
 	struct range_walk walk = { .cursor = { .ranges = &p->ranges, .last = MAP_INIT } };
 	size_t work = 0, collective = 0;
 	uint64_t now_ns = 0;
@@ -476,6 +563,8 @@ int rank_pieces_find(struct rank_pieces *p, const struct job_rank *rank,
 	vec_release(&x.collectives);
 	vec_release(&x.boundaries);
 	vec_release(&x.moments);
+	groups_release(&x.lines);
+	map_release(&x.usual_lines);
 	map_release(&walk.cursor.last);
 	return rc < 0 ? rc : 0;
 }

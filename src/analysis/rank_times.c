@@ -7,46 +7,12 @@
 #include <errno.h>
 #include <string.h>
 
-#include "analysis/groups.h"
+#include "analysis/rank_compare.h"
 #include "analysis/report.h"
 #include "analysis/steady.h"
 #include "base/search.h"
 
 #define NO_MATCH UINT32_MAX
-
-/*
- * Where the hosts of the others limit their pace, too, a place makes a rank late only if its host
- * spends this much more time there than the others, in percent, in the whole recording. If its host
- * is only slower at what all do, all are bound by that.
- */
-#define HOST_LATE_PERCENT 150
-
-/* Time of a rank in an interval, by place. */
-struct share {
-	struct rank_place place;
-	uint64_t ns;
-};
-
-/* From a rank's arrival at a collective to its arrival at `match`, the next one of these ranks. */
-struct interval {
-	uint32_t match, previous; /* items of matches */
-	uint32_t rank;
-	uint64_t arrival_ns; /* of the common clock */
-	uint64_t wait_ns; /* that the GPU only waited for other ranks */
-	/* of the GPU without waits, and what its host would add, see add_own_time */
-	uint64_t own_ns;
-	/* of the GPU, excluding waits, and of the host between the launches */
-	struct shares {
-		uint64_t ns;
-		size_t first; /* item of comparing.shares */
-		uint32_t count;
-	} gpu, host;
-};
-
-/* Time of a rank's host in a place, in all intervals. */
-struct host_total {
-	uint64_t ns;
-};
 
 struct ordered_part {
 	uint64_t start_ns;
@@ -59,17 +25,13 @@ struct comparing {
 	const struct collectives *collectives;
 	struct rank_times *out;
 	struct rank_pieces pieces; /* of one report */
-	/* by match: when the last rank arrived, and a number that equal ranks share */
-	uint64_t *last_ns, *chains;
+	struct rank_intervals intervals;
+	uint64_t *chains; /* by match: a number that equal ranks share */
 	VEC(struct ordered_part) order; /* all parts that ended, by rank and start */
 	/* of one rank, by start: its parts, their matches, last arrivals by its own clock */
 	VEC(struct collective_part) parts;
 	VEC(uint32_t) matches;
 	VEC(uint64_t) last;
-	VEC(struct interval) intervals;
-	VEC(struct share) shares;
-	GROUPS(struct late_cause) causes; /* key: rank, place */
-	GROUPS(struct host_total) host_totals; /* key: rank, place */
 	struct steady steady; /* of one rank, by its own clock */
 };
 
@@ -78,9 +40,9 @@ static int find_arrivals(struct comparing *x)
 	const struct collectives *c = x->collectives;
 	size_t count = c->matches.items.count;
 
-	x->last_ns = calloc(count + 1, sizeof(*x->last_ns));
+	x->intervals.last_ns = calloc(count + 1, sizeof(*x->intervals.last_ns));
 	x->chains = calloc(count + 1, sizeof(*x->chains));
-	if (!x->last_ns || !x->chains)
+	if (!x->intervals.last_ns || !x->chains)
 		return -ENOMEM;
 	for (size_t i = 0; i < count; i++) {
 		const struct collective_match *m = &c->matches.items.data[i];
@@ -89,7 +51,7 @@ static int find_arrivals(struct comparing *x)
 		if (!collective_is_whole(c->parts.data, m) || m->parts < 2)
 			continue;
 		for (size_t k = 0; k < m->parts; k++) {
-			x->last_ns[i] = MAX(x->last_ns[i], p[k].start_ns);
+			x->intervals.last_ns[i] = MAX(x->intervals.last_ns[i], p[k].start_ns);
 			x->chains[i] = hash_u64(x->chains[i] ^ (p[k].rank + 1));
 		}
 	}
@@ -132,10 +94,10 @@ static int list_parts(struct comparing *x, uint32_t rank)
 		uint64_t ahead = starts[part.kernel] - part.start_ns, last;
 		uint32_t match = o[i].match;
 
-		last = MAX(x->last_ns[match], part.start_ns) + ahead;
+		last = MAX(x->intervals.last_ns[match], part.start_ns) + ahead;
 		part.start_ns += ahead;
 		part.end_ns += ahead;
-		if (!x->last_ns[match])
+		if (!x->intervals.last_ns[match])
 			match = NO_MATCH;
 		if (vec_push(&x->parts, part) < 0 || vec_push(&x->matches, match) < 0 ||
 		    vec_push(&x->last, last) < 0)
@@ -144,9 +106,10 @@ static int list_parts(struct comparing *x, uint32_t rank)
 	return 0;
 }
 
-static int add_share(struct comparing *x, struct shares *to, struct rank_place place, uint64_t ns)
+static int add_share(struct comparing *x, struct rank_shares *to, struct rank_place place,
+		     uint64_t ns)
 {
-	struct share *shares = x->shares.data + to->first, new = { place, ns };
+	struct rank_share *shares = x->intervals.shares.data + to->first, new = { place, ns };
 
 	to->ns += ns;
 	for (size_t i = 0; i < to->count; i++) {
@@ -156,25 +119,28 @@ static int add_share(struct comparing *x, struct shares *to, struct rank_place p
 		}
 	}
 	to->count++;
-	return vec_push(&x->shares, new);
+	return vec_push(&x->intervals.shares, new);
 }
 
-/* Adds the pieces from start_ns to end_ns, from *piece on, which becomes the first of them. */
-static int add_shares(struct comparing *x, struct shares *to, const struct rank_piece *pieces,
-		      size_t count, size_t *piece, uint64_t start_ns, uint64_t end_ns,
-		      uint64_t *wait_ns)
+/* Adds the pieces from start_ns to end_ns. */
+static int add_shares(struct comparing *x, struct rank_interval *v, struct rank_shares *to,
+		      const struct rank_piece *pieces, size_t count, uint64_t start_ns,
+		      uint64_t end_ns)
 {
-	to->first = x->shares.count;
-	while (*piece < count && pieces[*piece].end_ns <= start_ns)
-		++*piece;
-	for (size_t i = *piece; i < count && pieces[i].start_ns < end_ns; i++)
-		if (pieces[i].place.state == RANK_WAIT)
-			*wait_ns +=
-				MIN(pieces[i].end_ns, end_ns) - MAX(pieces[i].start_ns, start_ns);
-		else if (add_share(x, to, pieces[i].place,
-				   MIN(pieces[i].end_ns, end_ns) -
-					   MAX(pieces[i].start_ns, start_ns)) < 0)
+	size_t first = sorted_prefix(count, i, pieces[i].end_ns <= start_ns);
+
+	to->first = x->intervals.shares.count;
+	for (size_t i = first; i < count && pieces[i].start_ns < end_ns; i++) {
+		struct rank_place place = pieces[i].place;
+		uint64_t ns = MIN(pieces[i].end_ns, end_ns) - MAX(pieces[i].start_ns, start_ns);
+
+		if (place.state == RANK_WAIT)
+			v->wait_ns += ns;
+		/* Stages in the middle of a pipeline transfer twice as much, at no cost. */
+		else if (!(v->pair && place.state == RANK_TRANSFER) &&
+			 add_share(x, to, place, ns) < 0)
 			return -ENOMEM;
+	}
 	return 0;
 }
 
@@ -220,8 +186,8 @@ static bool has_waited(const struct comparing *x, uint32_t from, uint32_t to)
  * Finds the time that a rank needs for itself. Without the wait its GPU would arrive that much
  * earlier, but not before the launch, which comes earlier only by what the host has gained.
  */
-static void add_own_time(struct comparing *x, struct advance *a, struct interval *v, size_t from,
-			 size_t to)
+static void add_own_time(struct comparing *x, struct advance *a, struct rank_interval *v,
+			 size_t from, size_t to)
 {
 	uint32_t first = launch_of(x, x->parts.data[from].kernel);
 	uint32_t last = launch_of(x, x->parts.data[to].kernel);
@@ -250,65 +216,55 @@ static bool has_pause(const struct comparing *x, uint64_t start_ns, uint64_t end
 	return false;
 }
 
-static uint64_t place_key(uint32_t rank, struct rank_place place)
-{
-	return hash_u64((uint64_t)rank << 32 | place.text) ^
-	       ((uint64_t)place.kind << 8 | place.state);
-}
-
-static int add_host_totals(struct comparing *x, const struct interval *v)
+static int add_host_totals(struct comparing *x, const struct rank_interval *v)
 {
 	for (size_t i = v->host.first; i < v->host.first + v->host.count; i++) {
 		struct host_total *total = groups_at(
-			&x->host_totals, place_key(v->rank, x->shares.data[i].place), .ns = 0);
+			&x->intervals.host_totals,
+			rank_place_key(v->rank, x->intervals.shares.data[i].place), .ns = 0);
 
 		if (!total)
 			return -ENOMEM;
-		total->ns += x->shares.data[i].ns;
+		total->ns += x->intervals.shares.data[i].ns;
 	}
 	return 0;
 }
 
-/* The next pieces of the GPU and the host. */
-struct position {
-	size_t gpu, host;
-};
-
 /* Adds the interval between two parts of the rank. */
-static int add_interval(struct comparing *x, uint32_t rank, struct advance *advance, size_t to,
-			struct position *at)
+static int add_interval(struct comparing *x, uint32_t rank, struct advance *advance, size_t to)
 {
 	const struct rank_pieces *p = &x->pieces;
 	size_t from = advance->latest;
 	uint64_t start_ns = x->parts.data[from].start_ns, end_ns = x->parts.data[to].start_ns;
-	uint64_t launch = launch_ns(x, x->parts.data[from].kernel), ignored = 0;
-	struct interval v = { .match = x->matches.data[to],
-			      .previous = x->matches.data[from],
-			      .rank = rank };
+	uint64_t launch = launch_ns(x, x->parts.data[from].kernel);
+	struct rank_interval v = { .match = x->matches.data[to],
+				   .previous = x->matches.data[from],
+				   .rank = rank,
+				   .early_ns = x->last.data[to] - end_ns,
+				   .pair = x->parts.data[to].function == collective_function_send };
 
 	if (start_ns < x->steady.start_up.end_ns || has_pause(x, start_ns, end_ns))
 		return 0;
-	if (add_shares(x, &v.gpu, p->pieces.data, p->pieces.count, &at->gpu, start_ns, end_ns,
-		       &v.wait_ns) < 0 ||
-	    (launch && add_shares(x, &v.host, p->host.data, p->host.count, &at->host, launch,
-				  launch_ns(x, x->parts.data[to].kernel), &ignored) < 0))
+	if (add_shares(x, &v, &v.gpu, p->pieces.data, p->pieces.count, start_ns, end_ns) < 0 ||
+	    (launch && add_shares(x, &v, &v.host, p->host.data, p->host.count, launch,
+				  launch_ns(x, x->parts.data[to].kernel)) < 0))
 		return -ENOMEM;
 	add_own_time(x, advance, &v, from, to);
-	v.arrival_ns = end_ns - (x->last.data[to] - x->last_ns[v.match]);
-	return vec_push(&x->intervals, v) < 0 ? -ENOMEM : add_host_totals(x, &v);
+	v.last_ns = x->intervals.last_ns[v.match];
+	v.order_ns = v.pair ? UINT64_MAX : v.last_ns;
+	v.group = v.pair ? x->chains[v.match] : v.match;
+	return vec_push(&x->intervals.items, v) < 0 ? -ENOMEM : add_host_totals(x, &v);
 }
 
 /* Adds the intervals between collectives of equal ranks. */
 static int add_intervals(struct comparing *x, uint32_t rank)
 {
 	GROUPS(struct advance) chains = GROUPS_INIT;
-	struct position at = { 0 };
 	int rc = 0;
 
 	for (size_t i = 0; i < x->parts.count && rc >= 0; i++) {
 		uint32_t match = x->matches.data[i];
 		size_t before = chains.items.count;
-		struct position first = at;
 		struct advance *a;
 
 		if (match == NO_MATCH)
@@ -318,11 +274,8 @@ static int add_intervals(struct comparing *x, uint32_t rank)
 			rc = -ENOMEM;
 			break;
 		}
-		/* Intervals of several chains overlap, so that each begins anew. */
 		if (chains.items.count == before)
-			rc = add_interval(x, rank, a, i, &first);
-		if (a->latest + 1 == i)
-			at = first;
+			rc = add_interval(x, rank, a, i);
 		a->latest = i;
 	}
 	groups_release(&chains);
@@ -375,201 +328,6 @@ static int measure_rank(struct comparing *x, uint32_t rank)
 				  x->steady.start_up.end_ns, &x->out->measured.items[rank]);
 }
 
-/* How the intervals before a collective compare. */
-struct comparison {
-	const struct interval *all, *late;
-	size_t count;
-	uint64_t late_ns; /* that the others lost */
-	bool by_host; /* the hosts of the others limit their pace, so hosts are compared */
-};
-
-/* Time of the GPU or host in a place, on average over the other intervals. */
-static uint64_t others_time(const struct comparing *x, const struct comparison *c, bool host,
-			    struct rank_place place)
-{
-	uint64_t sum = 0;
-
-	for (size_t i = 0; i < c->count; i++) {
-		const struct shares *shares = host ? &c->all[i].host : &c->all[i].gpu;
-
-		for (size_t s = 0; &c->all[i] != c->late && s < shares->count; s++)
-			if (rank_place_equal(x->shares.data[shares->first + s].place, place))
-				sum += x->shares.data[shares->first + s].ns;
-	}
-	return sum / (c->count - 1);
-}
-
-static uint64_t host_total(const struct comparing *x, uint32_t rank, struct rank_place place)
-{
-	uint64_t item;
-
-	return map_get(&x->host_totals.index, place_key(rank, place), &item)
-		       ? x->host_totals.items.data[item].ns
-		       : 0;
-}
-
-/* Whether the rank's host spends much more time in a place than the others. */
-static bool is_own_place(const struct comparing *x, const struct comparison *c,
-			 struct rank_place place)
-{
-	uint64_t others = 0, own = host_total(x, c->late->rank, place);
-
-	for (size_t i = 0; i < c->count; i++)
-		others += &c->all[i] == c->late ? 0 : host_total(x, c->all[i].rank, place);
-	return own / HOST_LATE_PERCENT >= others / (c->count - 1) / 100;
-}
-
-#define EXCESS_MAX 256
-
-/* What the late rank did longer than the others, by share. Returns the sum. */
-static uint64_t find_excess(const struct comparing *x, const struct comparison *c, uint64_t *excess)
-{
-	const struct shares *shares = &c->late->gpu;
-	uint64_t sum = 0;
-
-	for (size_t i = 0; i < MIN(shares->count, EXCESS_MAX); i++) {
-		const struct share *share = &x->shares.data[shares->first + i];
-		uint64_t others = others_time(x, c, false, share->place);
-
-		/* The others' GPUs may have waited while their hosts were there. */
-		if (c->by_host && share->place.state == RANK_HOST)
-			others = is_own_place(x, c, share->place)
-					 ? MAX(others, others_time(x, c, true, share->place))
-					 : share->ns;
-		excess[i] = share->ns - MIN(share->ns, others);
-		sum += excess[i];
-	}
-	return sum;
-}
-
-/* Divides the time by which a rank was late among what it did longer than the others. */
-static int add_causes(struct comparing *x, const struct comparison *c, const uint64_t *excess,
-		      uint64_t sum)
-{
-	const struct shares *shares = &c->late->gpu;
-	size_t largest = SIZE_MAX;
-	uint64_t most = 0;
-
-	for (size_t i = 0; i < MIN(shares->count, EXCESS_MAX); i++) {
-		struct rank_place place = x->shares.data[shares->first + i].place;
-		struct late_cause *cause;
-
-		if (!excess[i])
-			continue;
-		cause = groups_at(&x->causes, place_key(c->late->rank, place),
-				  .rank = c->late->rank, .place = place);
-		if (!cause)
-			return -ENOMEM;
-		cause->late_ns += (uint64_t)((double)c->late_ns * (double)excess[i] / (double)sum);
-		cause->excess_ns += excess[i];
-		if (excess[i] > most) {
-			most = excess[i];
-			largest = (size_t)(cause - x->causes.items.data);
-		}
-	}
-	if (largest != SIZE_MAX)
-		x->causes.items.data[largest].count++;
-	return 0;
-}
-
-/* By how much the late rank's own time exceeds that of the others. */
-static uint64_t late_by(struct comparison *c)
-{
-	uint64_t gpu_ns = 0, own_ns = 0;
-
-	for (size_t i = 0; i < c->count; i++) {
-		gpu_ns += &c->all[i] == c->late ? 0 : c->all[i].gpu.ns;
-		own_ns += &c->all[i] == c->late ? 0 : c->all[i].own_ns;
-	}
-	c->by_host = own_ns > gpu_ns;
-	own_ns /= c->count - 1;
-	return c->late->own_ns - MIN(c->late->own_ns, own_ns);
-}
-
-static void add_hiccup(uint64_t *hiccups, uint64_t ns)
-{
-	for (size_t i = 0; i < RANK_HICCUPS; i++) {
-		uint64_t before = hiccups[i];
-
-		if (ns <= before)
-			continue;
-		hiccups[i] = ns;
-		ns = before;
-	}
-}
-
-/* Compares the intervals of all ranks before a collective. */
-static int compare_ranks(struct comparing *x, const struct interval *all, size_t count)
-{
-	struct comparison c = { .all = all, .late = all, .count = count };
-	uint64_t arrivals = 0, excess[EXCESS_MAX], sum;
-
-	for (size_t i = 0; i < count; i++) {
-		x->out->items[all[i].rank].collectives++;
-		if (all[i].arrival_ns > c.late->arrival_ns)
-			c.late = &all[i];
-	}
-	for (size_t i = 0; i < count; i++)
-		arrivals += (c.late->arrival_ns - all[i].arrival_ns) / (count - 1);
-	x->out->compared++;
-	x->out->span_ns += x->last_ns[c.late->match] -
-			   MIN(x->last_ns[c.late->previous], x->last_ns[c.late->match]);
-	if (arrivals <= x->collectives->uncertainty_ns) {
-		x->out->uncertain++;
-		return 0;
-	}
-	x->out->items[c.late->rank].last++;
-	c.late_ns = MIN(arrivals, late_by(&c));
-	sum = c.late_ns ? find_excess(x, &c, excess) : 0;
-	c.late_ns = MIN(c.late_ns, sum);
-	if (!c.late_ns)
-		return 0;
-	x->out->items[c.late->rank].late_ns += c.late_ns;
-	x->out->late_ns += c.late_ns;
-	add_hiccup(x->out->items[c.late->rank].hiccup_ns, c.late_ns);
-	return add_causes(x, &c, excess, sum);
-}
-
-ORDER(compare_intervals, struct interval, UP(match) ?: UP(rank))
-
-static int compare_all(struct comparing *x)
-{
-	const struct interval *v = x->intervals.data;
-	size_t count = x->intervals.count;
-	int rc = 0;
-
-	vec_sort(&x->intervals, compare_intervals);
-	for (size_t from = 0, to; from < count && rc >= 0; from = to) {
-		bool equal = true;
-
-		for (to = from; to < count && v[to].match == v[from].match; to++)
-			equal &= v[to].previous == v[from].previous;
-		if (equal && to - from == x->collectives->matches.items.data[v[from].match].parts)
-			rc = compare_ranks(x, v + from, to - from);
-	}
-	return rc;
-}
-
-ORDER(compare_causes, struct late_cause, DOWN(late_ns) ?: UP(rank) ?: UP(place.text))
-
-uint64_t rank_times_sum(const struct rank_times *t, enum rank_state state)
-{
-	uint64_t sum = 0;
-
-	for (size_t i = 0; i < t->count; i++)
-		sum += t->items[i].state_ns[state];
-	return sum;
-}
-
-uint64_t rank_times_total(const struct rank_times *t)
-{
-	uint64_t sum = 0;
-
-	for (unsigned i = 0; i < RANK_STATES; i++)
-		sum += rank_times_sum(t, (enum rank_state)i);
-	return sum;
-}
-
 uint64_t rank_times_waited(const struct report *r, size_t gpu)
 {
 	const struct rank_times *t = r->rank_times;
@@ -617,9 +375,9 @@ static int measure_ranks(struct comparing *x, struct report *r, size_t source)
 int rank_times_find(const struct job_source *source, const struct collectives *c,
 		    struct rank_times *out)
 {
-	struct comparing x = {
-		.collectives = c, .out = out, .causes = GROUPS_INIT, .host_totals = GROUPS_INIT
-	};
+	struct comparing x = { .collectives = c,
+			       .out = out,
+			       .intervals = { .host_totals = GROUPS_INIT } };
 	struct report *report;
 	int rc;
 
@@ -642,23 +400,19 @@ int rank_times_find(const struct job_source *source, const struct collectives *c
 		}
 	}
 	if (rc >= 0)
-		rc = compare_all(&x);
+		rc = rank_intervals_compare(&x.intervals, c, out);
 	if (rc >= 0 && !c->mixed)
 		rc = rank_measures_compare(&out->measured, out->span_ns, c->uncertainty_ns,
 					   out->compared);
-	groups_take(&x.causes, compare_causes, &out->causes, &out->cause_count);
 	order_by_late(out);
 	if (rc >= 0)
 		rank_verdict_find(c, out);
-	groups_release(&x.host_totals);
-	free(x.last_ns);
+	rank_intervals_release(&x.intervals);
 	free(x.chains);
 	vec_release(&x.order);
 	vec_release(&x.parts);
 	vec_release(&x.matches);
 	vec_release(&x.last);
-	vec_release(&x.intervals);
-	vec_release(&x.shares);
 	return rc < 0 ? rc : 0;
 }
 

@@ -97,38 +97,67 @@ static void add_cause(const struct report *r, const struct late_cause *c, const 
 static void add_late(const struct report *r, struct strbuf *out)
 {
 	const struct rank_times *t = r->rank_times;
-	const struct rank_time *time = &t->items[t->rank];
+	struct rank_time sum = { 0 };
 
+	for (uint32_t i = t->rank; i < t->count && number_of(r, i) == number_of(r, t->rank); i++) {
+		sum.last += t->items[i].last;
+		sum.late_ns += t->items[i].late_ns;
+	}
 	sentence_add(out, WORDS("rank "), NUMBER(number_of(r, t->rank)), WORDS(" was the last at "),
-		     NUMBER(time->last), WORDS(" of "), COUNTED_AS(t->compared, "collective"),
-		     WORDS(", and delayed the other ranks by "), DURATION(time->late_ns),
+		     NUMBER(sum.last), WORDS(" of "), COUNTED_AS(t->compared, "collective"),
+		     WORDS(", and delayed the other ranks by "), DURATION(sum.late_ns),
 		     WORDS(" of "), DURATION(t->span_ns), WORDS(" ("),
-		     PERCENT(time->late_ns, t->span_ns), WORDS(")\n"));
+		     PERCENT(sum.late_ns, t->span_ns), WORDS(")\n"));
 	if (t->cause && t->cause->count) {
 		add_cause(r, t->cause, "its", out);
 		strbuf_addc(out, '\n');
 	}
 }
 
-/* The ranks that are late in turn, with their common place. */
+#define TURNS_SHOWN 4
+#define TURN_PERCENT 10 /* of the delays: less is not told */
+
+/* The ranks that are late in turn, because of their common place if there is one. */
 static void add_turns(const struct report *r, struct strbuf *out)
 {
 	const struct rank_times *t = r->rank_times;
+	struct late_cause all = { 0 };
+	uint32_t alike = 0, told = 0;
 
-	sentence_add(out, WORDS("ranks delayed each other in turn by "), DURATION(t->late_ns),
+	sentence_add(out, WORDS("several ranks delayed the others by "), DURATION(t->late_ns),
 		     WORDS(" of "), DURATION(t->span_ns), WORDS(" ("),
 		     PERCENT(t->late_ns, t->span_ns), WORDS(")\n"));
-	for (size_t i = 0; i < t->cause_count; i++) {
+	for (size_t i = 0; t->cause && i < t->cause_count; i++) {
 		const struct late_cause *c = &t->causes[i];
 
-		if (!c->count || c->place.text != t->cause->place.text ||
-		    c->place.kind != t->cause->place.kind ||
-		    c->place.state != t->cause->place.state)
+		if (!c->count || !rank_place_equal(c->place, t->cause->place))
+			continue;
+		all.place = c->place;
+		all.count += c->count;
+		all.late_ns += c->late_ns;
+		all.excess_ns += c->excess_ns;
+		alike++;
+	}
+	if (alike > TURNS_SHOWN) {
+		sentence_add(out, COUNTED_AS(alike, "rank"), WORDS(": "));
+		add_cause(r, &all, "a", out);
+		strbuf_addc(out, '\n');
+		return;
+	}
+	for (size_t i = 0; i < t->cause_count && told < TURNS_SHOWN; i++) {
+		const struct late_cause *c = &t->causes[i];
+
+		if (!c->count || c->late_ns < t->late_ns / 100 * TURN_PERCENT ||
+		    (t->cause && !rank_place_equal(c->place, t->cause->place)))
 			continue;
 		sentence_add(out, WORDS("rank "), NUMBER(number_of(r, c->rank)), WORDS(": "));
 		add_cause(r, c, "its", out);
 		strbuf_addc(out, '\n');
+		told++;
 	}
+	if (!told)
+		strbuf_adds(out,
+			    "no rank and no place of the program is to blame for much of that\n");
 }
 
 static void add_hung(const struct report *r, struct strbuf *out)
@@ -233,7 +262,7 @@ bool report_job_text(const struct report *r, struct strbuf *heading, struct strb
 		add_late(r, out);
 		break;
 	case JOB_TURNS:
-		strbuf_adds(heading, "bound by ranks in turn");
+		strbuf_adds(heading, "bound by several ranks");
 		add_turns(r, out);
 		break;
 	case JOB_COMMUNICATION:

@@ -76,7 +76,7 @@ def test_waiting_is_not_useful(job):
 def test_ranks_that_are_late_in_turn(job):
     report, text = job("alternating")
     causes = report["job"]["causes"][:2]
-    assert report["job"]["kind"] == "turns" and report["job"]["rank"] is None and "bound by ranks in turn\n" in text
+    assert report["job"]["kind"] == "turns" and report["job"]["rank"] is None and "bound by several ranks\n" in text
     assert {cause["rank"] for cause in causes} == {0, 1}
     for cause in causes:
         assert cause["place"] == "range sleep" and cause["count"] in (5, 6)
