@@ -2,6 +2,7 @@
 
 #include "base/human.h"
 #include "base/json.h"
+#include "cli/devices_topology.h"
 #include "cli/ui.h"
 #include "vendor/machine.h"
 
@@ -73,6 +74,25 @@ static int no_gpu(const struct context *c, const char *why)
 	return cli_failf(c, "%s; see `pitot doctor`", why);
 }
 
+static bool topology, measure, dot;
+
+static const struct option options[] = {
+	FLAG("topology", 0, topology,
+	     "how GPUs and network adapters are connected: PCIe, NVLink, NUMA nodes"),
+	FLAG("measure", 0, measure,
+	     "also measure copies: host to GPU, back, within and between GPUs (needs 512 MiB of "
+	     "each)"),
+	FLAG("dot", 0, dot, "the topology as a graph for Graphviz"),
+	OPTION_END,
+};
+
+static const struct command_example examples[] = {
+	{ "pitot devices --topology", "what lies between the GPUs of this machine" },
+	{ "pitot devices --measure", "and what that is worth, measured" },
+	{ "pitot devices --dot | dot -Tsvg > machine.svg", "as a picture" },
+	{ NULL, NULL },
+};
+
 static int run_devices(struct context *c, int argc, char **argv)
 {
 	_cleanup_strbuf_ struct strbuf out = STRBUF_INIT;
@@ -82,6 +102,10 @@ static int run_devices(struct context *c, int argc, char **argv)
 	int status;
 
 	(void)argc, (void)argv;
+	if (dot && (measure || c->json))
+		return cli_usage(c, "--dot draws the topology: it has no --measure and no --json");
+	if (topology || measure || dot)
+		return devices_print_topology(c, measure, dot);
 	if (machine_gpus(&gpus, &e) < 0) {
 		vec_release(&gpus.list);
 		return no_gpu(c, e.text);
@@ -107,7 +131,12 @@ const struct command cmd_devices = {
 	.summary = "list the GPUs of this machine",
 	.usage = "[options]",
 	.description = "Lists the GPUs that their drivers show, with their limits. "
-		       "CUDA_VISIBLE_DEVICES applies.",
-	.options = no_options,
+		       "CUDA_VISIBLE_DEVICES applies.\n\n"
+		       "--topology lists all GPUs and network adapters on the PCI bus, also those "
+		       "that CUDA_VISIBLE_DEVICES hides, and what lies between each two. --measure "
+		       "copies with the GPUs that CUDA shows, and stands beside the nominal "
+		       "bandwidth.",
+	.options = options,
+	.examples = examples,
 	.run = run_devices,
 };

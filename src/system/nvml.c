@@ -489,3 +489,52 @@ unsigned nvml_processes(const struct nvml_device *d, struct nvml_process *out, u
 	}
 	return status == NVML_SUCCESS ? MIN(count, max) : 0;
 }
+
+unsigned nvml_links(const struct nvml_device *d, struct nvml_link *out)
+{
+	unsigned count = 0;
+
+	for (unsigned link = 0; link < NVML_LINKS_MAX && nvml.DeviceGetNvLinkState; link++) {
+		struct nvml_link *l = &out[count];
+		struct nvml_pci pci = { 0 };
+		unsigned active = 0;
+		int type = NVML_REMOTE_GPU;
+
+		if (nvml.DeviceGetNvLinkState(d->handle, link, &active) != NVML_SUCCESS || !active)
+			continue;
+		*l = (struct nvml_link){ 0 };
+		if (nvml.DeviceGetNvLinkVersion &&
+		    nvml.DeviceGetNvLinkVersion(d->handle, link, &l->version) != NVML_SUCCESS)
+			l->version = 0;
+		l->to_switch = nvml.DeviceGetNvLinkRemoteDeviceType &&
+			       nvml.DeviceGetNvLinkRemoteDeviceType(d->handle, link, &type) ==
+				       NVML_SUCCESS &&
+			       type == NVML_REMOTE_SWITCH;
+		if (nvml.DeviceGetNvLinkRemotePciInfo_v2 &&
+		    nvml.DeviceGetNvLinkRemotePciInfo_v2(d->handle, link, &pci) == NVML_SUCCESS)
+			snprintf(l->pci, sizeof(l->pci), "%04x:%02x:%02x.0", pci.domain & 0xffffff,
+				 pci.bus & 0xff, pci.device & 0xff);
+		count++;
+	}
+	return count;
+}
+
+enum topology_way nvml_way(const struct nvml_device *a, const struct nvml_device *b)
+{
+	static const struct {
+		int level;
+		enum topology_way way;
+	} ways[] = {
+		{ 0, topology_way_internal }, { 10, topology_way_pix },  { 20, topology_way_pxb },
+		{ 30, topology_way_phb },     { 40, topology_way_node }, { 50, topology_way_sys },
+	};
+	int level;
+
+	if (!nvml.DeviceGetTopologyCommonAncestor ||
+	    nvml.DeviceGetTopologyCommonAncestor(a->handle, b->handle, &level) != NVML_SUCCESS)
+		return topology_way_unknown;
+	for (size_t i = 0; i < ARRAY_SIZE(ways); i++)
+		if (ways[i].level == level)
+			return ways[i].way;
+	return topology_way_unknown;
+}

@@ -74,6 +74,30 @@ void nvml_describe(const struct nvml_device *d, struct gpu_description *out);
 /* Lists at most `max` processes with a compute context. Returns their number; 0 if unknown. */
 unsigned nvml_processes(const struct nvml_device *d, struct nvml_process *out, unsigned max);
 
+#define NVML_LINKS_MAX 36u
+
+/* An active NVLink. */
+struct nvml_link {
+	unsigned version; /* 0: unknown */
+	bool to_switch;
+	char pci[16]; /* of the other GPU, as Linux writes it; "": unknown */
+};
+/* Lists at most NVML_LINKS_MAX links. Returns their number. */
+unsigned nvml_links(const struct nvml_device *d, struct nvml_link *out);
+/* What a transfer by PCIe crosses: the letters of nvidia-smi topo -m, from few hops to many. */
+enum topology_way {
+	topology_way_unknown,
+	topology_way_internal, /* two GPUs of one board */
+	topology_way_pix, /* one PCIe switch */
+	topology_way_pxb, /* several */
+	topology_way_phb, /* the host bridge */
+	topology_way_node, /* host bridges of one NUMA node */
+	topology_way_sys, /* several NUMA nodes */
+	TOPOLOGY_WAYS
+};
+/* What is between two GPUs. */
+enum topology_way nvml_way(const struct nvml_device *a, const struct nvml_device *b);
+
 /* Writes a row of `device` with what is known; the rest is missing. */
 struct writer;
 void device_row_write(struct writer *w, uint32_t id, const struct gpu_description *d);

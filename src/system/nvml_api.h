@@ -17,6 +17,7 @@ enum {
 	NVML_DEPRECATED = 26,
 };
 
+enum { NVML_REMOTE_GPU, NVML_REMOTE_NPU, NVML_REMOTE_SWITCH };
 enum { NVML_CLOCK_SM = 1, NVML_CLOCK_MEMORY = 2 };
 enum { NVML_TEMPERATURE_GPU = 0 };
 enum { NVML_EVENT_XID = 8 };
@@ -157,6 +158,12 @@ struct nvml_gpm_metrics {
 	F(DeviceGetMaxClockInfo, nvml_handle device, int clock, unsigned *mhz)                     \
 	F(DeviceGetMigMode, nvml_handle device, unsigned *current, unsigned *pending)              \
 	F(SystemGetCudaDriverVersion_v2, int *version)                                             \
+	F(DeviceGetTopologyCommonAncestor, nvml_handle a, nvml_handle b, int *level)               \
+	F(DeviceGetNvLinkState, nvml_handle device, unsigned link, unsigned *active)               \
+	F(DeviceGetNvLinkVersion, nvml_handle device, unsigned link, unsigned *version)            \
+	F(DeviceGetNvLinkRemotePciInfo_v2, nvml_handle device, unsigned link,                      \
+	  struct nvml_pci *out)                                                                    \
+	F(DeviceGetNvLinkRemoteDeviceType, nvml_handle device, unsigned link, int *type)           \
 	F(EventSetCreate, nvml_events *out)                                                        \
 	F(EventSetWait_v2, nvml_events set, struct nvml_event *out, unsigned timeout_ms)           \
 	F(DeviceRegisterEvents, nvml_handle device, unsigned long long types, nvml_events set)     \

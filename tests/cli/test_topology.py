@@ -1,0 +1,219 @@
+"""pitot devices --topology: a machine of files and libraries that the test makes."""
+import json
+import os
+import subprocess
+
+import pytest
+
+# Two switches below one host bridge, and another host bridge on the other socket.
+GPUS = {  # PCI address: (path below /sys/devices, NUMA node, vendor)
+    "0000:03:00.0": ("pci0000:00/0000:00:01.0/0000:01:00.0/0000:02:00.0/0000:03:00.0", 0, "0x10de"),
+    "0000:04:00.0": ("pci0000:00/0000:00:01.0/0000:01:00.0/0000:02:01.0/0000:04:00.0", 0, "0x10de"),
+    "0000:08:00.0": ("pci0000:00/0000:00:02.0/0000:06:00.0/0000:07:00.0/0000:08:00.0", 0, "0x10de"),
+    "0000:83:00.0": ("pci0000:80/0000:80:01.0/0000:81:00.0/0000:82:00.0/0000:83:00.0", 1, "0x1002"),
+}
+NICS = {
+    "0000:05:00.0": ("pci0000:00/0000:00:01.0/0000:01:00.0/0000:02:02.0/0000:05:00.0", 0, "0x15b3"),
+    "0000:41:00.0": ("pci0000:40/0000:40:01.0/0000:41:00.0", 0, "0x15b3"),
+}
+
+NVML = """
+#include <stdio.h>
+#include <string.h>
+typedef struct gpu { const char *pci; } *handle;
+struct pci { char legacy[16]; unsigned domain, bus, device, ids[2]; char id[32]; };
+static struct gpu gpus[3] = { { "00000000:04:00.0" }, { "00000000:03:00.0" }, { "00000000:08:00.0" } }; /* in another order */
+int nvmlInit_v2(void) { return 0; }
+int nvmlDeviceGetHandleByPciBusId_v2(const char *id, handle *out) { return 6; }
+int nvmlDeviceGetCount_v2(unsigned *count) { *count = 3; return 0; }
+int nvmlDeviceGetHandleByIndex_v2(unsigned index, handle *out) { *out = &gpus[index]; return 0; }
+int nvmlDeviceGetName(handle d, char *name, unsigned size) { snprintf(name, size, "NVIDIA H200"); return 0; }
+int nvmlDeviceGetPciInfo_v3(handle d, struct pci *out) { memset(out, 0, sizeof(*out)); strcpy(out->id, d->pci); return 0; }
+int nvmlDeviceGetNvLinkState(handle d, unsigned link, unsigned *active)
+{
+	if (link >= 18)
+		return 2;
+	*active = LINKS;
+	return 0;
+}
+int nvmlDeviceGetNvLinkVersion(handle d, unsigned link, unsigned *version) { *version = 4; return 0; }
+int nvmlDeviceGetNvLinkRemoteDeviceType(handle d, unsigned link, int *type) { *type = TYPE; return 0; }
+int nvmlDeviceGetNvLinkRemotePciInfo_v2(handle d, unsigned link, struct pci *out)
+{
+	memset(out, 0, sizeof(*out));
+	out->bus = d == &gpus[0] ? 3 : 4;
+	return 0;
+}
+int nvmlDeviceGetTopologyCommonAncestor(handle a, handle b, int *level) { *level = LEVEL; return 0; }
+"""
+
+# A driver whose clock only copies advance: 50 GB/s from the host, 40 to it, 2,000 within a GPU and 400 between two.
+CUDA = """
+#include <stdlib.h>
+#include <string.h>
+typedef unsigned long long address;
+static double now_ms;
+static int failing = -1;
+int cuInit(unsigned flags) { failing = getenv("FAILING") ? atoi(getenv("FAILING")) : -1; return (int)flags; }
+int cuDriverGetVersion(int *version) { *version = 13000; return 0; }
+int cuGetErrorString(int error, const char **text) { *text = error == 2 ? "out of memory" : "unknown error"; return 0; }
+int cuDeviceGetCount(int *count) { *count = COUNT; return 0; }
+int cuDeviceGet(int *device, int ordinal) { *device = ordinal; return 0; }
+int cuDeviceGetName(char *name, int length, int device) { return 999; }
+int cuDeviceGetUuid(unsigned char *uuid, int device) { return 999; }
+int cuDeviceTotalMem_v2(size_t *bytes, int device) { return 999; }
+int cuDeviceGetPCIBusId(char *id, int length, int device) { strcpy(id, device ? "0000:04:00.0" : "0000:03:00.0"); return 0; }
+int cuDeviceGetAttribute(int *value, int attribute, int device) { return 999; }
+static int current;
+int cuDevicePrimaryCtxRetain(void **out, int device) { *out = (void *)(size_t)(device + 1); return 0; }
+int cuDevicePrimaryCtxRelease_v2(int device) { return 0; }
+int cuCtxSetCurrent(void *context) { current = (int)(size_t)context - 1; return 0; }
+int cuMemAlloc_v2(address *out, size_t bytes) { *out = current == failing ? 0 : 4096; return current == failing ? 2 : 0; }
+int cuMemFree_v2(address a) { return 0; }
+int cuMemHostAlloc(void **out, size_t bytes, unsigned flags) { *out = malloc(8); return flags != 1; }
+int cuMemFreeHost(void *p) { free(p); return 0; }
+int cuStreamCreate(void **out, unsigned flags) { *out = out; return 0; }
+int cuStreamDestroy_v2(void *s) { return 0; }
+int cuStreamSynchronize(void *s) { return 0; }
+int cuEventCreate(double **out, unsigned flags) { *out = calloc(1, sizeof(**out)); return 0; }
+int cuEventDestroy_v2(double *event) { free(event); return 0; }
+int cuEventRecord(double *event, void *stream) { *event = now_ms; return 0; }
+int cuEventElapsedTime(float *ms, double *start, double *end) { *ms = (float)(*end - *start); return 0; }
+static int copy(size_t bytes, double gbs) { now_ms += (double)bytes / gbs / 1e6; return 0; }
+int cuMemcpyHtoDAsync_v2(address to, const void *from, size_t bytes, void *stream) { return copy(bytes, 50); }
+int cuMemcpyDtoHAsync_v2(void *to, address from, size_t bytes, void *stream) { return copy(bytes, 40); }
+int cuMemcpyDtoDAsync_v2(address to, address from, size_t bytes, void *stream) { return copy(bytes, 2000); }
+int cuMemcpyPeerAsync(address to, void *a, address from, void *b, size_t bytes, void *stream) { return copy(bytes, 400); }
+int cuDeviceCanAccessPeer(int *can, int device, int peer) { *can = device < peer; return 0; }
+int cuCtxEnablePeerAccess(void *peer, unsigned flags) { return 704; }
+"""
+
+
+def write(path, text):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"{text}\n")
+
+
+def make_machine(root, devices=GPUS | NICS):
+    (root / "sys/bus/pci/devices").mkdir(parents=True)
+    for address, (path, numa, vendor) in devices.items():
+        folder = root / "sys/devices" / path
+        network = address in NICS
+        for name, text in {"class": "0x020000" if network else "0x030200", "vendor": vendor, "numa_node": numa,
+                           "max_link_speed": "16.0 GT/s PCIe" if network else "32.0 GT/s PCIe", "max_link_width": 16}.items():
+            write(folder / name, text)
+        write(folder.parent / "max_link_speed", "32.0 GT/s PCIe")  # the port above
+        write(folder.parent / "max_link_width", 16)
+        (root / "sys/bus/pci/devices" / address).symlink_to(folder)
+    for kind, name, address in (("infiniband", "mlx5_0", "0000:05:00.0"), ("net", "eth2", "0000:05:00.0"), ("net", "eth0", "0000:41:00.0")):
+        if address in devices:
+            folder = root / "sys/class" / kind / name
+            folder.mkdir(parents=True)
+            (folder / "device").symlink_to(root / "sys/devices" / devices[address][0])
+    write(root / "sys/bus/pci/devices/0000:00:00.0/class", "0x060000")
+    return root
+
+
+def compile_library(folder, name, text, **defines):
+    (folder / "x.c").write_text(text)
+    subprocess.run(["cc", "-w", "-shared", "-fPIC", "-o", folder / name, folder / "x.c", *(f"-D{key}={value}" for key, value in defines.items())],
+                   check=True)
+
+
+@pytest.fixture(name="devices")
+def fixture_devices(pitot, tmp_path):
+    """devices("--topology", level=…, status=…): the output on the machine that was made."""
+    make_machine(tmp_path / "root")
+    (tmp_path / "lib").mkdir()
+
+    def run(*options, links=1, remote=2, level=70, gpus=2, nvml=True, env=None, **more):
+        if nvml:
+            compile_library(tmp_path / "lib", "libnvidia-ml.so.1", NVML, LINKS=links, TYPE=remote, LEVEL=level)
+        if gpus:
+            compile_library(tmp_path / "lib", "libcuda.so.1", CUDA, COUNT=gpus)
+        return pitot("devices", *options, env={"PITOT_SYSTEM_ROOT": str(tmp_path / "root"), "LD_LIBRARY_PATH": str(tmp_path / "lib"),
+                                               **(env or {})}, **more)
+
+    return run
+
+
+def ways(text):
+    """{("GPU 0", "NIC 1"): "PHB"} of the matrix."""
+    lines = text.split("\n\n")[1].splitlines()
+    heads = [f"{kind} {number}" for kind, number in zip(lines[0].split()[::2], lines[0].split()[1::2])]
+    cells = {line[2:7]: line[7:].split() for line in lines[1:] if line[2:5] in ("GPU", "NIC")}
+    return {(a, b): way for a, row in cells.items() for b, way in zip(heads, row)}
+
+
+def test_what_lies_between_devices(devices):
+    """Without NVML the bus alone tells; nothing of NVLink is known."""
+    said = devices("--topology", nvml=False, gpus=0)
+    found = ways(said.stdout)
+    assert said.stdout.startswith("4 GPUs, 2 network adapters on the PCI bus\n") and "NVLink is unknown: libnvidia-ml.so.1" in said.stderr
+    assert found["GPU 0", "GPU 1"] == "PIX" and found["GPU 0", "GPU 2"] == "PHB" and found["GPU 0", "GPU 3"] == "SYS"
+    assert found["GPU 0", "NIC 0"] == "PIX" and found["GPU 0", "NIC 1"] == "NODE" and found["NIC 1", "GPU 3"] == "SYS"
+    assert found["GPU 2", "NIC 0"] == "PHB" and found["GPU 1", "GPU 1"] == "X"
+    lines = said.stdout.splitlines()
+    assert lines[2].split() == ["GPU", "0", "0000:03:00.0", "0", "63.0", "GB/s", "-"]
+    assert lines[6].split()[:8] == ["NIC", "0", "0000:05:00.0", "0", "31.5", "GB/s", "-", "mlx5_0"]
+
+
+def test_several_switches(devices, tmp_path):
+    """A switch below a switch."""
+    path = "pci0000:00/0000:00:01.0/0000:01:00.0/0000:02:03.0/0000:0a:00.0/0000:0b:00.0/0000:0c:00.0"
+    machine = make_machine(tmp_path / "other", {**GPUS, "0000:0c:00.0": (path, 0, "0x10de")})
+    found = ways(devices("--topology", nvml=False, gpus=0, env={"PITOT_SYSTEM_ROOT": str(machine)}).stdout)
+    assert found["GPU 0", "GPU 3"] == "PXB" and found["GPU 0", "GPU 1"] == "PIX"
+
+
+def test_links_through_a_switch(devices):
+    said = devices("--topology")
+    assert ways(said.stdout)["GPU 0", "GPU 1"] == ways(said.stdout)["GPU 1", "GPU 2"] == "NV18"
+    assert "18 of version 4, to a switch, 450 GB/s" in said.stdout and "NVn n NVLinks, through the switch; " in said.stdout
+    assert "NVIDIA H200" in said.stdout and "NVLink is unknown" not in said.stderr
+    assert ways(said.stdout)["GPU 2", "GPU 3"] == "SYS"  # of another vendor
+
+
+def test_links_from_one_gpu_to_another(devices):
+    found = json.loads(devices("--topology", "--json", remote=0, level=30).stdout)
+    paths = {(path["a"], path["b"]): path for path in found["paths"]}
+    assert paths[0, 1] == {"a": 0, "b": 1, "way": "phb", "nvlinks": 18, "by_switch": False}  # NVML's word on the way
+    assert paths[0, 2]["nvlinks"] == 0 and paths[0, 4]["nvlinks"] is None and paths[0, 4]["way"] == "pix"
+    gpu, adapter = found["devices"][0], found["devices"][5]
+    assert (gpu["kind"], gpu["name"], gpu["pci"], gpu["numa_node"]) == ("gpu", "NVIDIA H200", "0000:03:00.0", 0)
+    assert gpu["pcie_gbs"] == pytest.approx(63.0, abs=0.1) and (gpu["nvlinks"], gpu["nvlink_version"], gpu["switch_links"]) == (18, 4, 0)
+    assert (adapter["kind"], adapter["name"], adapter["nvlinks"]) == ("network", "eth0", None) and "copies" not in found
+    assert found["devices"][3]["nvlinks"] is None and paths[0, 3]["nvlinks"] is None  # NVML does not know it
+
+
+def test_copies_that_are_measured(devices):
+    found = {(copy["from"], copy["to"]): copy for copy in json.loads(devices("--measure", "--json").stdout)["copies"]}
+    assert {pair: round(copy["gbs"]) for pair, copy in found.items()} == {
+        (None, 0): 50, (0, None): 40, (0, 0): 2000, (0, 1): 400, (1, 0): 400, (1, 1): 2000, (None, 1): 50, (1, None): 40}
+    assert all(copy["latency_us"] > 0 and copy["why"] is None for copy in found.values())
+    assert found[0, 1]["direct"] and not found[1, 0]["direct"] and found[0, 1]["nominal_gbs"] == 450
+    assert found[None, 0]["nominal_gbs"] == pytest.approx(63.0, abs=0.1) and found[0, 0]["nominal_gbs"] is None
+    text = devices("--measure").stdout
+    assert "400.0 GB/s  450.0 GB/s" in text and "through the host" in text and "not measured" not in text
+
+
+def test_what_cannot_be_measured(devices):
+    text = devices("--measure", gpus=1).stdout
+    assert "50.0 GB/s" in text and "not measured: copies between GPUs, because CUDA shows one" in text
+    found = {(copy["from"], copy["to"]): copy for copy in json.loads(devices("--measure", "--json", env={"FAILING": "0"}).stdout)["copies"]}
+    assert found[0, 0]["gbs"] is None and found[0, 1]["why"] == "out of memory (error 2)" and round(found[1, 1]["gbs"]) == 2000
+    said = devices("--measure", gpus=0, env={"LD_LIBRARY_PATH": os.devnull}, status=1)
+    assert "nothing was measured: libcuda.so.1 cannot be loaded" in said.stderr and "PIX" in said.stdout
+
+
+def test_a_picture(devices):
+    text = devices("--dot").stdout
+    assert text.startswith("strict graph machine {") and '"0000:03:00.0" -- "0000:04:00.0" [style=bold, label="NV18"]' in text
+    assert '"0000:01:00.0" -- "0000:02:00.0"' in text and 'label="NIC 0\\nmlx5_0 eth2"' in text
+    assert "--dot draws the topology" in devices("--dot", "--json", status=2).stderr
+
+
+def test_a_machine_without_devices(devices, tmp_path):
+    (tmp_path / "empty").mkdir()
+    said = devices("--topology", nvml=False, gpus=0, env={"PITOT_SYSTEM_ROOT": str(tmp_path / "empty")})
+    assert said.stdout == "0 GPUs, 0 network adapters on the PCI bus\n" and not said.stderr
