@@ -105,6 +105,7 @@ struct command {
 	C(source)                                                                                  \
 	C(timeline)                                                                                \
 	C(what_if)                                                                                 \
+	C(replay)                                                                                  \
 	C(sql)                                                                                     \
 	C(view)                                                                                    \
 	C(export)                                                                                  \

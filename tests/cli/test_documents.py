@@ -33,7 +33,7 @@ def words(text):
 
 @pytest.mark.parametrize("page, command", [
     ("info", ["info", "--verify"]), ("report", ["report"]), ("export", ["export", "-o", "x.json"]),
-    ("upload", ["upload", "--dry-run"]), ("symbolize", ["symbolize"]), ("timeline", ["timeline"]), ("view", ["schema"]), ("view", ["view"]), ("doctor", ["doctor"])])
+    ("upload", ["upload", "--dry-run"]), ("symbolize", ["symbolize"]), ("timeline", ["timeline"]), ("replay", ["replay", "--dry-run"]), ("view", ["schema"]), ("view", ["view"]), ("doctor", ["doctor"])])
 def test_keys_of_json(source, pitot, varied, tmp_path, page, command):
     arguments = [] if command[0] in ("schema", "doctor") else [varied]
     printed = json.loads(pitot(*command, "--json", *arguments, status=None).stdout)

@@ -12,7 +12,7 @@ from waiting import PATIENCE
 CPU_SECONDS = 60  # what they take is less than one; what they took before was more than a thousand
 MEMORY_BYTES = 1 << 30
 KINDS = ("chain", "pushes", "clock")
-COMMANDS = [["timeline"], ["timeline", "--json"], ["what-if"], ["report", "--memory", "--critical-path", "--states"],
+COMMANDS = [["timeline"], ["timeline", "--json"], ["what-if"], ["replay", "--dry-run"], ["report", "--memory", "--critical-path", "--states"],
             ["info"], ["info", "--json"], ["report"], ["report", "--json", "--top", "0"], ["report", "--by", "scope"],
             ["report", "--scopes"], ["report", "--scopes", "--json", "--scope", "x/y"], ["view", "nvtx", "-c", "scope"],
             ["report", "--by", "caller"], ["flame", "--by", "scope", "--format", "text"], ["flame", "-i", "--format", "text"],
