@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/output.h"
+#include "cli/diff_determinism.h"
 #include "cli/ui.h"
 #include "compare/comparison_print.h"
 #include "report/report_view.h"
@@ -10,7 +11,7 @@
 #define RUNS_MAX 64u /* of both sides */
 
 static uint64_t option_top = 10;
-static bool option_force;
+static bool option_determinism, option_force;
 static struct option_list option_fail_if;
 static int option_fail_on;
 static const char *option_markdown, *option_junit;
@@ -31,6 +32,9 @@ static const struct option options[] = {
 	OPTION(ENUM, "inconclusive", 0, option_inconclusive, "WHAT",
 	       "what the exit status says if the sides cannot be compared: fail (default) or pass",
 	       .choices = inconclusive_choices),
+	FLAG("determinism", 0, option_determinism,
+	     "whether A and B launched the same in the same order, and the first differences; no "
+	     "times are compared"),
 	OPTION(U64, "top", 'n', option_top, "N", "rows per table (default 10); 0 for all"),
 	OPTION(STRING, "markdown", 0, option_markdown, "FILE",
 	       "also write the result as Markdown, for a pull request", .is_path = true,
@@ -47,6 +51,7 @@ static const struct command_example examples[] = {
 	{ "pitot diff before.pitot after.pitot", "what changed between two runs" },
 	{ "pitot diff a1 a2 a3 a4 a5 -- b1 b2 b3 b4 b5", "several runs a side: with statistics" },
 	{ "pitot diff base.pitot new.pitot --fail-if 'step > 2%'", "in a pipeline" },
+	{ "pitot diff --determinism run1.pitot run2.pitot", "whether two runs did the same" },
 	{ NULL, NULL },
 };
 
@@ -196,6 +201,9 @@ static int run(struct context *c, int argc, char **argv)
 	struct error e = { 0 };
 	int status = split(c, argc, argv, &s.a);
 
+	if (status == EXIT_DONE && option_determinism)
+		return argc == 3 ? diff_determinism(c, argv + 1)
+				 : cli_usage(c, "--determinism compares two recordings");
 	for (unsigned i = 0; i < option_fail_if.count && status == EXIT_DONE; i++)
 		if (condition_parse(option_fail_if.items[i], &conditions[i], &e) < 0)
 			status = cli_usage(c, "--fail-if %s", e.text);

@@ -1,4 +1,5 @@
 """pitot diff: on trainings of two ranks of tests/data/tapes/ranks; unit/compare has the statistics."""
+import json
 import re
 import xml.etree.ElementTree as ET
 
@@ -113,3 +114,22 @@ def test_files(diff, pitot, tmp_path):
     assert (tmp_path / "x.md").read_text() == "mine"
     diff("balanced", "balanced", options=("--markdown", "x.md", "--force"), cwd=tmp_path)
     assert (tmp_path / "x.md").read_text().startswith("### Pitot: no difference is shown")
+
+
+def test_determinism(pitot, make_recording, tmp_path):
+    """Equal to itself; other programs differ, with stacks and steps in both forms; what has no work cannot be compared."""
+    training, varied = (make_recording(tmp_path / f"{kind}.pitot", kind) for kind in ("training", "varied"))
+    assert "level 4 of 4 is reached" in pitot("diff", "--determinism", training, training).stdout
+    found = json.loads(pitot("diff", "--determinism", "--json", training, varied, status=1).stdout)
+    assert found["level"] is None and found["kernels_only_a"] > 0 and set(found["levels"].values()) == {"different"}
+    first = found["differences"][0]
+    assert first["level"] == "threads" and first["at"] == 1 and first["in_a"]["step"] == 1
+    text = pitot("diff", "--determinism", training, varied, status=1).stdout
+    assert "no level is reached" in text and first["in_a"]["what"] in text and ", in step 1" in text
+    stacks = make_recording(tmp_path / "stacks.pitot", stacks=50, kernels=500)
+    frames = [side["stack"] for d in json.loads(pitot("diff", "--determinism", "--json", stacks, training, status=1).stdout)["differences"]
+              for side in (d["in_a"], d["in_b"]) if side]
+    assert any(len(stack) > 1 for stack in frames)
+    assert "compares two recordings" in pitot("diff", "--determinism", training, training, "--", varied, status=2).stderr
+    cpu = make_recording(tmp_path / "cpu.pitot", "cpu_only")
+    assert "it has no GPU work" in pitot("diff", "--determinism", training, cpu, status=1).stderr
