@@ -14,7 +14,7 @@ static int option_format;
 static struct window_options option_window;
 static uint64_t option_split;
 static bool format_given, split_given;
-static bool option_stacks = true, option_force, option_compact;
+static bool option_stacks = true, option_force, option_compact, option_partition;
 
 #define FORMAT_NAME(name, ...) #name,
 static const char *const format_choices[] = { EXPORTERS(FORMAT_NAME) NULL };
@@ -36,6 +36,9 @@ static const struct option options[] = {
 	       "perfetto: start a new file at this size (default: just below 2 GiB)",
 	       .given = &split_given, .group = "output"),
 	OPTION_RANK(RANK_HELP "; json: rank of a recording whose processes have none"),
+	FLAG("partition", 0, option_partition,
+	     "parquet, arrow, csv: files by job, host and rank, in folders job=J/host=H/rank=R",
+	     .group = "output"),
 	FLAG("compact", 0, option_compact,
 	     "gpufl: one detail record for all identical launches instead of one per kernel",
 	     .group = "output"),
@@ -54,6 +57,8 @@ static const struct command_example examples[] = {
 	{ "pitot export train.pitot -o train.gpufl", "a folder of logs for gpufl's analyzer" },
 	{ "pitot export train.pitot -o train.parquet",
 	  "a folder with a Parquet file for each table, for DuckDB, pandas or Spark" },
+	{ "pitot export train.pitot -o train.csv",
+	  "a folder with a CSV file for each table; train.arrow: with Arrow IPC files" },
 	{ "pitot export train.pitot -o train.sqlite",
 	  "a SQLite database with a view for each table" },
 	{ NULL, NULL },
@@ -132,6 +137,7 @@ static int make_options(const struct context *c, const struct trace *t, struct e
 	x->no_stacks = !option_stacks;
 	x->split_bytes = option_split;
 	x->compact = option_compact;
+	x->partition = option_partition;
 	x->cancel = &terminal_stop_signal;
 	return EXIT_DONE;
 }
@@ -338,6 +344,8 @@ static int check_format(const struct context *c, const struct exporter *exporter
 	if (option_compact && exporter->write != gpufl_write)
 		return cli_usage(c, "--compact: %s has no detail records; only gpufl has them",
 				 exporter->file.name);
+	if (option_partition && (!exporter->is_folder || exporter->write == gpufl_write))
+		return cli_usage(c, "--partition: %s has no folder of tables", exporter->file.name);
 	if (standard_output && exporter->is_folder)
 		return cli_usage(c, "%s is a folder: name one with -o", exporter->file.name);
 	if (standard_output && (c->json || isatty(STDOUT_FILENO)))

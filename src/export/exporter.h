@@ -20,6 +20,8 @@
 	F(html, ".html", false, false, true, false, html_write)                                    \
 	F(gpufl, ".gpufl", false, false, false, true, gpufl_write)                                 \
 	F(parquet, ".parquet", false, false, true, true, parquet_write)                            \
+	F(arrow, ".arrow", false, false, true, true, arrow_write)                                  \
+	F(csv, ".csv", false, false, true, true, csv_write)                                        \
 	F(sqlite, ".sqlite .db", false, false, true, false, sqlite_write)                          \
 	F(sbt, ".sbt", false, false, false, false, sbt_write)
 
@@ -31,6 +33,7 @@ struct export_options {
 	uint32_t rank; /* rank in a distributed job, for formats that have one */
 	bool overwrite; /* replace an existing file */
 	bool no_stacks; /* leave out call stacks and CPU samples */
+	bool partition; /* parquet: files by job, host and rank */
 	bool compact; /* gpufl: equal launches share one kernel_detail */
 	const char *shown_path; /* gpufl: folder that the logs name as theirs; NULL: the path */
 	/* start another file before this size, in formats that can; 0: the format's own limit */

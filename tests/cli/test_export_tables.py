@@ -1,11 +1,15 @@
 """Formats of tables: every value is what `pitot view --json` says, for each reader."""
+import csv
 import json
 import math
 import os
+import re
 import sqlite3
 
 import pyarrow
 import pyarrow.compute
+import pyarrow.dataset
+import pyarrow.feather
 import pyarrow.parquet
 import pytest
 
@@ -87,6 +91,129 @@ def test_parquet(pitot, recordings, tmp_path, name):
         if name != "large":
             rows, expected = plain(table), view(pitot, recording, path.stem)
             check_rows(rows, expected, offset_of(rows, expected))
+
+
+def check_folder(pitot, recording, folder, suffix, read):
+    """Each table that has rows is a file; `read` returns its rows as an Arrow table."""
+    said = pitot("export", recording, "-o", folder, "--json", json_output=True)
+    assert said["format"] == suffix and said["files"] == len(list(folder.iterdir()))
+    assert sorted(path.name for path in folder.iterdir()) == sorted(f"{name}.{suffix}" for name in tables_of(pitot, recording))
+    for path in folder.iterdir():
+        rows, expected = plain(read(path)), view(pitot, recording, path.stem)
+        assert list(rows[0])[:5] == LEADING and len(rows) == said["written"][path.stem]
+        check_rows(rows, expected, offset_of(rows, expected))
+
+
+@pytest.mark.parametrize("name", RECORDINGS)
+def test_arrow(pitot, recordings, tmp_path, name):
+    def read(path):
+        table = pyarrow.feather.read_table(path)
+        table.validate(full=True)
+        assert table.schema.metadata[b"pitot.table"] == path.stem.encode() and all(field.metadata for field in table.schema)
+        return table
+
+    check_folder(pitot, recordings[name], tmp_path / "x.arrow", "arrow", read)
+
+
+def test_arrow_batches(pitot, recordings, tmp_path):
+    """Larger tables have several batches, with one dictionary for each column, as Parquet's tables do."""
+    pitot("export", recordings["large"], "-o", tmp_path / "x.arrow")
+    pitot("export", recordings["large"], "-o", tmp_path / "x.parquet")
+    file = pyarrow.ipc.open_file(tmp_path / "x.arrow/kernel.arrow")
+    assert file.num_record_batches == 2
+    table, other = file.read_all(), pyarrow.parquet.read_table(tmp_path / "x.parquet/kernel.parquet")
+    for name in other.schema.names:
+        column = table[name].combine_chunks()
+        assert column.cast(other.schema.field(name).type).equals(other[name].combine_chunks()), name
+
+
+def read_csv(path):
+    """Cells by column: numbers where they look like it, None where they are empty."""
+    with open(path, newline="") as file:
+        head, *rows = csv.reader(file)
+    assert path.read_bytes().endswith(b"\n") and all(len(row) == len(head) for row in rows)
+
+    def value(cell):
+        for kind in (int, float):
+            try:
+                return kind(cell)
+            except ValueError:
+                pass
+        return cell or None
+
+    return {name: [value(row[i]) for row in rows] for i, name in enumerate(head)}
+
+
+@pytest.mark.parametrize("name", RECORDINGS)
+def test_csv(pitot, recordings, tmp_path, name):
+    recording, folder = recordings[name], tmp_path / "x.csv"
+    said = pitot("export", recording, "-o", folder, "--json", json_output=True)
+    assert sorted(path.stem for path in folder.iterdir()) == sorted(tables_of(pitot, recording)) and said["format"] == "csv"
+    for path in folder.iterdir():
+        columns, expected = read_csv(path), view(pitot, recording, path.stem)
+        assert list(columns)[:5] == LEADING
+        rows = [dict(zip(columns, cells)) for cells in zip(*columns.values())]
+        for row, known in zip(rows, expected):  # no apostrophe, and texts that look like numbers
+            for key, cell in row.items():
+                wanted = known.get(key.removesuffix("_name") if key.endswith("_name") else key)
+                if isinstance(wanted, str) and cell is not None:
+                    row[key] = wanted if str(cell).removeprefix("'") == re.sub("[\x00-\x08\x0b-\x1f\x7f]", "\ufffd", wanted) else cell
+                elif wanted == "" and cell is None:
+                    row[key] = ""
+        check_rows(rows, expected, offset_of(rows, expected))
+
+
+HOSTILE = ["=cmd|' /C calc'!A0", "+1", "-1+2", "@SUM(A1)", "\tx", "a,b", 'say "hi"', "two\nlines", "\x1b[31mred\x1b[0m", "é", " ", ""]
+
+
+def test_csv_of_hostile_names(pitot, tmp_path):
+    """No cell is a formula, and none drives a terminal."""
+    spans = [{"ph": "i", "s": "t", "name": name, "ts": 1000 + i, "pid": 5, "tid": 6} for i, name in enumerate(HOSTILE)]
+    (tmp_path / "t.json").write_text(json.dumps({"traceEvents": spans}))
+    pitot("import", "t.json", "-o", "t.pitot")
+    pitot("export", "t.pitot", "-o", "x.csv")
+    data = (tmp_path / "x.csv/nvtx.csv").read_bytes().decode()
+    assert "\x1b" not in data
+    with open(tmp_path / "x.csv/nvtx.csv", newline="") as file:
+        found = [row["message"] for row in csv.DictReader(file)]
+    assert found == [("'" if name[:1] in tuple("=+-@\t") and name else "") + name.replace("\x1b", "\ufffd") for name in HOSTILE]
+
+
+def test_partitions(pitot, tmp_path):
+    """Files by rank, which readers of Hive's folders put together: the rows of the unpartitioned export."""
+    duckdb = pytest.importorskip("duckdb")
+    for rank, count in ((0, 3), (1, 5)):
+        events = [{"ph": "X", "cat": "kernel", "name": f"k{rank}", "ts": 10 * i, "dur": 5, "pid": 0, "tid": 7,
+                   "args": {"device": 0, "stream": 7, "correlation": i}} for i in range(1, count + 1)]
+        (tmp_path / f"rank-{rank}.json").write_text(json.dumps({"distributedInfo": {"rank": rank, "world_size": 2}, "hostName": "a/b %", "host_name": "a/b %",
+                                                                 "traceEvents": events}))
+    pitot("import", "rank-0.json", "rank-1.json", "-o", "r.pitot")
+    pitot("export", "r.pitot", "-o", "whole.parquet")
+    said = pitot("export", "r.pitot", "-o", "x.parquet", "--partition", "--json", json_output=True)
+    kernels = tmp_path / "x.parquet/kernel"
+    files = sorted(str(path.relative_to(kernels)) for path in kernels.rglob("*.parquet"))
+    assert files == [f"host=a%2Fb %25/rank={rank}/kernel.parquet".replace(" ", "%20") for rank in (0, 1)] and said["written"]["kernel"] == 8
+    whole = pyarrow.parquet.read_table(tmp_path / "whole.parquet/kernel.parquet")
+    for table in (pyarrow.parquet.read_table(kernels), pyarrow.dataset.dataset(kernels, partitioning="hive").to_table(),
+                  duckdb.sql(f"from '{kernels}/**/*.parquet'").to_arrow_table()):
+        assert set(table.schema.names) == set(whole.schema.names)
+        order = [("rank", "ascending"), ("start_ns", "ascending")]
+        again = table.set_column(table.schema.names.index("rank"), "rank", table["rank"].cast(pyarrow.int32())).sort_by(order)
+        for name in ("host", "rank", "config_name", "start_ns", "duration_ns", "session"):
+            assert again[name].to_pylist() == whole.sort_by(order)[name].to_pylist(), name
+    pitot("export", "r.pitot", "-o", "x.csv", "--partition")
+    assert len(list((tmp_path / "x.csv/kernel").rglob("*.csv"))) == 2
+    assert "no folder of tables" in pitot("export", "r.pitot", "-o", "x.sqlite", "--partition", status=2).stderr
+
+
+def test_a_folder_that_cannot_be_written(pitot, recordings, tmp_path):
+    """Nothing is left of it but what was there."""
+    (tmp_path / "x.parquet/kernel").mkdir(parents=True)
+    (tmp_path / "x.parquet/kernel/host=testhost").write_text("a file")
+    said = pitot("export", recordings["varied"], "-o", "x.parquet", "--partition", "--force", status=1).stderr
+    assert "cannot write 'x.parquet/kernel/host=testhost/kernel.parquet': Not a directory" in said
+    assert [str(path.relative_to(tmp_path)) for path in sorted((tmp_path / "x.parquet").rglob("*"))] == [
+        "x.parquet/kernel", "x.parquet/kernel/host=testhost"]
 
 
 def test_units_and_names(pitot, recordings, tmp_path):

@@ -58,12 +58,12 @@ def add_analysis(src, files):
 
 
 def add_exporter(src, files):
-    shutil.copy(files / "csv_work.c", src / "export")
+    shutil.copy(files / "work_lines.c", src / "export")
     header = src / "export" / "exporter.h"
     text = header.read_text()
     rows = re.search(r"#define EXPORTERS\(F\).*?\n\n", text, re.S).group()
     last = rows.rstrip("\n")
-    header.write_text(text.replace(rows, f'{last} \\\n\tF(csv, ".csv", false, false, false, false, csv_write)\n\n'))
+    header.write_text(text.replace(rows, f'{last} \\\n\tF(lines, ".lines", false, false, false, false, lines_write)\n\n'))
 
 
 def add_importer(src, files):
@@ -137,7 +137,7 @@ def test_one_file_is_touched_and_one_line_each(source, tree):
         elif path.is_file() and path.read_bytes() != original.read_bytes():
             lines = [set(file.read_text().replace(" \\\n", "\n").split("\n")) for file in (original, path)]
             touched.add((str(name), len({line.strip() for line in lines[1]} - {line.strip() for line in lines[0]})))
-    assert added == {"analysis/work_kinds.h", "analysis/work_kinds.c", "report/section_work_kinds.c", "export/csv_work.c", "import/toy.c",
+    assert added == {"analysis/work_kinds.h", "analysis/work_kinds.c", "report/section_work_kinds.c", "export/work_lines.c", "import/toy.c",
                      "vendor/toy", "vendor/toy/toy.c", "vendor/toy/toy_machine.c", "capture/toy", "capture/toy/toy_source.c"}
     assert {(name, count) for name, count in touched if name != "schema/tables.h"} == {
         ("analysis/analyses.h", 1), ("report/section.h", 1), ("export/exporter.h", 1), ("import/importer.h", 1), ("vendor/vendors.h", 1)}
@@ -214,11 +214,11 @@ def test_page(run):
 
 def test_exporter(run, tree):
     """By its name, by the file's, and for tables that it does not know."""
-    lines = run("export", "--format", "csv", "-o", "-").decode().splitlines()
+    lines = run("export", "--format", "lines", "-o", "-").decode().splitlines()
     assert lines == [f"video_decode,{codec},{ONE_NS}" for codec in ("av1", "h264") * (COUNT // 2)]
-    result = json.loads(run("export", "--json", "--force", "-o", "work.csv"))
-    assert result["format"] == "csv" and result["written"] == {"video_decode": COUNT}
-    assert (tree / "work.csv").stat().st_size == result["bytes"]
+    result = json.loads(run("export", "--json", "--force", "-o", "work.lines"))
+    assert result["format"] == "lines" and result["written"] == {"video_decode": COUNT}
+    assert (tree / "work.lines").stat().st_size == result["bytes"]
 
 
 def test_perfetto(run, tree):

@@ -3,8 +3,6 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "names/demangle.h"
 #include "trace/columns.h"
@@ -182,29 +180,46 @@ uint64_t flat_row_at(const struct flat_table *f, size_t process, uint64_t time_n
 	return from;
 }
 
+/* The rows of a process that are to be written. */
+static void rows_of_process(const struct flat_table *f, size_t process, uint64_t *from,
+			    uint64_t *to)
+{
+	*from = trace_first_row(f->trace, f->schema->id, process);
+	*to = trace_first_row(f->trace, f->schema->id, process + 1);
+	if (f->partitions && f->partitions[process] != f->partition) {
+		*to = *from;
+	} else if (f->windowed) {
+		*from = flat_row_at(f, process, f->options->since_ns);
+		*to = flat_row_at(f, process, f->options->until_ns);
+	}
+}
+
 static uint64_t count_rows(const struct flat_table *f)
 {
-	uint64_t rows = 0;
+	uint64_t rows = 0, from, to;
 
-	if (!f->windowed)
+	if (!f->windowed && !f->partitions)
 		return trace_rows(f->trace, f->schema->id);
-	for (size_t p = 0; p < trace_process_count(f->trace); p++)
-		rows += flat_row_at(f, p, f->options->until_ns) -
-			flat_row_at(f, p, f->options->since_ns);
+	for (size_t p = 0; p < trace_process_count(f->trace); p++) {
+		rows_of_process(f, p, &from, &to);
+		rows += to - from;
+	}
 	return rows;
 }
 
+/* Without a choice of rows, those of several processes are one after the other. */
 bool flat_next(struct flat_table *f, uint64_t *first, size_t *count)
 {
-	uint64_t end = trace_rows(f->trace, f->schema->id);
+	uint64_t from = 0, end = trace_rows(f->trace, f->schema->id);
+	bool by_process = f->windowed || f->partitions;
 
-	for (; f->windowed && f->process < trace_process_count(f->trace); f->process++) {
-		f->next = MAX(f->next, flat_row_at(f, f->process, f->options->since_ns));
-		end = flat_row_at(f, f->process, f->options->until_ns);
+	for (; by_process && f->process < trace_process_count(f->trace); f->process++) {
+		rows_of_process(f, f->process, &from, &end);
+		f->next = MAX(f->next, from);
 		if (f->next < end)
 			break;
 	}
-	if (f->next >= end || (f->windowed && f->process == trace_process_count(f->trace)))
+	if (f->next >= end || (by_process && f->process == trace_process_count(f->trace)))
 		return false;
 	*first = f->next;
 	*count = (size_t)MIN(end - f->next, (uint64_t)FLAT_ROWS);
@@ -276,6 +291,22 @@ int flat_table_init(struct flat_table *f, struct trace *t, const struct export_o
 		      (options->since_ns || options->until_ns != UINT64_MAX);
 	f->rows = count_rows(f);
 	return f->rows > 0;
+}
+
+int flat_select(struct flat_table *f, const size_t *partitions, size_t partition)
+{
+	f->partitions = partitions;
+	f->partition = partition;
+	f->rows = count_rows(f);
+	return f->rows > 0;
+}
+
+const struct trace_process *flat_first_process(const struct flat_table *f)
+{
+	for (size_t i = 0; i < trace_process_count(f->trace); i++)
+		if (!f->partitions || f->partitions[i] == f->partition)
+			return trace_process(f->trace, i);
+	return NULL;
 }
 
 void flat_table_release(struct flat_table *f)
@@ -491,63 +522,43 @@ const char *flat_text(const struct flat_table *f, const struct flat_column *c, u
 	return text;
 }
 
-/* ---- folders ---- */
+/* ---- chunks ---- */
 
-static int write_files(struct trace *t, const struct export_options *options, const char *path,
-		       const char *suffix, flat_write_table *write, struct export_result *result,
-		       struct error *e)
+int flat_chunk_init(struct flat_chunk *c, const struct flat_table *f, struct error *e)
 {
-	_cleanup_strbuf_ struct strbuf file = STRBUF_INIT;
-	int rc = 0;
+	bool good;
 
-	for (uint32_t id = 1; id <= TABLE_MAX && rc >= 0; id++) {
-		struct flat_table f;
-
-		rc = flat_table_init(&f, t, options, result, (enum table_id)id, e);
-		strbuf_clear(&file);
-		strbuf_addf(&file, "%s/%s%s", path, schema_table(id)->name, suffix);
-		if (rc > 0)
-			rc = write(&f, strbuf_text(&file), result, e);
-		flat_table_release(&f);
+	*c = (struct flat_chunk){ .columns = f->columns.count };
+	c->values = calloc(c->columns, sizeof(*c->values));
+	c->valid = calloc(c->columns, sizeof(*c->valid));
+	good = c->values && c->valid;
+	for (size_t i = 0; i < c->columns && good; i++) {
+		c->values[i] = calloc(FLAT_ROWS, sizeof(**c->values));
+		c->valid[i] = malloc(FLAT_ROWS);
+		good = c->values[i] && c->valid[i];
 	}
-	return rc;
+	return good ? 0 : error_set(e, -ENOMEM, "out of memory");
 }
 
-static void remove_files(const char *path, const char *suffix, const struct export_result *result)
+int flat_chunk_next(struct flat_chunk *c, struct flat_table *f)
 {
-	_cleanup_strbuf_ struct strbuf file = STRBUF_INIT;
+	int rc = f->taken ? flat_progress(f) : 0;
 
-	for (uint32_t id = 1; id <= TABLE_MAX; id++) {
-		strbuf_clear(&file);
-		strbuf_addf(&file, "%s/%s%s", path, schema_table(id)->name, suffix);
-		if (result->written[id])
-			unlink(strbuf_text(&file));
-	}
-	rmdir(path);
-}
-
-int flat_write_folder(struct trace *t, const struct export_options *options, const char *path,
-		      const char *suffix, flat_write_table *write, struct export_result *result,
-		      struct error *e)
-{
-	bool exists;
-	int rc = flat_check_options(options, suffix + 1, e);
-
-	*result = (struct export_result){ 0 };
-	if (rc < 0)
+	if (rc < 0 || !flat_next(f, &c->rows.first, &c->rows.count))
 		return rc;
-	exists = mkdir(path, 0700) < 0;
-	if (exists && (errno != EEXIST || !options->overwrite))
-		return error_errno(e, errno, "cannot create folder '%s'%s", path,
-				   errno == EEXIST ? ": choose another one with -o, or replace its "
-						     "files with --force"
-						   : "");
-	rc = write_files(t, options, path, suffix, write, result, e);
-	if (rc < 0)
-		remove_files(path, suffix, result);
-	else if (!export_result_events(result))
-		rc = -ENODATA;
-	if (rc == -ENODATA)
-		rmdir(path);
-	return rc;
+	for (size_t i = 0; i < c->columns; i++)
+		flat_read(f, &f->columns.data[i], &c->rows, c->values[i], c->valid[i]);
+	return 1;
+}
+
+void flat_chunk_release(struct flat_chunk *c)
+{
+	for (size_t i = 0; i < c->columns; i++) {
+		if (c->values)
+			free(c->values[i]);
+		if (c->valid)
+			free(c->valid[i]);
+	}
+	free(c->values);
+	free(c->valid);
 }

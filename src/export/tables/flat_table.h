@@ -56,6 +56,8 @@ struct flat_table {
 	uint64_t next, taken; /* private to flat_next(): its row, and how many there were */
 	size_t process;
 	bool windowed;
+	const size_t *partitions; /* of the processes; NULL: there are none */
+	size_t partition; /* that is written */
 	int64_t offset_ns; /* CLOCK_REALTIME - CLOCK_MONOTONIC */
 };
 
@@ -66,6 +68,10 @@ struct flat_table {
 int flat_table_init(struct flat_table *f, struct trace *t, const struct export_options *options,
 		    const struct export_result *result, enum table_id table,
 		    struct error *e) MUST_USE;
+/* Chooses the rows of processes with a number in a list of all. Returns 1, or 0: there are none. */
+int flat_select(struct flat_table *f, const size_t *partitions, size_t partition);
+/* The first process whose rows are written; NULL: there is none. */
+const struct trace_process *flat_first_process(const struct flat_table *f);
 void flat_table_release(struct flat_table *f);
 
 /*
@@ -99,12 +105,24 @@ struct flat_rows {
  */
 size_t flat_read(const struct flat_table *f, const struct flat_column *c, const struct flat_rows *r,
 		 uint64_t *values, uint8_t *valid);
+/* The values of all columns of some rows, by column. */
+struct flat_chunk {
+	size_t columns;
+	struct flat_rows rows;
+	uint64_t **values;
+	uint8_t **valid;
+};
+int flat_chunk_init(struct flat_chunk *c, const struct flat_table *f, struct error *e) MUST_USE;
+/* Reads the next rows. Returns 1, 0 after the last ones, or -ECANCELED. */
+int flat_chunk_next(struct flat_chunk *c, struct flat_table *f) MUST_USE;
+void flat_chunk_release(struct flat_chunk *c);
 /* The text of a value; any bytes. Valid until the next call with the same `room`. */
 const char *flat_text(const struct flat_table *f, const struct flat_column *c, uint64_t value,
 		      struct strbuf *room, size_t *length);
 /*
  * Writes a file for each table into a folder, which is created; what was written is removed after
- * an error. The path of a file is FOLDER/TABLE and the suffix.
+ * an error. The path of a file is FOLDER/TABLE and the suffix; of a partition
+ * FOLDER/TABLE/job=J/host=H/rank=R/TABLE and the suffix, without columns of these names in it.
  */
 typedef int flat_write_table(struct flat_table *f, const char *path, struct export_result *result,
 			     struct error *e);

@@ -388,8 +388,7 @@ static int write_footer(struct parquet *p, struct error *e)
 {
 	_cleanup_strbuf_ struct strbuf out = STRBUF_INIT, command = STRBUF_INIT;
 	struct thrift t = { .out = &out };
-	const struct trace_process *process =
-		trace_process_count(p->table->trace) ? trace_process(p->table->trace, 0) : NULL;
+	const struct trace_process *process = flat_first_process(p->table);
 	char offset[32];
 	uint32_t length;
 

@@ -23,8 +23,7 @@ struct database_writer {
 	sqlite3_stmt *add_text;
 	struct interner texts;
 	struct flat_table *table;
-	uint64_t **values; /* by column */
-	uint8_t **valid;
+	struct flat_chunk chunk;
 	struct map *numbers; /* of texts: value -> number, from 1 */
 };
 
@@ -126,10 +125,10 @@ static uint64_t number_of(struct database_writer *w, size_t column, uint64_t val
 static int bind(struct database_writer *w, sqlite3_stmt *s, size_t column, size_t row)
 {
 	const struct flat_column *c = &w->table->columns.data[column];
-	uint64_t value = w->values[column][row];
+	uint64_t value = w->chunk.values[column][row];
 	double real;
 
-	if (!w->valid[column][row])
+	if (!w->chunk.valid[column][row])
 		return sqlite3_bind_null(s, (int)column + 1);
 	if (c->type == FLAT_F64) {
 		memcpy(&real, &value, sizeof(real));
@@ -158,52 +157,29 @@ static int insert_rows(struct database_writer *w, sqlite3_stmt *s, size_t count,
 
 static int insert_table(struct database_writer *w, sqlite3_stmt *s, struct error *e)
 {
-	struct flat_table *f = w->table;
-	struct flat_rows rows = { 0 };
-	int rc = 0;
+	int rc;
 
-	while (rc >= 0 && flat_next(f, &rows.first, &rows.count)) {
-		for (size_t i = 0; i < f->columns.count; i++)
-			flat_read(f, &f->columns.data[i], &rows, w->values[i], w->valid[i]);
-		rc = insert_rows(w, s, rows.count, e);
-		if (rc >= 0)
-			rc = flat_progress(f);
-	}
+	while ((rc = flat_chunk_next(&w->chunk, w->table)) > 0)
+		if (insert_rows(w, s, w->chunk.rows.count, e) < 0)
+			return e->code;
 	return rc;
 }
 
 static int allocate(struct database_writer *w, struct error *e)
 {
-	size_t count = w->table->columns.count;
-
-	w->values = calloc(count, sizeof(*w->values));
-	w->valid = calloc(count, sizeof(*w->valid));
-	w->numbers = calloc(count, sizeof(*w->numbers));
-	for (size_t i = 0; i < count && w->values && w->valid && w->numbers; i++) {
-		w->values[i] = calloc(FLAT_ROWS, sizeof(**w->values));
-		w->valid[i] = malloc(FLAT_ROWS);
-		if (!w->values[i] || !w->valid[i])
-			return error_set(e, -ENOMEM, "out of memory");
-	}
-	return w->values && w->valid && w->numbers ? 0 : error_set(e, -ENOMEM, "out of memory");
+	w->numbers = calloc(w->table->columns.count, sizeof(*w->numbers));
+	return w->numbers ? flat_chunk_init(&w->chunk, w->table, e)
+			  : error_set(e, -ENOMEM, "out of memory");
 }
 
 static void release_table(struct database_writer *w)
 {
-	for (size_t i = 0; i < w->table->columns.count; i++) {
-		if (w->values)
-			free(w->values[i]);
-		if (w->valid)
-			free(w->valid[i]);
-		if (w->numbers)
-			map_release(&w->numbers[i]);
-	}
-	free(w->values);
-	free(w->valid);
+	for (size_t i = 0; i < w->table->columns.count && w->numbers; i++)
+		map_release(&w->numbers[i]);
 	free(w->numbers);
-	w->values = NULL;
-	w->valid = NULL;
+	flat_chunk_release(&w->chunk);
 	w->numbers = NULL;
+	w->chunk = (struct flat_chunk){ 0 };
 }
 
 static int write_table(struct database_writer *w, struct error *e)

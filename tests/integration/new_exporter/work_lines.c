@@ -1,10 +1,10 @@
-/* csv_work.c: GPU work as lines of text: what an exporter needs, and nothing else. */
+/* work_lines.c: GPU work as lines of text: what an exporter needs, and nothing else. */
 #include <errno.h>
 
 #include "base/output.h"
 #include "export/export_merge.h"
 
-struct csv {
+struct lines {
 	struct export_view view;
 	struct export_merge merge;
 	struct strbuf out;
@@ -12,7 +12,7 @@ struct csv {
 
 static int write_work(void *exporter, const struct export_event *event)
 {
-	struct csv *c = exporter;
+	struct lines *c = exporter;
 	enum table_id table = event_table(event->kind);
 
 	strbuf_addf(&c->out, "%s,%s,%llu\n", schema_table(table)->name,
@@ -25,7 +25,7 @@ static export_writer *const writers[EVENT_KINDS] = {
 	[EVENT_WORK... EVENT_CUDA_EVENT - 1] = write_work,
 };
 
-static int write_events(struct csv *c, struct error *e)
+static int write_events(struct lines *c, struct error *e)
 {
 	struct export_event event;
 	int r;
@@ -36,10 +36,10 @@ static int write_events(struct csv *c, struct error *e)
 	return export_merge_end(&c->merge, r, e);
 }
 
-int csv_write(struct trace *t, const struct export_options *options, const char *path,
-	      struct export_result *result, struct error *e)
+int lines_write(struct trace *t, const struct export_options *options, const char *path,
+		struct export_result *result, struct error *e)
 {
-	struct csv c = { 0 };
+	struct lines c = { 0 };
 	struct output *output = output_open(path, options->overwrite, e);
 	int r;
 
