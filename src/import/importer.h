@@ -24,7 +24,8 @@
 		  "one or a folder with one for each host")                                        \
 	F(sbt, "SBT files of TraceSmith (version 0.1), also such as were never completed")         \
 	F(torch_memory, "memory snapshots of PyTorch (pickles of torch.cuda.memory) and its raw "  \
-			"memory timelines (*.raw.json.gz)")
+			"memory timelines (*.raw.json.gz)")                                        \
+	F(ncu, "CSV of Nsight Compute, which `ncu --csv --page raw` or `--page details` prints")
 
 struct import_options {
 	void (*progress)(void *user, uint64_t done, uint64_t total); /* counts bytes; may be NULL */
