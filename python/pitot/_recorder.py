@@ -141,6 +141,8 @@ class Running:
         if session := _sessions.pop(self, None):
             with _in_use:
                 _record.stop(session)
+            for ended in tuple(_ended):
+                ended(self.path)
 
     def __enter__(self) -> Running:
         return self
@@ -214,6 +216,8 @@ class Armed:
 
 #: Sessions of running recordings. Whoever removes one must end it.
 _sessions: dict[Running, object] = {}
+#: Called with the path of each recording that has ended.
+_ended: list[Callable[[Optional[str]], None]] = []
 _in_use = RLock()  # held while a session is used, because stop() frees it
 os.register_at_fork(after_in_child=_in_use._at_fork_reinit)  # type: ignore[attr-defined]
 

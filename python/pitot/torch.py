@@ -1,20 +1,22 @@
-"""Scopes for the modules and operators of a PyTorch model: ``pitot.torch.watch(model)``. Does not import torch."""
+"""PyTorch: ``watch(model)`` makes scopes of modules and operators, ``memory()`` records its allocator."""
 
 from __future__ import annotations
 
+import atexit
+import os
 import sys
 import threading
 import warnings
 
 from pitot import _record
 from pitot._read import Error
-from pitot._recorder import Scope, scope
+from pitot._recorder import Scope, _ended, _sessions, scope
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Callable
+    from typing import Any, Callable, Optional
 
-__all__ = ["Watch", "watch"]
+__all__ = ["Memory", "Watch", "memory", "watch"]
 
 
 class _Hooks:
@@ -115,3 +117,96 @@ def watch(model: Any, *, backward: bool = False, operators: bool = False) -> Wat
         watch.remove()
         raise
     return watch
+
+
+# --- memory ---
+
+
+class Memory:
+    """The history of PyTorch's caching allocator, from ``memory()`` until stop() or the end of a ``with`` block.
+
+    It is added to every recording of this process that ends meanwhile, and to those that run at the end.
+    """
+
+    def __init__(self, max_entries: int) -> None:
+        try:
+            torch: Any = sys.modules["torch"]
+            self._api, version = torch.cuda.memory, str(torch.__version__)
+            observe = torch._C._cuda_attach_out_of_memory_observer
+        except (KeyError, AttributeError):
+            raise Error("torch is not loaded, or has no CUDA: import it before") from None
+        try:
+            self._api._record_memory_history(enabled="all", context="alloc", stacks="python", max_entries=max_entries)
+        except (AttributeError, TypeError):
+            raise Error(f"torch {version} has no history of memory with these arguments: it needs torch 2.1") from None
+        self._pid = os.getpid()
+        self._file: Optional[str] = None  # of the latest snapshot
+        observe(self._out_of_memory)  # it cannot be detached
+        _ended.append(self._add_to)
+        atexit.register(self.stop)
+
+    def _is_on(self) -> bool:
+        return self._add_to in _ended and os.getpid() == self._pid
+
+    def _out_of_memory(self, *_: Any) -> None:
+        """Saves what there is, because the program may be killed before it ends."""
+        if self._is_on():
+            self._save()
+
+    def _save(self) -> str:
+        if self._file is None:
+            import tempfile
+
+            self._file = os.path.join(tempfile.mkdtemp(prefix="pitot-"), f"torch-{self._pid}.pickle")
+        self.save(self._file)
+        return self._file
+
+    def save(self, path: str) -> None:
+        """Writes a snapshot, for ``pitot import`` and pytorch.org/memory_viz."""
+        import pickle
+
+        with open(path, "wb") as file:
+            pickle.dump(self._api._snapshot(), file)
+
+    def _add_to(self, recording: Optional[str]) -> None:
+        if recording is None or not self._is_on():
+            return
+        from pitot._notebook import run
+
+        try:
+            run("import", self._save(), "--into", recording, "--pid", str(self._pid))
+        except (Error, OSError) as error:
+            kept = f"; to add it later: pitot import {self._file} --into {recording}" if self._file else ""
+            self._file = None  # stays
+            warnings.warn(f"the memory of torch is not in the recording: {error}{kept}", RuntimeWarning, stacklevel=2)
+
+    def stop(self) -> None:
+        """Adds the history to the recordings that run, and ends it. Idempotent."""
+        if not self._is_on():
+            return
+        for recording in [running.path for running in _sessions] + [os.environ.get("PITOT_RECORDING")]:
+            self._add_to(recording)
+        _ended.remove(self._add_to)
+        atexit.unregister(self.stop)
+        self._api._record_memory_history(enabled=None)
+        if self._file:
+            os.unlink(self._file)
+            os.rmdir(os.path.dirname(self._file))
+
+    def __enter__(self) -> Memory:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+
+def memory(*, max_entries: int = 1_000_000) -> Memory:
+    """Records all allocations of PyTorch's caching allocator, with the Python stacks that made them.
+
+    Begin it before the first tensor on a GPU: then levels and peaks are those of torch.cuda.max_memory_allocated() and
+    max_memory_reserved(). Of more than max_entries events the oldest are forgotten. The process's recordings have the
+    memory afterwards, as kinds allocator_segment and allocator_block (``pitot report --memory``). At the end of a program
+    that ran out of memory it is what there was; a program that is killed then leaves a snapshot in the folder for
+    temporary files.
+    """
+    return Memory(max_entries)

@@ -1,16 +1,20 @@
 /* cmd_import.c: `pitot import`: converts the recording of another tool. */
+#include <string.h>
+
 #include "base/human.h"
 #include "base/json.h"
 #include "cli/ui.h"
 #include "format/recording_dir.h"
 #include "format/recording_json.h"
 #include "import/importer.h"
+#include "trace/trace.h"
 
 #define OPERANDS_MAX 100
 
-static const char *option_output;
+static const char *option_output, *option_into;
+static uint64_t option_pid;
 static int option_format;
-static bool option_force, format_given;
+static bool option_force, format_given, pid_given;
 
 #define FORMAT_NAME(name, reads) #name,
 #define FORMAT_READS(name, reads) "\n\n" #name ": " reads "."
@@ -23,6 +27,12 @@ static const struct option options[] = {
 	       "format of the input (default: by its content)", .given = &format_given,
 	       .choices = format_choices),
 	FLAG("force", 'f', option_force, "replace a recording that exists"),
+	OPTION(STRING, "into", 0, option_into, "RECORDING",
+	       "torch_memory: add the memory of PyTorch's allocator to this recording of the "
+	       "process, instead of making a new one",
+	       .is_path = true),
+	OPTION(U64, "pid", 0, option_pid, "PID",
+	       "--into: the process, if the recording has several", .given = &pid_given),
 	OPTION_END,
 };
 
@@ -31,6 +41,7 @@ static const struct command_example examples[] = {
 	  "a run that gpufl recorded" },
 	{ "pitot import logs && pitot report", "all sessions in a folder, then what they say" },
 	{ "pitot import trace.json.gz && pitot report", "a trace of torch.profiler" },
+	{ "pitot import snapshot.pickle --into train.pitot", "memory beside the run it is of" },
 	{ "ssh node1 cat logs/device.1.log.gz | pitot import -", "from standard input" },
 	{ NULL, NULL },
 };
@@ -127,10 +138,14 @@ static int open_all(char **paths, int count, struct operand *operands, struct er
 	return rc;
 }
 
+/* folder: the identity of a new recording; NULL: rows are added to one that exists. */
 static int import(const struct context *c, char **argv, struct operand *operands, int count,
-		  const char *directory, const struct folder_id *folder)
+		  const char *directory, const struct folder_id *folder,
+		  const struct import_target *into)
 {
-	struct import_options o = { .progress = progress_update, .cancel = &terminal_stop_signal };
+	struct import_options o = { .into = into,
+				    .progress = progress_update,
+				    .cancel = &terminal_stop_signal };
 	struct import_result result = { 0 };
 	struct error e = { 0 };
 	struct progress progress;
@@ -141,11 +156,12 @@ static int import(const struct context *c, char **argv, struct operand *operands
 	for (int i = 0; i < count && rc >= 0; i++)
 		rc = operands[i].importer->run(&operands[i].source, &o, directory, &result, &e);
 	progress_end(&progress);
-	if (rc >= 0)
+	if (rc >= 0 && folder)
 		rc = write_identity(directory, folder, argv, &result, &e);
 	import_note_ranks(&result);
 	if (rc < 0) {
-		recording_dir_remove(directory, folder, NULL);
+		if (folder)
+			recording_dir_remove(directory, folder, NULL);
 		rc = terminal_stop_signal ? 128 + terminal_stop_signal : cli_fail(c, &e);
 	} else if (c->json) {
 		rc = print_json(c, directory, operands->importer->name, &result);
@@ -155,6 +171,58 @@ static int import(const struct context *c, char **argv, struct operand *operands
 	}
 	import_result_release(&result);
 	return rc;
+}
+
+/* The process of --pid, or the only one that was recorded. */
+static const struct trace_process *target_process(const struct context *c, const struct trace *t)
+{
+	const struct trace_process *found = NULL;
+
+	for (size_t i = 0; i < trace_process_count(t); i++) {
+		const struct trace_process *p = trace_process(t, i);
+
+		if (p->subject != i || !p->inside || (pid_given && p->pid != option_pid))
+			continue;
+		if (found && found->pid != p->pid) {
+			cli_failf(c,
+				  "'%s' has several processes: choose one with --pid, as `pitot "
+				  "info` lists them",
+				  option_into);
+			return NULL;
+		}
+		found = p;
+	}
+	if (!found && pid_given)
+		cli_failf(c, "'%s' has no process %llu; `pitot info` lists them", option_into,
+			  (unsigned long long)option_pid);
+	else if (!found)
+		cli_failf(c, "'%s' has no recorded process", option_into);
+	return found;
+}
+
+static int import_into(const struct context *c, char **argv, struct operand *operands, int count)
+{
+	const struct trace_process *process;
+	struct trace *t = NULL;
+	struct error e = { 0 };
+	int status = EXIT_FAILED;
+
+	if (trace_open(option_into, NULL, &t, &e) < 0)
+		return cli_fail(c, &e);
+	process = target_process(c, t);
+	if (process) {
+		struct import_target into = {
+			.pid = process->pid,
+			.boot_id = trace_string(t, process->boot_id),
+			.host = process->host,
+			.unix_offset_ns =
+				(uint64_t)trace_unix_ns(t, process->end_ns) - process->end_ns,
+		};
+
+		status = import(c, argv, operands, count, option_into, NULL, &into);
+	}
+	trace_free(t);
+	return status;
 }
 
 static int open_and_import(const struct context *c, char **argv, struct operand *operands,
@@ -168,10 +236,20 @@ static int open_and_import(const struct context *c, char **argv, struct operand 
 	terminal_catch_signals();
 	if (open_all(argv + 1, count, operands, &e) < 0)
 		return terminal_stop_signal ? 128 + terminal_stop_signal : cli_fail(c, &e);
+	for (int i = 0; option_into && i < count; i++)
+		if (strcmp(operands[i].importer->name, "torch_memory") != 0)
+			return cli_failf(
+				c,
+				"'%s' is of format %s: only torch_memory can be added to a "
+				"recording; leave out --into",
+				argv[1 + i], operands[i].importer->name);
+	if (option_into)
+		return import_into(c, argv, operands, count);
 	recording_name(1, argv + 1, &name);
 	directory =
 		recording_dir_create(option_output, strbuf_text(&name), option_force, &folder, &e);
-	return directory ? import(c, argv, operands, count, directory, &folder) : cli_fail(c, &e);
+	return directory ? import(c, argv, operands, count, directory, &folder, NULL)
+			 : cli_fail(c, &e);
 }
 
 static int run(struct context *c, int argc, char **argv)
@@ -181,6 +259,10 @@ static int run(struct context *c, int argc, char **argv)
 
 	if (argc < 2)
 		return cli_usage(c, "name what to import");
+	if (option_into && (option_output || option_force))
+		return cli_usage(c, "--into adds to a recording: leave out -o and --force");
+	if (pid_given && !option_into)
+		return cli_usage(c, "--pid needs --into RECORDING");
 	for (int i = 0; i < argc - 1; i++)
 		operands[i] = (struct operand){ .source = { .folder = -1, .input.fd = -1 } };
 	status = open_and_import(c, argv, operands, argc - 1);

@@ -265,16 +265,26 @@ static int measure_path(struct measurement *m)
 
 /* --- the run --- */
 
-static int measure_memory(struct measurement *m)
+static double peak_of_kind(const struct measurement *m, uint8_t kind)
 {
 	const struct memory_use *use = m->report->memory_use;
-	struct quantity *q;
 	double bytes = 0;
 
 	for (size_t i = 0; i < use->count; i++)
-		if (use->items[i].process == m->loop->process &&
-		    use->items[i].kind == memory_kind_device)
+		if (trace_process(m->report->trace, use->items[i].process)->subject ==
+			    m->loop->process &&
+		    use->items[i].kind == kind)
 			bytes += (double)use->items[i].peak_bytes;
+	return bytes;
+}
+
+static int measure_memory(struct measurement *m)
+{
+	/* blocks of an allocator count where the driver's memory, in which they lie, is unknown */
+	double bytes =
+		peak_of_kind(m, memory_kind_device) ?: peak_of_kind(m, memory_kind_allocator_block);
+	struct quantity *q;
+
 	if (bytes <= 0)
 		return 0;
 	q = measured_run_at(m->run, QUANTITY_memory, "");

@@ -27,7 +27,16 @@
 			"memory timelines (*.raw.json.gz)")                                        \
 	F(ncu, "CSV of Nsight Compute, which `ncu --csv --page raw` or `--page details` prints")
 
+/* The process of a recording about which an import adds rows. Texts belong to the caller. */
+struct import_target {
+	uint32_t pid;
+	const char *boot_id, *host;
+	uint64_t unix_offset_ns; /* Unix time less the recording's */
+};
+
 struct import_options {
+	/* NULL: the import is a recording of its own. Only torch_memory has others. */
+	const struct import_target *into;
 	void (*progress)(void *user, uint64_t done, uint64_t total); /* counts bytes; may be NULL */
 	void *progress_user;
 	const volatile sig_atomic_t *cancel; /* stops the import once nonzero; may be NULL */

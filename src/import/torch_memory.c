@@ -9,18 +9,31 @@
 #include "format/rows.h"
 #include "import/kineto/kineto.h"
 #include "import/pickle.h"
+#include "import/torch_blocks.h"
 
 #define FRAMES_MAX 256u
 #define SNAPSHOT_BYTES_MAX ((size_t)1 << 31)
 #define CATEGORIES 8u
 #define NS_PER_US 1000u
+#define RANGES_SEARCHED 20000u /* the latest, for parts of them: a file may have any number */
+
+/* Memory that an entry of the history has reserved. Ranges may be released in other parts. */
+struct range {
+	uint64_t address, size;
+	uint32_t device;
+};
 
 struct snapshot {
 	struct kineto *k;
 	struct pickle pickle;
 	struct map stacks; /* list of frames -> id of the stack, or UINT64_MAX for none */
-	struct map live; /* device << 48 ^ address of blocks that the trace has allocated */
-	uint64_t correlation, older, wrong_segments;
+	struct map live; /* device << 48 ^ address -> size of blocks of the history */
+	VEC(struct range) reserved; /* size 0: released */
+	struct map range_at; /* device << 48 ^ address -> item of reserved */
+	struct torch_blocks blocks; /* of the current device */
+	bool is_expandable;
+	uint64_t max_split_bytes;
+	uint64_t correlation, older, older_segments, wrong_segments, guessed, wrong_blocks;
 };
 
 /* ---- snapshots ---- */
@@ -94,105 +107,223 @@ static uint64_t add_origin(struct snapshot *s, uint32_t entry, uint64_t time_ns)
 	return ++s->correlation;
 }
 
-static void add_block(struct snapshot *s, uint32_t entry, uint32_t device, bool release,
-		      uint64_t time_ns)
+static void append(struct snapshot *s, struct row_allocation row, uint32_t entry, bool release,
+		   uint64_t time_ns)
 {
-	struct row_allocation row = { .missing = schema_missing(TABLE_allocation),
-				      .time_ns = time_ns,
-				      .operation = release ? memory_operation_release
-							   : memory_operation_allocation,
-				      .kind = memory_kind_device,
+	uint64_t stream = integer(s, entry, "stream");
+
+	row.missing = schema_missing(TABLE_allocation);
+	row.time_ns = time_ns;
+	row.operation = release ? memory_operation_release : memory_operation_allocation;
+	row.correlation = time_ns ? add_origin(s, entry, time_ns) : 0;
+	row.stream = (uint32_t)stream;
+	PRESENT(&row, allocation, time_ns, time_ns);
+	PRESENT(&row, allocation, bytes, 1);
+	PRESENT(&row, allocation, stream, time_ns && stream <= UINT32_MAX);
+	kineto_append(s->k, TABLE_allocation, &row);
+}
+
+static uint64_t block_key(uint64_t address, uint32_t device)
+{
+	return address ^ (uint64_t)device << 48;
+}
+
+static int allocate_block(struct snapshot *s, uint32_t entry, uint32_t device, uint64_t time_ns)
+{
+	struct row_allocation row = { .kind = memory_kind_allocator_block,
+				      .address = integer(s, entry, "addr"),
+				      .device = device };
+	int rc = torch_blocks_allocate(&s->blocks, row.address, integer(s, entry, "size"),
+				       &row.bytes);
+
+	append(s, row, entry, false, time_ns);
+	return rc < 0 ? rc : map_put(&s->live, block_key(row.address, device), row.bytes);
+}
+
+/* The size of a block that is older than the history is what was requested. */
+static int free_block(struct snapshot *s, uint32_t entry, uint32_t device, uint64_t time_ns)
+{
+	struct row_allocation row = { .kind = memory_kind_allocator_block,
 				      .address = integer(s, entry, "addr"),
 				      .bytes = integer(s, entry, "size"),
 				      .device = device };
-	uint64_t stream = integer(s, entry, "stream"), key = row.address ^ (uint64_t)device << 48;
 
-	row.correlation = add_origin(s, entry, time_ns);
-	row.stream = (uint32_t)stream;
-	PRESENT(&row, allocation, time_ns, 1);
-	PRESENT(&row, allocation, bytes, 1);
-	PRESENT(&row, allocation, stream, stream <= UINT32_MAX);
-	kineto_append(s->k, TABLE_allocation, &row);
-	if (release)
-		map_remove(&s->live, key, &key);
-	else if (map_put(&s->live, key, row.bytes) < 0)
-		kineto_count(s->k, KINETO_NO_ROOM_COUNT);
+	if (map_remove(&s->live, block_key(row.address, device), &row.bytes))
+		torch_blocks_free(&s->blocks, row.address);
+	else
+		s->guessed++;
+	append(s, row, entry, true, time_ns);
+	return 0;
 }
 
-static void add_segment(struct snapshot *s, uint32_t entry, uint32_t device, bool release,
-			uint64_t time_ns)
+/* Of the history, or what stays of a range when the rest is released. */
+static int reserve(struct snapshot *s, uint32_t entry, struct range r, uint64_t time_ns)
 {
-	struct row_memory_pool row = { .missing = schema_missing(TABLE_memory_pool),
-				       .time_ns = time_ns,
-				       .operation = release ? pool_operation_destroyed
-							    : pool_operation_created,
-				       .kind = pool_kind_local,
-				       .address = integer(s, entry, "addr"),
-				       .bytes = integer(s, entry, "size"),
-				       .device = device };
-
-	PRESENT(&row, memory_pool, time_ns, 1);
-	kineto_append(s->k, TABLE_memory_pool, &row);
+	append(s,
+	       (struct row_allocation){ .kind = memory_kind_allocator_segment,
+					.address = r.address,
+					.bytes = r.size,
+					.device = r.device },
+	       entry, false, time_ns);
+	if (vec_push(&s->reserved, r) < 0)
+		return -ENOMEM;
+	return map_put(&s->range_at, block_key(r.address, r.device), s->reserved.count - 1);
 }
 
-static void add_mark(struct snapshot *s, uint32_t entry, uint64_t time_ns)
+static int add_segment(struct snapshot *s, uint32_t entry, uint32_t device, uint64_t time_ns)
+{
+	struct range r = { integer(s, entry, "addr"), integer(s, entry, "size"), device };
+	int rc = reserve(s, entry, r, time_ns);
+
+	return rc < 0 ? rc : torch_blocks_add_segment(&s->blocks, r.address, r.size);
+}
+
+/*
+ * The next reserved range that overlaps another, from item *from on, which is set to the item after
+ * it. One with the same address is the only one, if it has the same size.
+ */
+static struct range *overlapping(const struct snapshot *s, const struct range *with, size_t *from)
+{
+	uint64_t item;
+
+	if (!*from && map_get(&s->range_at, block_key(with->address, with->device), &item) &&
+	    s->reserved.data[item].size == with->size) {
+		*from = s->reserved.count;
+		return &s->reserved.data[item];
+	}
+	if (!*from && s->reserved.count > RANGES_SEARCHED)
+		*from = s->reserved.count - RANGES_SEARCHED;
+	while (*from < s->reserved.count) {
+		struct range *r = &s->reserved.data[(*from)++];
+
+		if (r->device == with->device && r->address < with->address + with->size &&
+		    with->address < r->address + r->size)
+			return r;
+	}
+	return NULL;
+}
+
+static uint64_t common_bytes(const struct range *a, const struct range *b)
+{
+	return MIN(a->address + a->size, b->address + b->size) - MAX(a->address, b->address);
+}
+
+static int remove_segment(struct snapshot *s, uint32_t entry, uint32_t device, uint64_t time_ns)
+{
+	struct range gone = { integer(s, entry, "addr"), integer(s, entry, "size"), device }, *r;
+	struct row_allocation row = { .kind = memory_kind_allocator_segment, .device = device };
+	uint64_t end = gone.address + gone.size, known = 0;
+	int rc = 0;
+
+	torch_blocks_remove_segment(&s->blocks, gone.address);
+	for (size_t from = 0; rc == 0 && (r = overlapping(s, &gone, &from));) {
+		struct range before = { r->address, gone.address - r->address, device };
+		struct range after = { end, r->address + r->size - end, device };
+		bool has_before = r->address < gone.address, has_after = end < r->address + r->size;
+
+		row.address = r->address;
+		row.bytes = r->size;
+		append(s, row, entry, true, time_ns);
+		known += common_bytes(r, &gone);
+		r->size = 0;
+		if (has_before)
+			rc = reserve(s, entry, before, time_ns);
+		if (rc == 0 && has_after)
+			rc = reserve(s, entry, after, time_ns);
+	}
+	row.address = gone.address;
+	row.bytes = gone.size - MIN(known, gone.size); /* older than the history */
+	if (row.bytes && rc == 0)
+		append(s, row, entry, true, time_ns);
+	return rc;
+}
+
+static int add_mark(struct snapshot *s, uint32_t entry, uint32_t device, uint64_t time_ns)
 {
 	struct row_nvtx row = { .missing = schema_missing(TABLE_nvtx),
 				.time_ns = time_ns,
 				.kind = nvtx_kind_mark };
 	char message[96];
 
+	(void)device;
 	snprintf(message, sizeof(message), "out of memory: %llu B requested, %llu B free",
 		 (unsigned long long)integer(s, entry, "size"),
 		 (unsigned long long)integer(s, entry, "device_free"));
 	row.message = rows_text(s->k->writer, message);
 	PRESENT(&row, nvtx, message, 1);
 	kineto_append(s->k, TABLE_nvtx, &row);
+	return 0;
 }
 
 /* A block is used until free_completed; free_requested may wait for other streams. */
-static void add_entry(struct snapshot *s, uint32_t entry, uint32_t device)
+static int add_entry(struct snapshot *s, uint32_t entry, uint32_t device)
 {
+	static const struct {
+		const char *action;
+		int (*add)(struct snapshot *s, uint32_t entry, uint32_t device, uint64_t time_ns);
+	} actions[] = {
+		{ "alloc", allocate_block },
+		{ "free_completed", free_block },
+		{ "segment_alloc", add_segment },
+		{ "segment_map", add_segment },
+		{ "segment_free", remove_segment },
+		{ "segment_unmap", remove_segment },
+		{ "oom", add_mark },
+	};
 	struct pickle_text action = text(s, entry, "action");
 	uint64_t time_ns = integer(s, entry, "time_us");
 
 	kineto_count(s->k, KINETO_EVENTS_COUNT);
 	if (!time_ns || time_ns > INT64_MAX / NS_PER_US) {
 		kineto_count(s->k, KINETO_UNTIMED_COUNT);
-		return;
+		return 0;
 	}
-	time_ns *= NS_PER_US;
+	time_ns = kineto_own_time(s->k, time_ns * NS_PER_US);
 	kineto_extend(s->k, time_ns, time_ns);
-	if (is(action, "alloc") || is(action, "free_completed"))
-		add_block(s, entry, device, is(action, "free_completed"), time_ns);
-	else if (is(action, "segment_alloc") || is(action, "segment_free") ||
-		 is(action, "segment_map") || is(action, "segment_unmap"))
-		add_segment(s, entry, device,
-			    is(action, "segment_free") || is(action, "segment_unmap"), time_ns);
-	else if (is(action, "oom"))
-		add_mark(s, entry, time_ns);
-	else if (is(action, "free_requested") || is(action, "snapshot"))
+	for (size_t i = 0; i < ARRAY_SIZE(actions); i++)
+		if (is(action, actions[i].action))
+			return actions[i].add(s, entry, device, time_ns);
+	if (is(action, "free_requested") || is(action, "snapshot"))
 		kineto_count(s->k, KINETO_MARKERS_COUNT);
 	else
 		kineto_count(s->k, KINETO_UNKNOWN_COUNT);
+	return 0;
 }
 
-/* Blocks that are older than the trace have no time: only the snapshot shows them. */
-static void add_old_block(struct snapshot *s, uint32_t block, uint32_t device, uint64_t address)
+/* Memory that is older than the trace has no time: only the snapshot shows it. */
+static void add_old(struct snapshot *s, uint8_t kind, uint32_t device, uint64_t address,
+		    uint64_t bytes)
 {
-	struct row_allocation row = { .missing = schema_missing(TABLE_allocation),
-				      .operation = memory_operation_allocation,
-				      .kind = memory_kind_device,
-				      .address = address,
-				      .bytes = integer(s, block, "size"),
-				      .device = device };
+	append(s,
+	       (struct row_allocation){
+		       .kind = kind, .address = address, .bytes = bytes, .device = device },
+	       PICKLE_NONE, false, 0);
+}
 
-	if (!is(text(s, block, "state"), "active_allocated") ||
-	    map_get(&s->live, address ^ (uint64_t)device << 48, &address))
+static void check_block(struct snapshot *s, uint32_t block, uint32_t device, uint64_t address,
+			uint64_t size)
+{
+	uint64_t known;
+
+	if (!is(text(s, block, "state"), "active_allocated"))
 		return;
+	if (map_get(&s->live, block_key(address, device), &known)) {
+		s->wrong_blocks += known != size;
+		return;
+	}
 	s->older++;
-	PRESENT(&row, allocation, bytes, 1);
-	kineto_append(s->k, TABLE_allocation, &row);
+	add_old(s, memory_kind_allocator_block, device, address, size);
+}
+
+/* What of a segment no entry of the history has reserved. */
+static uint64_t older_bytes(const struct snapshot *s, const struct range *segment)
+{
+	const struct range *r;
+	uint64_t known = 0;
+
+	for (size_t from = 0; (r = overlapping(s, segment, &from));)
+		known += common_bytes(r, segment);
+	return segment->size - MIN(known, segment->size);
 }
 
 /* Old snapshots have no addresses of blocks: the order implies them. */
@@ -200,7 +331,9 @@ static void read_segment(struct snapshot *s, uint32_t segment)
 {
 	struct pickle_items blocks =
 		pickle_items(&s->pickle, pickle_member(&s->pickle, segment, "blocks"));
-	uint64_t address = integer(s, segment, "address"), sum = 0, active = 0;
+	struct range whole = { integer(s, segment, "address"), integer(s, segment, "total_size"),
+			       (uint32_t)integer(s, segment, "device") };
+	uint64_t address = whole.address, sum = 0, active = 0, older = older_bytes(s, &whole);
 
 	for (size_t i = 0; i < blocks.count; i++) {
 		uint64_t size = integer(s, blocks.values[i], "size");
@@ -208,13 +341,50 @@ static void read_segment(struct snapshot *s, uint32_t segment)
 		if (integer(s, blocks.values[i], "address"))
 			address = integer(s, blocks.values[i], "address");
 		active += is(text(s, blocks.values[i], "state"), "active_allocated") ? size : 0;
-		add_old_block(s, blocks.values[i], (uint32_t)integer(s, segment, "device"),
-			      address);
+		check_block(s, blocks.values[i], whole.device, address, size);
 		address += size;
 		sum += size;
 	}
-	s->wrong_segments += sum != integer(s, segment, "total_size") ||
-			     active != integer(s, segment, "allocated_size");
+	s->wrong_segments += sum != whole.size || active != integer(s, segment, "allocated_size");
+	s->older_segments += older != 0;
+	if (older)
+		add_old(s, memory_kind_allocator_segment, whole.device, whole.address, older);
+}
+
+static void read_settings(struct snapshot *s)
+{
+	uint32_t settings = pickle_member(&s->pickle, s->pickle.top, "allocator_settings");
+	uint64_t bytes = integer(s, settings, "max_split_size");
+
+	s->is_expandable = integer(s, settings, "expandable_segments") == 1;
+	s->max_split_bytes = bytes && bytes <= INT64_MAX ? bytes : UINT64_MAX;
+}
+
+static int read_device(struct snapshot *s, uint32_t trace, uint32_t device)
+{
+	struct pickle_items entries = pickle_items(&s->pickle, trace);
+	int rc = 0;
+
+	torch_blocks_init(&s->blocks);
+	s->blocks.is_expandable = s->is_expandable;
+	s->blocks.max_split_bytes = s->max_split_bytes;
+	for (size_t i = 0; i < entries.count && rc == 0; i++) {
+		rc = add_entry(s, entries.values[i], device);
+		if (rc < 0)
+			error_set(s->k->error, rc, "out of memory");
+		else if (i % 65536 == 65535)
+			rc = kineto_flush(s->k);
+	}
+	s->guessed += s->blocks.guessed;
+	torch_blocks_release(&s->blocks);
+	return rc;
+}
+
+static void note(const struct snapshot *s, uint64_t count, const char *one, const char *many)
+{
+	if (count)
+		import_note(s->k->result, "%llu %s", (unsigned long long)count,
+			    plural_of(count, one, many));
 }
 
 static int convert(struct snapshot *s)
@@ -225,15 +395,9 @@ static int convert(struct snapshot *s)
 	struct kineto *k = s->k;
 	int rc = 0;
 
-	for (size_t d = 0; d < devices.count && rc == 0; d++) {
-		struct pickle_items entries = pickle_items(p, devices.values[d]);
-
-		for (size_t i = 0; i < entries.count && rc == 0; i++) {
-			add_entry(s, entries.values[i], (uint32_t)d);
-			if (i % 65536 == 65535)
-				rc = kineto_flush(k);
-		}
-	}
+	read_settings(s);
+	for (size_t d = 0; d < devices.count && rc == 0; d++)
+		rc = read_device(s, devices.values[d], (uint32_t)d);
 	if (rc == 0 && !k->first_ns)
 		return error_set(k->error, -ENODATA,
 				 "'%s' contains no history: call "
@@ -241,13 +405,15 @@ static int convert(struct snapshot *s)
 				 k->path);
 	for (size_t i = 0; i < segments.count && rc == 0; i++)
 		read_segment(s, segments.values[i]);
-	if (s->older)
-		import_note(k->result, "%llu block%s older than the history",
-			    (unsigned long long)s->older, plural_of(s->older, " is", "s are"));
-	if (s->wrong_segments)
-		import_note(k->result, "%llu segment%s whose blocks do not add up to %s size",
-			    (unsigned long long)s->wrong_segments, plural(s->wrong_segments),
-			    plural_of(s->wrong_segments, "its", "their"));
+	note(s, s->older, "block is older than the history", "blocks are older than the history");
+	note(s, s->older_segments, "segment is older than the history",
+	     "segments are older than the history");
+	note(s, s->wrong_segments, "segment whose blocks do not add up to its size",
+	     "segments whose blocks do not add up to their size");
+	note(s, s->guessed, "block whose size is only known as requested or rounded",
+	     "blocks whose sizes are only known as requested or rounded");
+	note(s, s->wrong_blocks, "block that is larger or smaller than the history says",
+	     "blocks that are larger or smaller than the history says");
 	return rc;
 }
 
@@ -266,6 +432,8 @@ static int read_snapshot(struct kineto *k)
 	pickle_release(&s.pickle);
 	map_release(&s.stacks);
 	map_release(&s.live);
+	vec_release(&s.reserved);
+	map_release(&s.range_at);
 	return rc;
 }
 
@@ -306,9 +474,9 @@ static void add_change(struct kineto *k, struct timeline *t, const int64_t *row)
 		kineto_count(k, KINETO_DAMAGED_COUNT);
 		return;
 	}
-	if (row[0] > 0 && (uint64_t)row[0] != t->time_ns) {
+	if (row[0] > 0 && kineto_own_time(k, (uint64_t)row[0]) != t->time_ns) {
 		write_samples(k, t);
-		t->time_ns = (uint64_t)row[0];
+		t->time_ns = kineto_own_time(k, (uint64_t)row[0]);
 		kineto_extend(k, t->time_ns, t->time_ns);
 	}
 	if (__builtin_add_overflow(t->bytes[row[3]], row[2], &t->bytes[row[3]]))

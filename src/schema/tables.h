@@ -138,7 +138,7 @@
 	C(T, launcher, ENUM, MAYBE, job_launcher, "", "whose variables these are")
 #define TRAITS_process(X, T) X(T, LAST_OF, pid, start_ns)
 
-#define ENUM_process_source(V, E) V(E, inside, 0) V(E, record, 1) V(E, sampler, 2)
+#define ENUM_process_source(V, E) V(E, inside, 0) V(E, record, 1) V(E, sampler, 2) V(E, import, 3)
 
 #define SCHEMA_thread(C, T)                                                                                            \
 	C(T, tid, U32, ALWAYS, NONE, "", "thread id (gettid)")                                                         \

@@ -123,7 +123,7 @@ int cpu_samples_overlap(struct trace *t, struct error *e)
 	bool outside = false, inside = false;
 
 	for (size_t i = 0; i < t->processes.count; i++)
-		outside |= t->processes.data[i].sampler;
+		outside |= t->processes.data[i].sampler && !t->processes.data[i].imported;
 	for (uint64_t row = 0; result == 0 && row < trace_rows(t, TABLE_cpu_span); row++)
 		inside |= cpu_span_columns(t)->method[row] == sampling_method_timer;
 	return result < 0 ? result : outside && inside;

@@ -138,7 +138,8 @@ static int add_session(struct building *b, size_t index)
 
 		if (source != process_source_record) {
 			read_row(t, row, &process, &has_end);
-			process.sampler = source == process_source_sampler;
+			process.imported = source == process_source_import;
+			process.sampler = process.imported || source == process_source_sampler;
 			has_own = true;
 			continue;
 		}

@@ -54,8 +54,9 @@ struct trace_process {
 	bool closed; /* its last segment was closed properly */
 	/* the process has segments; else it is only known from rows of `pitot record` */
 	bool inside;
-	/* its segments were written by a CPU sampler outside of the process */
+	/* its segments are of a CPU sampler outside of the process, or of `import --into` */
 	bool sampler;
+	bool imported; /* by the latter */
 	/* sampler: index of the same process as its own recorder saw it; else its own index */
 	size_t subject;
 	uint32_t boot_id; /* string id; equal ids share clock and process ids */

@@ -192,7 +192,7 @@ def test_memory_synchronization_counters(bring):
               span("overhead", "Buffer Flush", "7.000", "1.000", 4242, -1), span("kernel", "k", "1", "1", 7, 0, **{"sm__throughput.avg.pct": 12.5, "correlation": 4})]
     _, rows = bring(trace(events))
     assert [(row["operation"], row["kind"], row["bytes"], row["address"], row["device"], row["pool_used_bytes"], row["pool_bytes"])
-            for row in rows("allocation")] == [("allocation", "device", 512, 2**63 + 5, 1, 512, 4096), ("release", "device", 512, 2**63 + 5, 1, 0, 4096)]
+            for row in rows("allocation")] == [("allocation", "allocator_block", 512, 2**63 + 5, 1, 512, 4096), ("release", "allocator_block", 512, 2**63 + 5, 1, 0, 4096)]
     assert [(row["kind"], row["stream"], row["event"], row["event_record"], row["context"]) for row in rows("synchronization")] == [("event", None, 9, 32, 1)]
     assert [(row["event"], row["stream"], row["correlation"]) for row in rows("cuda_event")] == [(9, 20, 32)]
     assert [(row["counter"], row["value"], row["device"]) for row in rows("counter_sample")] == [("gpu_power", 99.5, 1), ("queue length", 3, None)]

@@ -3,10 +3,13 @@ import gzip
 import json
 import os
 import pickle
+import random
 from itertools import accumulate
 from pathlib import Path
 
 import pytest
+
+from torch_allocator import KIB, MIB, Allocator
 
 T0 = 1_700_000_000_000_000  # us
 FOLDER = os.environ.get("PITOT_KINETO_TRACES")
@@ -58,12 +61,15 @@ def test_snapshot(bring, pitot, protocol):
     said, rows = bring(pickle.dumps(snapshot(), protocol))
     found = rows("allocation")
     base = min(row["time_ns"] for row in found if row["time_ns"] is not None)
-    assert [(row["time_ns"] - base, row["operation"], row["address"] - 2**47, row["bytes"], row["device"]) for row in found if row["time_ns"] is not None] == [
-        (0, "allocation", 0, 1024, 1), (1000, "allocation", 1024, 2**33, 1), (8000, "release", 0, 1024, 1)]
-    assert [(row["address"] - 2**47, row["bytes"]) for row in found if row["time_ns"] is None] == [(1024 + 2**33, 512)]
-    assert [(row["operation"], row["bytes"]) for row in rows("memory_pool")] == [("created", 2**21)]
+    kinds = {"allocator_segment": "segment", "allocator_block": "block"}
+    assert [(row["time_ns"] - base, row["operation"], kinds[row["kind"]], row["address"] - 2**47, row["bytes"], row["device"]) for row in found if row["time_ns"] is not None] == [
+        (0, "allocation", "segment", 0, 2**21, 1), (1000, "allocation", "block", 0, 1024, 1), (2000, "allocation", "block", 1024, 2**33, 1),
+        (9000, "release", "block", 0, 1024, 1)]
+    assert [(kinds[row["kind"]], row["address"] - 2**47, row["bytes"]) for row in found if row["time_ns"] is None] == [
+        ("block", 1024 + 2**33, 512), ("segment", 0, 1536 + 2**33 - 2**21)]
     assert [row["message"] for row in rows("nvtx")] == [f"out of memory: {2**40} B requested, 5 B free"]
-    assert "1 block is older than the history" in said["notes"]
+    assert {"1 block is older than the history", "1 segment is older than the history",
+            "1 block whose size is only known as requested or rounded"} <= set(said["notes"])
     assert {(row["function"], row["file"], row["line"]) for row in rows("stack_node")} == {("inner", "model.py", 7), ("main", "train.py", 40)}
     assert {row["stack"] for row in rows("api_call")} != {None} and not rows("loss")
     report = pitot("report", "r.pitot").stdout
@@ -82,6 +88,41 @@ def test_what_calls_is_refused(pitot, tmp_path):
     assert "the pickle is damaged or cut off" in pitot("import", "s.pickle", "-o", "x.pitot", status=1).stderr
     (tmp_path / "s.pickle").write_bytes(pickle.dumps({**snapshot(), "device_traces": [[]]}))
     assert "_record_memory_history()" in pitot("import", "s.pickle", "-o", "x.pitot", status=1).stderr
+
+
+def run_allocator(allocator, seed, steps=600):
+    """Sizes around all limits of the allocator, and caches that are emptied."""
+    draw, live = random.Random(seed), []
+    sizes = [1, 512, 513, 300 * KIB, MIB, MIB + 1, 3 * MIB, 9 * MIB, 10 * MIB, 19 * MIB, 25 * MIB]
+    for _ in range(steps):
+        if live and draw.random() < 0.48:
+            allocator.free(live.pop(draw.randrange(len(live))))
+        elif draw.random() < 0.03:
+            allocator.empty_cache()
+        else:
+            live.append(allocator.malloc(max(1, draw.choice(sizes) - draw.randrange(600))))
+
+
+@pytest.mark.parametrize("expandable, max_split", [(False, None), (False, 8 * MIB), (True, None)])
+@pytest.mark.parametrize("late", [False, True])
+def test_levels_are_those_of_the_allocator(bring, pitot, expandable, max_split, late):
+    """Peaks of blocks and segments, to the byte, although the history has only what was requested."""
+    allocator = Allocator(expandable, max_split)
+    if late:  # the history begins when there are blocks
+        run_allocator(allocator, 1, 40)
+        allocator.peak_allocated, allocator.peak_reserved = allocator.allocated, allocator.reserved
+    allocator.on = True
+    run_allocator(allocator, 2)
+    said, rows = bring(pickle.dumps(allocator.snapshot(), 4))
+    groups = {group["kind"]: group for group in json.loads(pitot("report", "r.pitot", "--json").stdout)["memory"]}
+    assert groups["allocator_segment"]["peak_bytes"] == allocator.peak_reserved
+    assert groups["allocator_segment"]["live_bytes"] == allocator.reserved
+    if late:
+        assert any("history" in note or "rounded" in note for note in said["notes"])
+        return
+    assert groups["allocator_block"]["peak_bytes"] == allocator.peak_allocated
+    assert groups["allocator_block"]["live_bytes"] == allocator.allocated
+    assert not [note for note in said["notes"] if "block" in note or "segment" in note]
 
 
 def curves(rows):

@@ -77,8 +77,7 @@ static int release_unknown(struct tally *t, struct memory_block block, struct me
 	if (!block.bytes)
 		return 0;
 	g->base_bytes += block.bytes;
-	t->levels.data[block.group].now =
-		memory_sum(t->levels.data[block.group].now, -block.bytes);
+	t->levels.data[block.group].now = memory_sum(t->levels.data[block.group].now, -block.bytes);
 	block.release = block.row;
 	block.row = TRACE_NO_ROW;
 	return vec_push(&t->blocks, block);

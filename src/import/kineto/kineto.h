@@ -279,6 +279,14 @@ bool kineto_has_times(struct kineto *k, bool span);
 #define PRESENT(row, table, column, condition)                                                     \
 	((row)->missing &= ~((uint64_t)((condition) != 0) << COLUMN_##table##_##column))
 
+/* A Unix time as that of the recording. */
+static inline uint64_t kineto_own_time(const struct kineto *k, uint64_t unix_ns)
+{
+	const struct import_target *into = k->options->into;
+
+	return into ? unix_ns - MIN(into->unix_offset_ns, unix_ns) : unix_ns;
+}
+
 /* Extends the time of the process. */
 static inline void kineto_extend(struct kineto *k, uint64_t start_ns, uint64_t end_ns)
 {

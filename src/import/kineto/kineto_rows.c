@@ -284,7 +284,7 @@ static void add_allocation(struct kineto *k)
 	row.operation = releases ? memory_operation_release : memory_operation_allocation;
 	row.bytes = strtoull(bytes + releases, NULL, 10);
 	row.kind = !kineto_u32(k, KINETO_DEVICE_TYPE, &type) ? memory_kind_unknown
-		   : type                                    ? memory_kind_device
+		   : type                                    ? memory_kind_allocator_block
 							     : memory_kind_pageable;
 	PRESENT(&row, allocation, time_ns, 1);
 	PRESENT(&row, allocation, bytes, *bytes);

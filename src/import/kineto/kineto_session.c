@@ -4,6 +4,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/clock.h"
 #include "base/human.h"
 #include "base/path.h"
 #include "base/starts_with.h"
@@ -26,6 +27,7 @@ static int64_t rank_in_name(const char *path)
 
 static void append_process(struct kineto *k, bool is_whole)
 {
+	const struct import_target *into = k->options->into;
 	uint64_t start_ns = k->first_ns, end_ns = MAX(k->last_ns, k->spans_ns[1]);
 	struct row_process row = { .pid = k->pid, .missing = schema_missing(TABLE_process) };
 	struct row_clock clock = { .missing = schema_missing(TABLE_clock) };
@@ -42,9 +44,14 @@ static void append_process(struct kineto *k, bool is_whole)
 	PRESENT(&row, process, rank, k->rank >= 0);
 	PRESENT(&row, process, world_size, k->ranks >= 0);
 	/* The clocks of hosts differ. */
-	row.boot_id = rows_text(k->writer, k->host);
-	row.host = rows_text(k->writer, k->host);
-	clock.monotonic_ns = clock.realtime_ns = clock.boottime_ns = start_ns;
+	row.boot_id = rows_text(k->writer, into ? into->boot_id : k->host);
+	row.host = rows_text(k->writer, into ? into->host : k->host);
+	if (into) {
+		row.pid = into->pid;
+		row.source = process_source_import;
+	}
+	clock.monotonic_ns = clock.boottime_ns = start_ns;
+	clock.realtime_ns = start_ns + (into ? into->unix_offset_ns : 0);
 	kineto_append(k, TABLE_clock, &clock);
 	kineto_append(k, TABLE_process, &row);
 	k->result->start_ns = k->result->start_ns ? MIN(k->result->start_ns, start_ns) : start_ns;
@@ -164,9 +171,11 @@ static int finish(struct kineto *k)
 		return error_set(k->error, rc, "out of memory");
 	if (rc < 0)
 		return rc;
-	append_devices(k);
 	append_process(k, !*k->broken);
-	append_gaps(k);
+	if (!k->options->into) {
+		append_devices(k);
+		append_gaps(k);
+	}
 	append_losses(k);
 	return kineto_flush(k);
 }
@@ -215,7 +224,7 @@ int kineto_session(struct import_files *f, struct input *in, const char *path, k
 	_cleanup_free_ struct kineto *k = calloc(1, sizeof(*k));
 	struct import_result *result = f->result;
 	struct kineto_totals *totals = f->user;
-	char prefix[32];
+	char prefix[48];
 	struct writer_options o = { .directory = f->directory,
 				    .prefix = prefix,
 				    .background = true,
@@ -238,6 +247,11 @@ int kineto_session(struct import_files *f, struct input *in, const char *path, k
 	interner_init(&k->texts);
 	stack_tree_init(&k->stacks, NODES_MAX, kineto_python_frame, k);
 	snprintf(prefix, sizeof(prefix), "trace-%llu", (unsigned long long)result->sessions);
+	if (f->options->into) { /* beside sessions of other imports */
+		o.session = hash_u64(o.session ^ clock_monotonic_ns()) | 1;
+		snprintf(prefix, sizeof(prefix), "import-%u-%llx", f->options->into->pid,
+			 (unsigned long long)o.session);
+	}
 	o.now_ns = &k->last_ns;
 	rc = read_session(k, &o, read);
 	if (rc >= 0) {

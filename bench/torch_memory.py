@@ -1,0 +1,145 @@
+#!/usr/bin/env python3
+"""Whether Pitot's levels of PyTorch's allocator are PyTorch's own, to the byte: bench/torch_memory.py PITOT PACKAGE
+
+PITOT: the program; PACKAGE: the folder with the package `pitot`. Needs a GPU and torch. Runs workloads under
+`pitot record --memory` with pitot.torch.memory(), compares peaks of blocks and segments with torch.cuda.max_memory_allocated()
+and max_memory_reserved(), those of the driver with the segments, and says what recording costs. Prints a row for each as it goes.
+"""
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import time
+
+WORKLOADS = {
+    "train": """
+        model = torch.nn.Sequential(*[torch.nn.Linear(4096, 4096) for _ in range(8)]).cuda()
+        optimizer = torch.optim.Adam(model.parameters())
+        for i in range(STEPS):
+            with pitot.scope("step"):
+                loss = model(torch.randn(256 + 8 * (i % 5), 4096, device="cuda")).square().mean()
+                loss.backward()
+                optimizer.step()
+                optimizer.zero_grad()
+    """,
+    "sizes": """
+        import random
+        draw, live = random.Random(1), []
+        for i in range(STEPS * 40):
+            if live and draw.random() < 0.47:
+                live.pop(draw.randrange(len(live)))
+            elif draw.random() < 0.01:
+                torch.cuda.empty_cache()
+            else:
+                live.append(torch.empty(max(1, draw.choice([1, 511, 512, 5000, 1 << 20, (1 << 20) + 1, 3 << 20, 9 << 20, 10 << 20, 25 << 20]) - draw.randrange(700)),
+                                        dtype=torch.uint8, device="cuda"))
+    """,
+    "leak": """
+        held = []
+        for i in range(STEPS):
+            with pitot.scope("step"):
+                x = torch.randn(1024, 1024, device="cuda")
+                (x @ x).sum().item()
+                held.append(torch.empty(4 << 20, dtype=torch.uint8, device="cuda"))
+    """,
+    "streams": """
+        side = torch.cuda.Stream()
+        for i in range(STEPS):
+            x = torch.randn(2048, 2048, device="cuda")
+            with torch.cuda.stream(side):
+                side.wait_stream(torch.cuda.current_stream())
+                y = x @ x
+                x.record_stream(side)
+            del x, y
+    """,
+    "out of memory": """
+        held = [torch.empty(1 << 30, dtype=torch.uint8, device="cuda")]
+        try:
+            torch.empty(1 << 42, dtype=torch.uint8, device="cuda")
+        except torch.cuda.OutOfMemoryError:
+            pass
+    """,
+}
+
+PROGRAM = """
+import json, sys, time, torch, pitot, pitot.torch
+STEPS = {steps}
+torch.cuda.init()
+memory = pitot.torch.memory() if {history} else None
+def main():
+{body}
+began = time.perf_counter()
+main()
+torch.cuda.synchronize()
+stats = torch.cuda.memory_stats()
+json.dump({{"allocated": stats["allocated_bytes.all.peak"], "active": stats["active_bytes.all.peak"], "reserved": stats["reserved_bytes.all.peak"],
+           "requested": stats.get("requested_bytes.all.peak"), "seconds": time.perf_counter() - began, "torch": torch.__version__}}, open(sys.argv[1], "w"))
+"""
+
+
+def program(folder, name, steps, history):
+    body = "\n".join("    " + line[8:] for line in WORKLOADS[name].strip("\n").splitlines())
+    path = folder / f"{name.replace(' ', '_')}_{int(history)}.py"
+    path.write_text(PROGRAM.format(steps=steps, history=history, body=body))
+    return path
+
+
+def main():
+    pitot, package = map(os.path.abspath, sys.argv[1:3])
+    environment = {**os.environ, "PYTHONPATH": package}
+    folder = pathlib.Path(tempfile.mkdtemp())
+    wrong = 0
+    print(f"{'workload':24} {'':10} {'allocated':>16} {'active':>16} {'reserved':>16} {'seconds':>8}")
+    runs = [(name, {}) for name in WORKLOADS] + [(name, {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}) for name in ("train", "sizes")]
+    for name, more in runs:
+        label = name + (" expandable" if more else "")
+        out, recording = folder / "said.json", folder / f"{label.replace(' ', '_')}.pitot"
+        began = time.time()
+        done = subprocess.run([pitot, "record", "-o", recording, "--memory", "--stacks", "python", "--no-cpu", "--", sys.executable,
+                               program(folder, name, 40, True), out], env={**environment, **more}, capture_output=True, text=True, timeout=120)
+        if not out.exists():
+            print(f"{label:24} failed: {done.stderr[-600:]}", flush=True)
+            wrong += 1
+            continue
+        said = json.loads(out.read_text())
+        out.unlink()
+        print(f"{label:24} {'torch':10} {said['allocated']:16,} {said['active']:16,} {said['reserved']:16,} {said['seconds']:8.2f}", flush=True)
+        report = json.loads(subprocess.run([pitot, "report", "--memory", "--json", recording], capture_output=True, text=True, check=True).stdout)
+        groups = {group["kind"]: group for group in report["memory"]}
+        blocks, segments, driver = (groups.get(kind, {}).get("peak_bytes", 0) for kind in ("allocator_block", "allocator_segment", "device"))
+        same = blocks == said["active"] and segments == said["reserved"]
+        wrong += not same
+        print(f"{'':24} {'pitot':10} {'':16} {blocks:16,} {segments:16,} {time.time() - began:8.2f}  {'EQUAL' if same else 'DIFFERENT'}; driver {driver:,}", flush=True)
+        for warning in (line for line in done.stderr.splitlines() if "Warning" in line or "memory of torch" in line):
+            print(f"{'':24} {warning}")
+        peak = report["memory_peak"]
+        for curve in peak["curves"]:
+            of = [part for part in peak["by_line"] if (part["pid"], part["device"], part["kind"]) == (curve["pid"], curve["device"], curve["kind"])]
+            if sum(part["bytes"] for part in of) != curve["peak_bytes"]:
+                wrong += 1
+                print(f"{'':24} {curve['kind']}: parts do not add up")
+            print(f"{'':24} {curve['kind']:18} peak {curve['peak_bytes']:,} set by {curve['set_by']}; most by {of[0]['name']} ({of[0]['bytes']:,})", flush=True)
+        for leak in report["memory_steps"]["leaks"]:
+            print(f"{'':24} leak: {leak['kind']} {leak['step_bytes']:,} B a step, {leak['name']}")
+        for gpu in peak["gpus"]:
+            print(f"{'':24} driver says {gpu['used_bytes']:,}, recorded {gpu['tracked_bytes']:,}, unexplained {gpu['unexplained_bytes']:,}")
+    print("\ncost of recording train (the faster of two, seconds of the loop):")
+    for label, words, history in ("alone", [], False), ("record", ["record", "--no-cpu"], False), ("record --memory", ["record", "--no-cpu", "--memory"], False), (
+            "record --memory, history", ["record", "--no-cpu", "--memory"], True):
+        seconds = []
+        for _ in range(2):
+            command = [sys.executable, program(folder, "train", 40, history), out]
+            if words:
+                command = [pitot, *words, "-o", folder / f"cost-{len(seconds)}-{label.replace(' ', '-')}.pitot", "--", *command]
+            subprocess.run(command, env=environment, capture_output=True, timeout=120)
+            seconds.append(json.loads(out.read_text())["seconds"] if out.exists() else float("nan"))
+            out.unlink(missing_ok=True)
+        print(f"  {label:28} {min(seconds):.3f}", flush=True)
+    print("ALL EQUAL" if not wrong else f"{wrong} WRONG")
+    return wrong != 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
