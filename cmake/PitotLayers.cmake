@@ -89,6 +89,15 @@ function(pitot_capture)
 		SOVERSION ${PROJECT_VERSION_MAJOR} LINK_DEPENDS ${PROJECT_SOURCE_DIR}/src/capture/libpitot.map)
 endfunction()
 
+# libpitot-rocm.so, which ROCprofiler-SDK loads: it calls the libpitot.so beside it.
+function(pitot_rocm)
+	add_library(pitot_rocm SHARED src/rocm/rocm.c)
+	pitot_settings(pitot_rocm PRIVATE)
+	target_link_libraries(pitot_rocm PRIVATE pitot)
+	target_link_options(pitot_rocm PRIVATE -Wl,-z,nodelete)
+	set_target_properties(pitot_rocm PROPERTIES OUTPUT_NAME pitot-rocm BUILD_RPATH "$ORIGIN" INSTALL_RPATH "$ORIGIN")
+endfunction()
+
 # libpitotread.so: layer read with all below it, of which only the functions of include/pitot/read.h are seen.
 function(pitot_read_library)
 	target_include_directories(pitot_read PUBLIC ${PROJECT_SOURCE_DIR}/include)

@@ -2,7 +2,7 @@
 # PYTHONPATH finds it. Component `python` of the installation is what a wheel has (pyproject.toml).
 
 add_custom_target(python_package) # what a wheel has
-add_dependencies(python_package pitot_cli pitot pitot_preload)
+add_dependencies(python_package pitot_cli pitot pitot_preload pitot_rocm)
 
 find_package(Python3 3.9 QUIET COMPONENTS Interpreter Development.Module)
 if(NOT Python3_Development.Module_FOUND)
@@ -43,7 +43,7 @@ endforeach()
 
 # A wheel has no symbolic links, so each library has the name that it is looked for by.
 install(PROGRAMS $<TARGET_FILE:pitot_cli> DESTINATION pitot COMPONENT python EXCLUDE_FROM_ALL)
-install(FILES $<TARGET_FILE:pitot_preload> DESTINATION pitot COMPONENT python EXCLUDE_FROM_ALL)
+install(FILES $<TARGET_FILE:pitot_preload> $<TARGET_FILE:pitot_rocm> DESTINATION pitot COMPONENT python EXCLUDE_FROM_ALL)
 install(FILES $<TARGET_FILE:pitot> DESTINATION pitot RENAME libpitot.so COMPONENT python EXCLUDE_FROM_ALL)
 install(FILES $<TARGET_FILE:pitotread> DESTINATION pitot RENAME $<TARGET_SONAME_FILE_NAME:pitotread> COMPONENT python
 	EXCLUDE_FROM_ALL)

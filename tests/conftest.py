@@ -183,7 +183,7 @@ def program(build):
         return
     with tempfile.TemporaryDirectory(prefix="pitot-", dir="/tmp") as folder:
         os.chmod(folder, 0o755)
-        for file in (program, build / "libpitot.so"):
+        for file in (program, build / "libpitot.so", build / "libpitot-rocm.so"):
             shutil.copy(file, folder)
         yield Path(folder) / "pitot"
 

@@ -157,6 +157,8 @@ static void add_vendor(const struct vendor *v, const char *library, struct strbu
 	for (const char *const *name = v->plugins; name && *name; name++)
 		if (!getenv(*name) && strlen(library) <= PLUGIN_MAX)
 			add_variable(out, *name, library);
+	if (v->environment)
+		v->environment(out, library);
 }
 
 void record_environment(const struct record_injection *injection, struct strbuf *out)

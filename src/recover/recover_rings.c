@@ -166,8 +166,12 @@ static uint64_t slots_of(const struct ring_event *event)
 		return stack_slots(event);
 	case RING_GRAPH_NODE:
 		return 2;
+	case RING_HIP_CALL:
+		return 2;
 	case RING_COLLECTIVE:
 		return 3;
+	case RING_HIP_WORK:
+		return 4;
 	case RING_SAMPLE:
 		return MAX(event->flags, 1);
 	default:

@@ -1,20 +1,28 @@
-/* section_failures.c: failed CUDA calls; section_verdict.c shows a failed context first. */
+/* section_failures.c: failed calls; section_verdict.c shows a failed context first. */
 #include "report/section.h"
 
+#include <string.h>
+
+#include "analysis/calls.h"
 #include "analysis/failures.h"
 #include "report/words.h"
 
-static void add_result(uint32_t result, struct strbuf *out)
+static void add_result(const struct report *r, const struct failure *f, struct strbuf *out)
 {
-	const char *name = failure_name(result);
+	size_t length;
+	const char *function = calls_function_name(r->trace, f->function, &length),
+		   *name = failure_name(f->result);
 
-	if (name)
+	/* The numbers of HIP's errors are mostly CUDA's, but not their names. */
+	if (length > 3 && memcmp(function, "hip", 3) == 0)
+		strbuf_addf(out, "HIP error %u", f->result);
+	else if (name)
 		strbuf_adds(out, name);
 	else
-		strbuf_addf(out, "error %u", result);
+		strbuf_addf(out, "error %u", f->result);
 }
 
-ROW_READ(read_result, struct failure, add_result(row->result, &out->text))
+ROW_READ(read_result, struct failure, add_result(v->report, row, &out->text))
 
 #define FAILURE(member) MEMBER(struct failure, member)
 
@@ -48,7 +56,7 @@ static void add_remark(const struct report_view *v, struct strbuf *out)
 
 const struct section section_failures = {
 	.key = "failures",
-	.title = "failed CUDA calls",
+	.title = "failed calls",
 	RESULT(failures),
 	FIELDS(fields),
 	.remark = add_remark,
@@ -66,7 +74,7 @@ void report_failure_text(const struct report *r, struct strbuf *out)
 	f = &all->items[all->fatal];
 	name = calls_function_name(r->trace, f->function, &length);
 	strbuf_adds(out, "the GPU context failed: ");
-	add_result(f->result, out);
+	add_result(r, f, out);
 	strbuf_adds(out, ", returned by ");
 	text_safe(out, length ? name : "?", length ? length : 1);
 	if (f->caller != CALLER_NONE) {

@@ -12,10 +12,12 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "base/strbuf.h"
+
 /* V(name, sources of the recorder in the order in which they are called, by S(source)) */
 #define VENDORS(V, S)                                                                              \
 	V(nvidia, CUDA_SOURCES(S))                                                                 \
-	V(amd, )
+	V(amd, S(amd))
 
 #define VENDOR_ID(name, sources) VENDOR_##name,
 enum vendor_id { VENDORS(VENDOR_ID, ) VENDOR_COUNT };
@@ -56,6 +58,13 @@ struct vendor {
 	 * recorder is, too. NULL: there is none. One that the user has set stays.
 	 */
 	const char *const *plugins;
+
+	/*
+	 * Appends to the environment of a command, as NUL-terminated NAME=VALUE, what makes the
+	 * vendor's profiler call the recorder, `library`, if that needs more than the variables
+	 * above. NULL: it does not.
+	 */
+	void (*environment)(struct strbuf *out, const char *library);
 
 	/* How names begin by which stacks know this vendor's code. */
 	const char *const *names[VENDOR_NAMES_COUNT];

@@ -35,6 +35,8 @@ enum ring_kind {
 	/* a the GPU's timestamp, b value, c metric, d device; flags: slots, one for each value */
 	RING_SAMPLE,
 	RING_COLLECTIVE, /* three slots: nccl_source.c */
+	RING_HIP_CALL,	/* two slots: amd_calls.h */
+	RING_HIP_WORK,	/* four slots: amd_work.c */
 	RING_KINDS
 };
 

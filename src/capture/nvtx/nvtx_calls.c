@@ -169,12 +169,18 @@ void nvtx_mark(uint32_t domain, struct nvtx_attributes a)
 	record(&c);
 }
 
-uint64_t nvtx_start(uint32_t domain, struct nvtx_attributes a)
+void nvtx_start_as(uint32_t domain, uint64_t range, struct nvtx_attributes a)
 {
-	uint64_t range = atomic_fetch_add_explicit(&last_range, 1, memory_order_relaxed) + 1;
 	struct call c = { .kind = nvtx_kind_start, .domain = domain, .range = range, .a = a };
 
 	record(&c);
+}
+
+uint64_t nvtx_start(uint32_t domain, struct nvtx_attributes a)
+{
+	uint64_t range = atomic_fetch_add_explicit(&last_range, 1, memory_order_relaxed) + 1;
+
+	nvtx_start_as(domain, range, a);
 	return range;
 }
 

@@ -25,6 +25,9 @@ uint32_t nvtx_domain_of(const void *handle);
 
 void nvtx_mark(uint32_t domain, struct nvtx_attributes a);
 uint64_t nvtx_start(uint32_t domain, struct nvtx_attributes a);
+/* The same for a range whose id is another's: it must have NVTX_FOREIGN_RANGE. */
+void nvtx_start_as(uint32_t domain, uint64_t range, struct nvtx_attributes a);
+#define NVTX_FOREIGN_RANGE (UINT64_C(1) << 63)
 void nvtx_end(uint32_t domain, uint64_t range);
 /*
  * Hears of pushes and pops in domain "NCCL"; NULL: nobody does. Functions are called on the

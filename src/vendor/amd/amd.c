@@ -1,10 +1,13 @@
 /* amd.c: what all layers know of AMD. */
 #include "vendor/vendors.h"
 
+#include "vendor/amd/rocm_sdk.h"
+
 const struct vendor vendor_amd = {
 	.name = "AMD",
 	.pci_vendor = 0x1002,
 	.injection = NAMES(NULL),
+	.environment = rocm_environment,
 	.names[VENDOR_BELOW_CALLS] = NAMES("librocprofiler", "libhsa-runtime64.so"),
 	.names[VENDOR_RUNTIME] = NAMES("libamdhip64.so"),
 	.names[VENDOR_LIBRARIES] =

@@ -1,13 +1,13 @@
 /* amd_machine.c: checks of AMD's driver and of ROCm, and the GPUs that the driver shows. */
 #include "vendor/machine.h"
 
-#include <glob.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/plural.h"
 #include "vendor/amd/amd_cards.h"
+#include "vendor/amd/rocm_sdk.h"
 
 #define NOT_RUN "; not yet run on AMD hardware"
 
@@ -65,42 +65,39 @@ static void check_kfd(struct check *c)
 	}
 }
 
-/* The version of the SDK's library is in the last part of its name: librocprofiler-sdk.so.1.0.0 */
-static bool find_sdk(const char *pattern, char *version, size_t size)
-{
-	char room[AMD_PATH_MAX];
-	glob_t found;
-
-	if (glob(amd_path(room, pattern), 0, NULL, &found) != 0)
-		return false;
-	snprintf(version, size, "%s",
-		 strstr(found.gl_pathv[found.gl_pathc - 1], ".so.") + strlen(".so."));
-	globfree(&found);
-	return true;
-}
-
 static void check_rocm(struct check *c)
 {
 	_cleanup_strbuf_ struct strbuf rocm = STRBUF_INIT;
-	char room[AMD_PATH_MAX], sdk[64] = "";
+	char room[AMD_PATH_MAX];
+	struct rocm_sdk sdk = rocm_find_sdk();
 	bool is_known = amd_read(amd_path(room, "/opt/rocm/.info"), "version", &rocm) == 0;
 
-	if (!find_sdk("/opt/rocm*/lib/librocprofiler-sdk.so.[0-9]*.*", sdk, sizeof(sdk)))
-		find_sdk("/opt/rocm*/lib/librocprofiler-sdk.so.[0-9]*", sdk, sizeof(sdk));
-	if (!is_known && !sdk[0] && !exists("/opt/rocm")) {
+	if (!is_known && sdk.state == ROCM_NO_SDK && !exists("/opt/rocm")) {
 		check_found(c, CHECK_LIMITED, "no /opt/rocm");
 		return;
 	}
-	check_found(c, CHECK_OK, "ROCm %.64s%s%s",
-		    is_known ? strbuf_text(&rocm) : "of unknown version",
-		    sdk[0] ? ", ROCprofiler-SDK " : ", without ROCprofiler-SDK", sdk);
+	check_found(
+		c, CHECK_OK, "ROCm %.64s%s%s", is_known ? strbuf_text(&rocm) : "of unknown version",
+		sdk.version[0] ? ", ROCprofiler-SDK " : ", without ROCprofiler-SDK", sdk.version);
 }
 
 static void check_trace(struct check *c)
 {
+	struct rocm_sdk sdk = rocm_find_sdk();
+
+	if (sdk.state == ROCM_SDK) {
+		check_found(c, CHECK_LIMITED,
+			    "kernels, copies, HIP's calls and ROCTx, by ROCprofiler-SDK %s" NOT_RUN,
+			    sdk.version);
+		return;
+	}
 	check_found(c, CHECK_MISSING,
-		    "Pitot does not record what AMD GPUs do; `pitot monitor` reads their "
-		    "utilization, memory, power, clocks and temperatures" NOT_RUN);
+		    "%s%s; `pitot monitor` reads utilization, memory, power, clocks and "
+		    "temperatures" NOT_RUN,
+		    sdk.state == ROCM_OLD_SDK ? "Pitot records by ROCprofiler-SDK 1.x, not "
+					      : "no ROCprofiler-SDK",
+		    sdk.version);
+	check_advise(c, "install ROCm 7 or later, or name its folder in ROCM_PATH");
 }
 
 static const struct machine_check checks[] = {
@@ -139,7 +136,9 @@ static int gpus(struct gpus *out, struct error *e)
 
 static bool no_gpu_reason(char *out, size_t size)
 {
-	snprintf(out, size, "Pitot does not record what AMD GPUs do");
+	if (rocm_find_sdk().state == ROCM_SDK)
+		return false;
+	snprintf(out, size, "no ROCprofiler-SDK 1.x: see `pitot doctor`");
 	return true;
 }
 

@@ -50,7 +50,7 @@ static void a_context_that_failed_leads(void **state)
 			       "\nfailed    the GPU context failed: CUDA_ERROR_ILLEGAL_ADDRESS, "
 			       "returned by cudaDeviceSynchronize at fault.py:6 main; last\n"
 			       "          kernel launched: bad (launch 1)\n"));
-	assert_non_null(strstr(strbuf_text(&out), "\nfailed CUDA calls  4 calls\n"
+	assert_non_null(strstr(strbuf_text(&out), "\nfailed calls  4 calls\n"
 						  "  count  first at  error"));
 	assert_non_null(strstr(strbuf_text(&out), " returned by            line\n"));
 	assert_non_null(strstr(strbuf_text(&out), "CUDA_ERROR_OUT_OF_MEMORY"));

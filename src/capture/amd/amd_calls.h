@@ -1,0 +1,36 @@
+/*
+ * amd_calls.h: HIP's calls and ROCTx's ranges, from callbacks of ROCprofiler-SDK on the program's
+ * threads. They neither lock nor allocate.
+ *
+ * RING_HIP_CALL, two slots: a start, b end, c operation, d result, e stack; then a correlation.
+ */
+#ifndef PITOT_CAPTURE_AMD_AMD_CALLS_H
+#define PITOT_CAPTURE_AMD_AMD_CALLS_H
+
+#include <stdbool.h>
+
+#include "capture/amd/amd_api.h"
+#include "capture/core/ring.h"
+#include "format/writer.h"
+
+/*
+ * Whether an operation of HIP or ROCTx is watched; notes its name (of static storage). While the
+ * SDK initializes.
+ */
+bool amd_calls_wants(uint32_t kind, int32_t operation, const char *name);
+
+amd_on_callback amd_calls_on_callback;
+/*
+ * Attaches the id of the stream that a call is about to the work that it enqueues, plus 1: records
+ * of work name a hardware queue, which streams share.
+ */
+amd_on_callback amd_calls_on_stream;
+
+/* Makes the row of a call; returns its slots. Collector's thread. */
+uint64_t amd_calls_event(struct writer *w, const struct ring *r, uint64_t position);
+/* Called when a recording begins: functions are written again. */
+void amd_calls_begin(void);
+/* Launches and copies whose calls succeeded. */
+uint64_t amd_calls_launched(void);
+
+#endif

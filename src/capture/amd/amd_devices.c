@@ -1,0 +1,112 @@
+#include "capture/amd/amd_devices.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/compiler.h"
+#include "capture/amd/amd_sdk.h"
+#include "format/rows.h"
+
+#define AGENTS_MAX 64u
+
+/* Names are the SDK's, which keeps them until it finalizes; so they are copied. */
+static struct agent {
+	struct amd_agent agent;
+	char name[128];
+	uint32_t ordinal;
+} agents[AGENTS_MAX];
+static unsigned count;
+
+static int on_agents(uint32_t version, const void **list, size_t length, void *data)
+{
+	uint32_t ordinal = 0;
+
+	(void)data;
+	for (size_t i = 0; version == AMD_AGENT_VERSION && i < length && count < AGENTS_MAX; i++) {
+		const struct amd_agent *a = list[i];
+		struct agent *out = &agents[count];
+
+		/* HIP numbers those that its variables leave visible, in this order. */
+		if (a->size < sizeof(*a) || a->type != AMD_AGENT_GPU)
+			continue;
+		out->agent = *a;
+		out->ordinal = a->visible & AMD_VISIBLE_HIP ? ordinal++ : AMD_NO_DEVICE;
+		snprintf(out->name, sizeof(out->name), "%s",
+			 a->product && *a->product ? a->product
+			 : a->name                 ? a->name
+						   : "");
+		count++;
+	}
+	return AMD_SUCCESS;
+}
+
+void amd_devices_read(void)
+{
+	const struct amd_sdk *sdk = amd_sdk();
+
+	if (sdk && !count)
+		sdk->query_available_agents(AMD_AGENT_VERSION, on_agents, sizeof(struct amd_agent),
+					    NULL);
+}
+
+static uint32_t uuid_text(struct writer *w, const uint8_t *uuid)
+{
+	char text[64];
+	int length = snprintf(text, sizeof(text), "GPU-");
+
+	for (unsigned i = 0; i < 16; i++)
+		length += snprintf(text + length, 3, "%02x", uuid[i]);
+	return writer_string(w, text, (size_t)length);
+}
+
+static void write_device(struct writer *w, const struct agent *agent)
+{
+	const struct amd_agent *a = &agent->agent;
+	char pci[32];
+	struct row_device row = {
+		.missing = schema_missing(TABLE_device),
+		.id = agent->ordinal,
+		.name = rows_text(w, agent->name),
+		.uuid = uuid_text(w, a->uuid),
+		.multiprocessors = a->compute_units,
+		.memory_bytes = a->memory_bytes,
+		.clock_khz = a->max_clock_mhz * 1000,
+		.warp_size = a->wave_size,
+		.max_threads_per_block = a->workgroup_max,
+		.max_threads_per_multiprocessor = a->waves_per_unit * a->wave_size,
+		.shared_per_multiprocessor_bytes = a->lds_kib * 1024,
+		.vendor = gpu_vendor_amd,
+	};
+
+	snprintf(pci, sizeof(pci), "%04x:%02x:%02x.%x", a->domain, a->location >> 8 & 0xff,
+		 a->location >> 3 & 0x1f, a->location & 7);
+	row.pci = rows_text(w, pci);
+	ROW_PRESENT(&row, device, multiprocessors);
+	ROW_PRESENT(&row, device, vendor);
+	if (a->max_clock_mhz)
+		ROW_PRESENT(&row, device, clock_khz);
+	if (a->wave_size)
+		ROW_PRESENT(&row, device, warp_size);
+	if (a->workgroup_max)
+		ROW_PRESENT(&row, device, max_threads_per_block);
+	if (a->waves_per_unit && a->wave_size)
+		ROW_PRESENT(&row, device, max_threads_per_multiprocessor);
+	if (a->lds_kib)
+		ROW_PRESENT(&row, device, shared_per_multiprocessor_bytes);
+	writer_append(w, TABLE_device, &row);
+}
+
+void amd_devices_write(struct writer *w)
+{
+	for (unsigned i = 0; i < count; i++)
+		if (agents[i].ordinal != AMD_NO_DEVICE)
+			write_device(w, &agents[i]);
+}
+
+uint32_t amd_device_of(uint64_t agent)
+{
+	for (unsigned i = 0; i < count; i++)
+		if (agents[i].agent.id == agent)
+			return agents[i].ordinal;
+	return AMD_NO_DEVICE;
+}

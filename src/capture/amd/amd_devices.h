@@ -1,0 +1,18 @@
+/* amd_devices.h: AMD's GPUs, by the agents of ROCprofiler-SDK. */
+#ifndef PITOT_CAPTURE_AMD_AMD_DEVICES_H
+#define PITOT_CAPTURE_AMD_AMD_DEVICES_H
+
+#include <stdint.h>
+
+#include "format/writer.h"
+
+#define AMD_NO_DEVICE UINT32_MAX
+
+/* Asks the SDK. The thread that starts the session; later calls do nothing. */
+void amd_devices_read(void);
+/* Writes their rows. Collector's thread. */
+void amd_devices_write(struct writer *w);
+/* Returns an agent's ordinal as HIP counts GPUs, or AMD_NO_DEVICE if it is no GPU. */
+uint32_t amd_device_of(uint64_t agent);
+
+#endif

@@ -1,0 +1,277 @@
+#include "capture/amd/amd_work.h"
+
+#include <string.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/counter.h"
+#include "capture/amd/amd_boottime.h"
+#include "capture/amd/amd_devices.h"
+#include "capture/amd/amd_kernels.h"
+#include "format/rows.h"
+
+/*
+ * The three slots after the event's first, which has: a start, b end, flags enum work_kind, c the
+ * copy's operation.
+ */
+enum work_kind { WORK_KERNEL, WORK_COPY };
+struct work {
+	uint64_t correlation;
+	uint64_t stream; /* 0: unknown; else the id plus 1 */
+	uint64_t agent, queue; /* a copy's: the agents to and from */
+	uint64_t kernel; /* a copy's: bytes */
+	uint32_t private_bytes, group_bytes, workgroup[3], grid[3];
+	uint64_t unused[3];
+};
+#define WORK_SLOTS 4u
+_Static_assert(sizeof(struct work) == (WORK_SLOTS - 1) * sizeof(struct ring_event), "");
+
+/* A queue stands for an unknown stream; streams' own ids are small. */
+#define STREAM_OF_QUEUE (1u << 30)
+
+#define ROOM_WAIT_NS NS_PER_MS
+#define ROOM_TRIES 2000u /* two seconds: then the collector is gone */
+
+static struct {
+	atomic_uint_fast64_t unknown, dropped;
+	/* the collector's */
+	uint64_t work, no_time, reversed_time, no_stream;
+} counts;
+
+/* --- on the SDK's thread --- */
+
+static bool wait_for_room(const struct ring *r)
+{
+	struct timespec t = { .tv_nsec = ROOM_WAIT_NS };
+
+	for (unsigned i = 0; i < ROOM_TRIES; i++) {
+		uint64_t tail = atomic_load_explicit(&r->tail, memory_order_acquire);
+
+		if (atomic_load(&r->head) - tail + WORK_SLOTS <= RING_SLOTS)
+			return true;
+		collector_wake();
+		clock_nanosleep(CLOCK_MONOTONIC, 0, &t, NULL);
+	}
+	return false;
+}
+
+static void push(const struct ring_event *event, const struct work *work)
+{
+	struct ring_event slots[WORK_SLOTS] = { *event };
+	struct ring *r = ring_get();
+
+	memcpy(&slots[1], work, sizeof(*work));
+	if (r && wait_for_room(r))
+		ring_push(r, slots, WORK_SLOTS);
+	else if (r)
+		counter_add(&r->lost, 1);
+}
+
+static void push_dispatch(const struct amd_dispatch *d)
+{
+	struct work work = {
+		.correlation = d->correlation.internal,
+		.stream = d->correlation.external,
+		.agent = d->agent,
+		.queue = d->queue,
+		.kernel = d->kernel,
+		.private_bytes = d->private_bytes,
+		.group_bytes = d->group_bytes,
+	};
+
+	memcpy(work.workgroup, d->workgroup, sizeof(work.workgroup));
+	memcpy(work.grid, d->grid, sizeof(work.grid));
+	push(&(struct ring_event){ .a = d->start, .b = d->end, .kind = RING_HIP_WORK }, &work);
+}
+
+static void push_copy(const struct amd_copy *c)
+{
+	struct work work = { .correlation = c->correlation.internal,
+			     .stream = c->correlation.external,
+			     .agent = c->to_agent,
+			     .queue = c->from_agent,
+			     .kernel = c->bytes };
+
+	push(&(struct ring_event){ .a = c->start,
+				   .b = c->end,
+				   .c = (uint32_t)c->operation,
+				   .kind = RING_HIP_WORK,
+				   .flags = WORK_COPY },
+	     &work);
+}
+
+static void read_record(const struct amd_record_header *header)
+{
+	const struct amd_dispatch *record = header->payload;
+	bool is_kernel = header->kind == AMD_BUFFER_KERNEL_DISPATCH;
+
+	if (header->category != AMD_CATEGORY_TRACING ||
+	    (!is_kernel && header->kind != AMD_BUFFER_MEMORY_COPY) ||
+	    record->size < (is_kernel ? sizeof(struct amd_dispatch) : sizeof(struct amd_copy)))
+		atomic_fetch_add(&counts.unknown, 1);
+	else if (is_kernel)
+		push_dispatch(record);
+	else
+		push_copy(header->payload);
+}
+
+/* The SDK's count of drops is of the buffer's whole life. */
+void amd_work_on_buffer(uint64_t context, uint64_t buffer, struct amd_record_header **headers,
+			size_t count, void *data, uint64_t dropped)
+{
+	(void)context;
+	(void)buffer;
+	(void)data;
+	for (size_t i = 0; i < count; i++)
+		read_record(headers[i]);
+	atomic_store(&counts.dropped, dropped);
+}
+
+/* --- the collector's thread --- */
+
+static bool set_times(const struct ring_event *event, uint64_t *start, uint64_t *end)
+{
+	if (!event->a || !event->b || event->b < event->a) {
+		if (event->b && event->b < event->a)
+			counts.reversed_time++;
+		else
+			counts.no_time++;
+		return false;
+	}
+	*start = amd_boottime_convert(event->a);
+	*end = amd_boottime_convert(event->b);
+	return true;
+}
+
+/* Grids are in work items, of which the last group of a dimension may have fewer. */
+static uint32_t blocks(uint32_t items, uint32_t group)
+{
+	return group ? (uint32_t)(((uint64_t)items + group - 1) / group) : 0;
+}
+
+static uint32_t config_of(struct writer *w, const struct work *work)
+{
+	const struct amd_kernel *kernel = amd_kernel_find(work->kernel);
+	struct row_kernel_config row = {
+		.missing = schema_missing(TABLE_kernel_config),
+		.name = rows_text(w, kernel ? kernel->name : "unknown kernel"),
+		.grid_x = blocks(work->grid[0], work->workgroup[0]),
+		.grid_y = blocks(work->grid[1], work->workgroup[1]),
+		.grid_z = blocks(work->grid[2], work->workgroup[2]),
+		.block_x = work->workgroup[0],
+		.block_y = work->workgroup[1],
+		.block_z = work->workgroup[2],
+		.local_bytes_per_thread = work->private_bytes,
+	};
+
+	if (work->workgroup[0] && work->workgroup[1] && work->workgroup[2]) {
+		ROW_PRESENT(&row, kernel_config, grid_x);
+		ROW_PRESENT(&row, kernel_config, grid_y);
+		ROW_PRESENT(&row, kernel_config, grid_z);
+		ROW_PRESENT(&row, kernel_config, block_x);
+		ROW_PRESENT(&row, kernel_config, block_y);
+		ROW_PRESENT(&row, kernel_config, block_z);
+	}
+	ROW_PRESENT(&row, kernel_config, local_bytes_per_thread);
+	if (kernel) {
+		row.registers = kernel->vgprs + kernel->agprs;
+		row.static_shared_bytes = kernel->group_bytes;
+		row.dynamic_shared_bytes =
+			work->group_bytes - MIN(work->group_bytes, kernel->group_bytes);
+		ROW_PRESENT(&row, kernel_config, registers);
+		ROW_PRESENT(&row, kernel_config, static_shared_bytes);
+		ROW_PRESENT(&row, kernel_config, dynamic_shared_bytes);
+	}
+	return writer_kernel_config(w, &row);
+}
+
+/* Copies have no queue: without a stream they are in one of their own for each GPU. */
+static uint32_t stream_of(const struct work *work, bool is_kernel)
+{
+	if (work->stream)
+		return (uint32_t)(work->stream - 1);
+	counts.no_stream++;
+	return STREAM_OF_QUEUE | (is_kernel ? (uint32_t)work->queue & (STREAM_OF_QUEUE - 1) : 0);
+}
+
+static void write_kernel(struct writer *w, const struct ring_event *event, const struct work *work)
+{
+	struct row_kernel row = { .missing = schema_missing(TABLE_kernel),
+				  .config = config_of(w, work),
+				  .correlation = work->correlation,
+				  .device = amd_device_of(work->agent),
+				  .stream = stream_of(work, true),
+				  .channel = (uint32_t)work->queue };
+
+	ROW_PRESENT(&row, kernel, channel);
+	if (set_times(event, &row.start_ns, &row.end_ns)) {
+		ROW_PRESENT(&row, kernel, start_ns);
+		ROW_PRESENT(&row, kernel, end_ns);
+	}
+	writer_append(w, TABLE_kernel, &row);
+}
+
+static void write_copy(struct writer *w, const struct ring_event *event, const struct work *work)
+{
+	static const uint8_t kinds[] = { [AMD_COPY_HTOH] = copy_kind_HtoH,
+					 [AMD_COPY_HTOD] = copy_kind_HtoD,
+					 [AMD_COPY_DTOH] = copy_kind_DtoH,
+					 [AMD_COPY_DTOD] = copy_kind_DtoD };
+	uint32_t to = amd_device_of(work->agent), from = amd_device_of(work->queue);
+	bool to_gpu = to != AMD_NO_DEVICE, from_gpu = from != AMD_NO_DEVICE;
+	struct row_memcpy row = {
+		.missing = schema_missing(TABLE_memcpy),
+		.bytes = work->kernel,
+		.kind = event->c < ARRAY_SIZE(kinds) ? kinds[event->c] : copy_kind_unknown,
+		/* Memory of the host may be pageable or pinned. */
+		.source_kind = from_gpu ? memory_kind_device : memory_kind_unknown,
+		.destination_kind = to_gpu ? memory_kind_device : memory_kind_unknown,
+		.correlation = work->correlation,
+		.device = to_gpu     ? to
+			  : from_gpu ? from
+				     : 0,
+		.stream = stream_of(work, false),
+	};
+
+	ROW_PRESENT(&row, memcpy, bytes);
+	if (to_gpu && from_gpu && to != from) {
+		row.kind = copy_kind_PtoP;
+		row.source_device = from;
+		row.destination_device = to;
+		ROW_PRESENT(&row, memcpy, source_device);
+		ROW_PRESENT(&row, memcpy, destination_device);
+	}
+	if (set_times(event, &row.start_ns, &row.end_ns)) {
+		ROW_PRESENT(&row, memcpy, start_ns);
+		ROW_PRESENT(&row, memcpy, end_ns);
+	}
+	writer_append(w, TABLE_memcpy, &row);
+}
+
+uint64_t amd_work_event(struct writer *w, const struct ring *r, uint64_t position)
+{
+	const struct ring_event *event = ring_slot(r, position);
+	struct work work;
+
+	for (unsigned i = 1; i < WORK_SLOTS; i++)
+		memcpy((char *)&work + (i - 1) * sizeof(*event), ring_slot(r, position + i),
+		       sizeof(*event));
+	counts.work++;
+	if (event->flags == WORK_COPY)
+		write_copy(w, event, &work);
+	else
+		write_kernel(w, event, &work);
+	return WORK_SLOTS;
+}
+
+struct amd_work_counts amd_work_counts(void)
+{
+	return (struct amd_work_counts){
+		.work = counts.work,
+		.no_time = counts.no_time,
+		.reversed_time = counts.reversed_time,
+		.unknown = atomic_load(&counts.unknown),
+		.dropped = atomic_load(&counts.dropped),
+		.no_stream = counts.no_stream,
+	};
+}

@@ -1,0 +1,24 @@
+/*
+ * amd_work.h: kernels and copies, from ROCprofiler-SDK's buffer. The SDK calls with records on a
+ * thread that it made for us, which puts them into its ring and waits while that is full: a record
+ * is lost only if the collector has stopped.
+ */
+#ifndef PITOT_CAPTURE_AMD_AMD_WORK_H
+#define PITOT_CAPTURE_AMD_AMD_WORK_H
+
+#include "capture/amd/amd_api.h"
+#include "capture/core/ring.h"
+#include "format/writer.h"
+
+amd_on_buffer amd_work_on_buffer;
+
+/* Makes the row of a kernel or copy; returns its slots. Collector's thread. */
+uint64_t amd_work_event(struct writer *w, const struct ring *r, uint64_t position);
+
+/* Since the recorder was loaded. Any thread; `work` has rows, the others are losses. */
+struct amd_work_counts {
+	uint64_t work, no_time, reversed_time, unknown, dropped, no_stream;
+};
+struct amd_work_counts amd_work_counts(void);
+
+#endif

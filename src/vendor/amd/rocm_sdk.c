@@ -1,0 +1,116 @@
+#include "vendor/amd/rocm_sdk.h"
+
+#include <glob.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/path.h"
+
+#define SDK "librocprofiler-sdk.so."
+#define TOOL "libpitot-rocm.so"
+#define TOOLS_VARIABLE "ROCP_TOOL_LIBRARIES"
+#define SDK_VARIABLE "ROCPROFILER_REGISTER_LIBRARY"
+
+/* The whole version is in the name of the file to which the one with the major version links. */
+static void read_version(struct rocm_sdk *sdk)
+{
+	char real[PATH_MAX];
+	const char *file = realpath(sdk->path, real) ? base_name(real) : base_name(sdk->path);
+	const char *version = strstr(file, ".so.");
+
+	if (!version)
+		version = strstr(base_name(sdk->path), ".so.");
+	snprintf(sdk->version, sizeof(sdk->version), "%.31s", version + strlen(".so."));
+}
+
+/* Looks at the files of a pattern, which may be of several versions. 1.x ends the search. */
+static bool look_at(struct rocm_sdk *sdk, const char *pattern)
+{
+	glob_t found;
+
+	if (glob(pattern, 0, NULL, &found) != 0)
+		return false;
+	for (size_t i = 0; i < found.gl_pathc && sdk->state != ROCM_SDK; i++) {
+		const char *path = found.gl_pathv[i],
+			   *version = strstr(base_name(path), ".so.") + strlen(".so.");
+		bool is_new = *version == '1' && (version[1] == '\0' || version[1] == '.');
+
+		if (access(path, R_OK) || strlen(path) >= sizeof(sdk->path) ||
+		    (!is_new && sdk->state == ROCM_OLD_SDK))
+			continue;
+		sdk->state = is_new ? ROCM_SDK : ROCM_OLD_SDK;
+		memcpy(sdk->path, path, strlen(path) + 1);
+		read_version(sdk);
+	}
+	globfree(&found);
+	return sdk->state == ROCM_SDK;
+}
+
+/* Folders that depend on the current one, or on glob(), are no installation's. */
+static bool look_in(struct rocm_sdk *sdk, const char *folder, size_t length, const char *below)
+{
+	char pattern[2 * AMD_PATH_MAX];
+
+	if (!length || folder[0] != '/' || memchr(folder, '*', length) ||
+	    memchr(folder, '[', length) || memchr(folder, '?', length) ||
+	    snprintf(pattern, sizeof(pattern), "%.*s%s/" SDK "[0-9]*", (int)length, folder,
+		     below) >= (int)sizeof(pattern))
+		return false;
+	return look_at(sdk, pattern);
+}
+
+static bool look_in_variable(struct rocm_sdk *sdk, const char *name, const char *below)
+{
+	const char *folders = getenv(name);
+
+	for (size_t length; folders && *folders; folders += length + (folders[length] == ':')) {
+		length = strcspn(folders, ":");
+		if (look_in(sdk, folders, length, below))
+			return true;
+	}
+	return false;
+}
+
+struct rocm_sdk rocm_find_sdk(void)
+{
+	static const char *const places[] = { "/opt/rocm/lib", "/opt/rocm*/lib",
+					      "/opt/rocm/core-*/lib" };
+	struct rocm_sdk sdk = { .state = ROCM_NO_SDK };
+	char room[AMD_PATH_MAX], pattern[AMD_PATH_MAX + 64];
+	bool found = look_in_variable(&sdk, "LD_LIBRARY_PATH", "") ||
+		     look_in_variable(&sdk, "ROCM_PATH", "/lib") ||
+		     look_in_variable(&sdk, "VIRTUAL_ENV",
+				      "/lib/python3*/site-packages/_rocm_sdk_core/lib");
+
+	for (size_t i = 0; i < sizeof(places) / sizeof(*places) && !found; i++) {
+		snprintf(pattern, sizeof(pattern), "%s/" SDK "[0-9]*", amd_path(room, places[i]));
+		found = look_at(&sdk, pattern);
+	}
+	return sdk;
+}
+
+void rocm_environment(struct strbuf *out, const char *library)
+{
+	const char *others = getenv(TOOLS_VARIABLE), *named = getenv(SDK_VARIABLE);
+	int folder = (int)(base_name(library) - library);
+	char tool[PATH_MAX];
+	struct rocm_sdk sdk;
+
+	/* A list that its separator cuts in two names a tool that is not there: the program aborts. */
+	if (snprintf(tool, sizeof(tool), "%.*s" TOOL, folder, library) >= (int)sizeof(tool) ||
+	    strchr(tool, ':') || access(tool, R_OK))
+		return;
+	sdk = rocm_find_sdk();
+	if (sdk.state != ROCM_SDK)
+		return;
+	strbuf_addf(out, TOOLS_VARIABLE "=%s%s%s", others ? others : "",
+		    others && *others ? ":" : "", tool);
+	strbuf_addc(out, '\0');
+	if (named && *named)
+		return; /* the program's own choice, which works without us, too */
+	strbuf_addf(out, SDK_VARIABLE "=%s", sdk.path);
+	strbuf_addc(out, '\0');
+}

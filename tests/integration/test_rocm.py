@@ -1,0 +1,213 @@
+"""HIP programs, against stand-ins that follow the protocol of ROCprofiler-SDK's headers and source: no AMD GPU has run here.
+
+The stand-in writes what it told the recorder; every row has to say the same."""
+import json
+import os
+import subprocess
+
+import pytest
+
+ROUNDS = 3
+BLOCKED = 1 << 30  # streams that stand for a hardware queue
+
+
+@pytest.fixture
+def hip(pitot, build, tmp_path):
+    """hip(fault=None, program=…, library=True): the recording of a HIP program, and what the stand-in told."""
+    rocm = build / "standin/rocm"
+
+    def record(*options, fault=None, rounds=ROUNDS, env=None, status=7, command=None):
+        truth = tmp_path / "truth"
+        truth.unlink(missing_ok=True)
+        variables = {"ROCM_PATH": str(rocm), "STANDIN_ROCM_TRUTH": str(truth), **(env or {})}
+        if fault:
+            variables["STANDIN_ROCM_FAULT"] = fault
+        done = pitot("record", "--no-cpu", "--force", "-o", "hip.pitot", *options, "--",
+                     *(command or [build / "standin/hip_program", rounds]), env=variables, status=status)
+        lines = truth.read_text().splitlines() if truth.exists() else []
+        return done, [json.loads(line) for line in lines]
+
+    return record
+
+
+@pytest.fixture
+def table(rows):
+    """table("kernel"): the rows of hip.pitot."""
+    return lambda name, *options: rows("hip.pitot", name, *options)
+
+
+CONFIG = ("name", *(f"{part}_{axis}" for part in ("grid", "block") for axis in "xyz"), "registers", "static_shared_bytes",
+          "dynamic_shared_bytes", "local_bytes_per_thread")
+KERNEL = ("-c", ",".join(("start_ns", "end_ns", "correlation", "device", "stream", "channel", *(f"config.{c}" for c in CONFIG))))
+
+
+def by_correlation(rows):
+    return {row["correlation"]: row for row in rows}
+
+
+def test_every_kernel_is_what_the_sdk_told(hip, table):
+    _, truth = hip()
+    rows = by_correlation(table("kernel", *KERNEL))
+    kernels = [t for t in truth if t["what"] == "kernel"]
+    assert len(kernels) == len(rows) == 3 * ROUNDS
+    offset = kernels[0]["start"] - rows[kernels[0]["correlation"]]["start_ns"]
+    for told in kernels:
+        row = rows[told["correlation"]]
+        config = {name: row[f"config.{name}"] for name in CONFIG}
+        assert config["name"] + ".kd" == told["name"]
+        assert (row["start_ns"] + offset, row["end_ns"] + offset) == (told["start"], told["end"])
+        assert (row["device"], row["stream"], row["channel"]) == (told["gpu"], told["stream"], told["queue"])
+        assert [config[f"block_{axis}"] for axis in "xyz"] == told["workgroup"]
+        assert [config[f"grid_{axis}"] for axis in "xyz"] == [-(-i // g) for i, g in zip(told["items"], told["workgroup"])]
+        assert config["static_shared_bytes"] == 1024 and config["registers"] == 72
+        assert config["dynamic_shared_bytes"] == told["group_bytes"] - 1024
+        assert config["local_bytes_per_thread"] == told["private_bytes"]
+    assert any(r["config.grid_x"] == 16 for r in rows.values())  # of 1000 items in groups of 64
+
+
+def test_work_begins_after_its_call(hip, table):
+    """The SDK's clock and the calls' are different ones."""
+    hip()
+    calls = by_correlation(table("api_call"))
+    for work in table("kernel") + table("memcpy"):
+        assert 0 <= work["start_ns"] - calls[work["correlation"]]["start_ns"] < 1_000_000_000
+
+
+def test_every_copy_is_what_the_sdk_told(hip, table):
+    _, truth = hip()
+    rows = by_correlation(table("memcpy"))
+    copies = [t for t in truth if t["what"] == "copy"]
+    assert len(copies) == len(rows) == 3 * ROUNDS
+    for told in copies:
+        row = rows[told["correlation"]]
+        peers = told["to"] != told["from"] and 99 not in (told["to"], told["from"])
+        assert row["bytes"] == told["bytes"] and row["end_ns"] - row["start_ns"] == told["end"] - told["start"]
+        assert row["kind"] == ("PtoP" if peers else {2: "HtoD", 3: "DtoH", 4: "DtoD"}[told["operation"]])
+        assert row["device"] == (told["to"] if told["to"] != 99 else told["from"]) - 100
+        assert (row["source_device"], row["destination_device"]) == ((0, 1) if peers else (None, None))
+
+
+def test_calls_lead_to_lines_of_the_program(hip, table, pitot):
+    hip()
+    calls = table("api_call")
+    names = [c["function"] for c in calls]
+    assert {n: names.count(n) for n in names} == {
+        "hipDeviceSynchronize": 2, "hipLaunchKernel": 2 * ROUNDS, "hipExtModuleLaunchKernel": ROUNDS,
+        "hipMemcpyAsync": 2 * ROUNDS, "hipMemcpy": ROUNDS, "hipStreamSynchronize": 1}
+    assert [c["result"] for c in calls if c["result"]] == [400]
+    assert all(c["end_ns"] >= c["start_ns"] and c["stack"] for c in calls)
+    launched = {c["correlation"] for c in calls}
+    assert launched >= {k["correlation"] for k in table("kernel") + table("memcpy")}
+    report = pitot("report", "hip.pitot").stdout
+    assert "launch_all" in report and "AMD Instinct MI210" in report and "hipStreamSynchronize" in report
+
+
+def test_ranges_of_roctx(hip, table):
+    hip()
+    events = [(e["kind"], e["message"]) for e in table("nvtx")]
+    assert events == [("start", "the whole"), *[("push", "round"), ("pop", None)] * ROUNDS, ("mark", "a mark"), ("end", None)]
+    whole = [e["range"] for e in table("nvtx") if e["kind"] in ("start", "end")]
+    assert whole[0] == whole[1]
+
+
+def test_gpus(hip, table):
+    hip()
+    devices = table("device")
+    assert [(d["id"], d["vendor"], d["pci"], d["multiprocessors"], d["warp_size"]) for d in devices] == [
+        (0, "amd", "0000:83:00.0", 104, 64), (1, "amd", "0000:84:00.0", 105, 64)]
+    assert devices[0]["memory_bytes"] == 64 << 30 and devices[0]["max_threads_per_multiprocessor"] == 2048
+    assert {c["name"]: c["state"] for c in table("capability")}["rocm"] == "on"
+
+
+def test_many_records_and_none_is_lost(hip, table):
+    _, truth = hip(rounds=6000)
+    assert len(table("kernel")) == len([t for t in truth if t["what"] == "kernel"]) == 18000
+    assert table("loss") == []
+
+
+@pytest.mark.parametrize("fault, reasons", [
+    ("short", {"unknown_record": 9}),
+    ("reversed", {"reversed_time": 18}),
+    ("no-times", {"no_time": 18}),
+    ("drops", {"gpu_records_dropped": 3}),
+    ("longer", {}),
+    ("no-symbols", {}),
+])
+def test_what_the_sdk_does_wrong_is_a_loss(hip, table, fault, reasons):
+    hip(fault=fault)
+    losses = {}
+    for loss in table("loss"):
+        losses[loss["reason"]] = losses.get(loss["reason"], 0) + loss["count"]
+    assert losses == reasons
+    assert len(table("kernel")) == (0 if fault == "short" else 9) and len(table("memcpy")) == 9
+    if fault in ("reversed", "no-times"):
+        assert all(k["start_ns"] is None for k in table("kernel"))
+    if fault == "no-symbols":
+        assert {c["name"] for c in table("kernel_config")} == {"unknown kernel"}
+
+
+def test_work_without_a_stream_is_shown_by_its_queue(hip, table):
+    hip(fault="no-streams")
+    assert all(k["stream"] == BLOCKED | k["channel"] for k in table("kernel"))
+    assert [(c["state"], c["actual"]) for c in table("capability") if c["name"] == "stream"] == [("degraded", "queues")]
+
+
+@pytest.mark.parametrize("fault, why", [
+    ("old", "ROCprofiler-SDK 0.6.0 has another interface than 1.x"),
+    ("status:create_context", "rocprofiler_create_context: Service is not there"),
+    ("status:configure_callback_tracing_service", "rocprofiler_configure_callback_tracing_service: Service is not there"),
+    ("status:create_buffer", "rocprofiler_create_buffer: Service is not there"),
+])
+def test_an_sdk_that_refuses(hip, table, fault, why):
+    done, _ = hip(fault=fault)
+    assert done.stdout == "done\n" and table("kernel") == []
+    assert [(c["state"], c["reason"]) for c in table("capability") if c["name"] == "rocm"] == [("unavailable", why)]
+
+
+def test_a_flush_that_hangs_is_not_waited_for(hip, table):
+    done, _ = hip(fault="hang")
+    assert done.stdout == "done\n" and len(table("api_call")) > 0
+
+
+def test_the_commands_own_tool_stays(hip, build, table, tmp_path):
+    hip(env={"ROCP_TOOL_LIBRARIES": str(build / "libpitot-rocm.so")}, command=[
+        "/bin/sh", "-c", f'echo "$ROCP_TOOL_LIBRARIES" > tools; exec {build}/standin/hip_program 1'])
+    assert (tmp_path / "tools").read_text().strip() == ":".join([str(build / "libpitot-rocm.so")] * 2)
+    assert len(table("kernel")) == 3
+
+
+def test_without_an_sdk_nothing_is_told(pitot, build, tmp_path):
+    """A program that is told of a tool where no SDK is would be aborted by ROCm's libraries."""
+    empty = {"ROCM_PATH": str(tmp_path), "LD_LIBRARY_PATH": "", "PITOT_AMD_ROOT": str(tmp_path)}
+    done = pitot("record", "--no-cpu", "-o", "hip.pitot", "--", build / "standin/hip_program", env=empty, status=7)
+    assert done.stdout == "done\n"
+    done = pitot("record", "--no-cpu", "-f", "-o", "hip.pitot", "--", "env", env=empty)
+    assert "ROCP" not in done.stdout
+    old = tmp_path / "lib"
+    old.mkdir()
+    (old / "librocprofiler-sdk.so.0").touch()
+    done = pitot("record", "--no-cpu", "-f", "-o", "hip.pitot", "--", "env", env=empty)
+    assert "ROCP_" not in done.stdout
+
+
+def test_the_standin_aborts_as_rocm_does(build, tmp_path):
+    """The rule that the recorder has to respect, so that the test above can fail."""
+    done = subprocess.run([build / "standin/hip_program"], capture_output=True, check=False, cwd=tmp_path, env={
+        **os.environ, "ROCP_TOOL_LIBRARIES": str(build / "libpitot-rocm.so"), "ROCPROFILER_REGISTER_LIBRARY": "nowhere.so"})
+    assert done.returncode == -6 and b"rocprofiler-register: no nowhere.so" in done.stderr
+
+
+def test_the_recorders_library_is_no_tool_of_its_own(build):
+    symbols = subprocess.run(["nm", "-D", "--defined-only", build / "libpitot.so"], capture_output=True, text=True, check=True).stdout
+    assert "pitot_rocm_configure" in symbols and "rocprofiler_configure" not in symbols
+
+
+def test_windows(hip, table):
+    """Nothing of a time without a window is recorded, and what was enqueued in one is."""
+    hip("--delay", "100s", rounds=2)
+    assert table("kernel") == [] and table("api_call") == []
+
+
+def test_a_child_of_a_fork(hip, table, build):
+    done, _ = hip(command=["/bin/sh", "-c", f"{build}/standin/hip_program 1; {build}/standin/hip_program 2"])
+    assert done.stdout == "done\ndone\n" and len(table("kernel")) == 9

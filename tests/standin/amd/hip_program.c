@@ -1,0 +1,52 @@
+/* hip_program.c: a program that uses HIP and ROCTx, the stand-ins'. usage: hip_program [ROUNDS] */
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+struct dim3 {
+	uint32_t x, y, z;
+};
+int hipLaunchKernel(uintptr_t f, struct dim3 grid, struct dim3 block, void **args, size_t shared,
+		    uint64_t stream);
+int hipExtModuleLaunchKernel(uintptr_t f, uint32_t x, uint32_t y, uint32_t z, uint32_t gx,
+			     uint32_t gy, uint32_t gz, size_t shared, uint64_t stream);
+int hipMemcpy(void *to, const void *from, size_t bytes, int kind);
+int hipMemcpyAsync(void *to, const void *from, size_t bytes, int kind, uint64_t stream);
+int hipDeviceSynchronize(void);
+int hipStreamSynchronize(uint64_t stream);
+void roctxMarkA(const char *message);
+int roctxRangePushA(const char *message);
+int roctxRangePop(void);
+uint64_t roctxRangeStartA(const char *message);
+void roctxRangeStop(uint64_t id);
+
+__attribute__((noinline)) static void launch_all(unsigned round)
+{
+	hipLaunchKernel(0, (struct dim3){ 8, 2, 1 }, (struct dim3){ 256, 1, 1 }, NULL, 512, 3);
+	hipExtModuleLaunchKernel(1, 1000, 1, 1, 64, 1, 1, 0, 5);
+	hipLaunchKernel(1, (struct dim3){ 4, 1, 1 }, (struct dim3){ 64, 4, 1 }, NULL, 0,
+			round % 2 ? 9 : 0);
+	hipMemcpyAsync(NULL, NULL, 4096, 1, 3);
+	hipMemcpy(NULL, NULL, 1 << 20, 2);
+	hipMemcpyAsync(NULL, NULL, 777, 4, 3);
+}
+
+int main(int argc, char **argv)
+{
+	unsigned rounds = argc > 1 ? (unsigned)atoi(argv[1]) : 3;
+	uint64_t range;
+
+	hipDeviceSynchronize();
+	range = roctxRangeStartA("the whole");
+	for (unsigned i = 0; i < rounds; i++) {
+		roctxRangePushA("round");
+		launch_all(i);
+		roctxRangePop();
+	}
+	roctxMarkA("a mark");
+	hipStreamSynchronize(77);
+	hipDeviceSynchronize();
+	roctxRangeStop(range);
+	printf("done\n");
+	return 7;
+}

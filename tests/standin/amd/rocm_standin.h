@@ -1,0 +1,55 @@
+/*
+ * rocm_standin.h: what the stand-ins for HIP and for ROCprofiler-SDK say to each other. In reality
+ * the SDK wraps HIP's table of functions; here HIP calls hooks that the SDK fills in. Towards tools
+ * both follow the protocol of AMD's public headers and source: nothing here has seen an AMD GPU.
+ *
+ * STANDIN_ROCM_TRUTH names a file that gets a line of JSON for each kernel, copy and call.
+ * STANDIN_ROCM_FAULT: what goes wrong: old (version 0.6), status:<function> (which fails), short,
+ * longer (records), reversed, no-times, no-streams, drops, no-symbols, hang (flushes).
+ */
+#ifndef ROCM_STANDIN_H
+#define ROCM_STANDIN_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define STANDIN_GPUS 2u
+#define STANDIN_AGENT(gpu) (100u + (gpu)) /* agent 99 is the CPU */
+
+struct standin_kernel {
+	const char *name; /* with ".kd" */
+	uint64_t id;
+};
+
+struct standin_dispatch {
+	const struct standin_kernel *kernel;
+	uint64_t stream;
+	unsigned gpu;
+	uint32_t private_bytes, group_bytes, workgroup[3], grid[3];
+};
+
+/* HIP's operations that the stand-in has, with the numbers of SDK 1.x. */
+#define STANDIN_HIP(F)                                                                             \
+	F(hipDeviceSynchronize, 66)                                                                \
+	F(hipEventRecord, 79)                                                                      \
+	F(hipLaunchKernel, 214)                                                                    \
+	F(hipMalloc, 215)                                                                          \
+	F(hipMemcpy, 259)                                                                          \
+	F(hipMemcpyAsync, 268)                                                                     \
+	F(hipModuleLaunchKernel, 308)                                                              \
+	F(hipStreamSynchronize, 346)                                                               \
+	F(hipExtModuleLaunchKernel, 388)
+#define STANDIN_ROCTX(F)                                                                           \
+	F(roctxMarkA, 0)                                                                           \
+	F(roctxRangePushA, 1) F(roctxRangePop, 2) F(roctxRangeStartA, 3) F(roctxRangeStop, 4)
+
+struct standin_hooks {
+	/* An operation of a kind begins or ends; `payload` as the kind's. */
+	void (*call)(uint32_t kind, int32_t operation, uint32_t phase, void *payload);
+	void (*dispatch)(const struct standin_dispatch *d);
+	void (*copy)(int32_t operation, uint64_t to, uint64_t from, uint64_t bytes);
+	void (*loaded)(const struct standin_kernel *kernel);
+	void (*wait)(void); /* until all work has ended */
+};
+
+#endif

@@ -1,0 +1,716 @@
+/*
+ * standin_rocprofiler.c: librocprofiler-sdk.so.1 for tests: finds tools, lets them configure
+ * contexts and buffers and then no more, calls back on the thread of a call, delivers work from a
+ * thread of its own when it has ended, blocks whoever fills a LOSSLESS buffer, and finalizes in an
+ * exit handler. Its layouts are those of src/capture/amd/amd_api.h.
+ */
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "capture/amd/amd_api.h"
+#include "rocm_standin.h"
+
+#define PUBLIC __attribute__((visibility("default")))
+#define CONTEXTS_MAX 8u
+#define BUFFERS_MAX 4u
+#define KINDS 33u
+#define OPERATIONS 1024u
+#define LOCKED 7 /* CONFIGURATION_LOCKED */
+#define INVALID 2
+#define FINALIZED 30
+#define WORK_NS 20000u
+
+struct service {
+	amd_on_callback *callback;
+	void *data;
+	bool all, operations[OPERATIONS];
+	uint64_t buffer;
+};
+
+static struct context {
+	bool exists, active;
+	struct service *callbacks[KINDS], *buffers[KINDS];
+} contexts[CONTEXTS_MAX];
+
+struct record {
+	struct amd_record_header header;
+	char payload[192];
+};
+
+static struct buffer {
+	struct record *records;
+	size_t capacity, count, watermark;
+	amd_on_buffer *callback;
+	void *data;
+	bool flushing;
+	uint64_t flushes;
+} buffers[BUFFERS_MAX];
+
+/* Work that has not ended. */
+struct work {
+	struct work *next;
+	uint64_t contexts; /* bits: those that were active when it was enqueued */
+	uint64_t enqueued;
+	unsigned gpu;
+	bool is_copy;
+	union {
+		struct amd_dispatch dispatch;
+		struct amd_copy copy;
+	};
+	uint64_t external[CONTEXTS_MAX], stream;
+	const char *name;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
+static struct work *first, **last = &first;
+static uint64_t outstanding;
+static bool locked, finalized;
+static struct amd_configured *tools[4];
+static unsigned tool_count;
+static atomic_uint_fast64_t last_correlation, last_dispatch;
+static FILE *truth;
+
+static __thread struct {
+	uint64_t correlations[8];
+	unsigned depth;
+	uint64_t external[CONTEXTS_MAX][8];
+	unsigned externals[CONTEXTS_MAX];
+	uint64_t user[8][CONTEXTS_MAX];
+} thread;
+
+static bool has_fault(const char *name, const char **argument)
+{
+	const char *fault = getenv("STANDIN_ROCM_FAULT");
+	size_t length = strlen(name);
+
+	if (!fault || strncmp(fault, name, length) != 0 || (fault[length] && fault[length] != ':'))
+		return false;
+	if (argument)
+		*argument = fault[length] ? fault + length + 1 : "";
+	return true;
+}
+
+/* The status of a function that a test lets fail. */
+static int status_of(const char *function)
+{
+	const char *name;
+
+	return has_fault("status", &name) && !strcmp(name, function) ? 5 : AMD_SUCCESS;
+}
+
+static uint64_t now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_BOOTTIME, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* --- buffers --- */
+
+/* The lock is held, and given up while the tool is called. */
+static void deliver(struct buffer *b)
+{
+	struct amd_record_header **headers = calloc(b->count + 1, sizeof(*headers));
+	struct record *records = b->records;
+	size_t count = b->count;
+	uint64_t id = (uint64_t)(b - buffers) + 1;
+
+	b->flushing = true;
+	b->records = calloc(b->capacity, sizeof(*records));
+	b->count = 0;
+	pthread_mutex_unlock(&lock);
+	for (size_t i = 0; i < count; i++) {
+		records[i].header.payload = records[i].payload;
+		headers[i] = &records[i].header;
+	}
+	if (count)
+		b->callback(0, id, headers, count, b->data, has_fault("drops", NULL) ? 3 : 0);
+	free(headers);
+	free(records);
+	pthread_mutex_lock(&lock);
+	b->flushing = false;
+	b->flushes++;
+	pthread_cond_broadcast(&changed);
+}
+
+/* The callback thread: flushes buffers that are full enough or of which that was asked. */
+static uint64_t asked[BUFFERS_MAX];
+
+static void *callback_main(void *unused)
+{
+	pthread_mutex_lock(&lock);
+	for (;;) {
+		bool did = false;
+
+		for (unsigned i = 0; i < BUFFERS_MAX; i++) {
+			struct buffer *b = &buffers[i];
+
+			if (!b->callback || (b->flushes >= asked[i] && b->count < b->watermark))
+				continue;
+			deliver(b);
+			did = true;
+		}
+		if (!did)
+			pthread_cond_wait(&changed, &lock);
+	}
+	return unused;
+}
+
+static void insert(struct buffer *b, uint32_t kind, const void *payload, size_t size)
+{
+	while (b->count == b->capacity)
+		pthread_cond_wait(&changed, &lock);
+	b->records[b->count].header.category = AMD_CATEGORY_TRACING;
+	b->records[b->count].header.kind = kind;
+	memcpy(b->records[b->count].payload, payload, size);
+	if (++b->count == b->watermark)
+		pthread_cond_broadcast(&changed);
+}
+
+/* --- work --- */
+
+static void tell_truth(const struct work *w, uint64_t start, uint64_t end)
+{
+	const struct amd_dispatch *d = &w->dispatch;
+
+	if (truth && w->is_copy)
+		fprintf(truth,
+			"{\"what\": \"copy\", \"start\": %lu, \"end\": %lu, \"operation\": %d, "
+			"\"bytes\": "
+			"%lu, \"correlation\": %lu, \"to\": %lu, \"from\": %lu}\n",
+			start, end, w->copy.operation, w->copy.bytes, w->copy.correlation.internal,
+			w->copy.to_agent, w->copy.from_agent);
+	else if (truth)
+		fprintf(truth,
+			"{\"what\": \"kernel\", \"name\": \"%s\", \"start\": %lu, \"end\": %lu, "
+			"\"gpu\": %u, "
+			"\"queue\": %lu, \"correlation\": %lu, \"stream\": %lu, \"workgroup\": "
+			"[%u, %u, "
+			"%u], \"items\": [%u, %u, %u], \"group_bytes\": %u, \"private_bytes\": "
+			"%u}\n",
+			w->name, start, end, w->gpu, d->queue, d->correlation.internal, w->stream,
+			d->workgroup[0], d->workgroup[1], d->workgroup[2], d->grid[0], d->grid[1],
+			d->grid[2], d->group_bytes, d->private_bytes);
+}
+
+static void finish(struct work *w, uint64_t start, uint64_t end)
+{
+	uint32_t kind = w->is_copy ? AMD_BUFFER_MEMORY_COPY : AMD_BUFFER_KERNEL_DISPATCH;
+
+	tell_truth(w, start, end);
+	/* start and end lie at the same place in both */
+	w->dispatch.start = has_fault("no-times", NULL) ? 0 : start;
+	w->dispatch.end = has_fault("reversed", NULL) ? start - 1 : end;
+	if (has_fault("no-times", NULL))
+		w->dispatch.end = 0;
+	for (unsigned i = 0; i < CONTEXTS_MAX; i++) {
+		struct service *s = contexts[i].buffers[kind];
+
+		if (!(w->contexts >> i & 1) || !s)
+			continue;
+		w->dispatch.correlation.external = w->external[i];
+		insert(&buffers[s->buffer - 1], kind, &w->dispatch,
+		       w->is_copy ? sizeof(w->copy) : sizeof(w->dispatch));
+	}
+}
+
+/* The GPU: one piece of work after the other, each WORK_NS long. */
+static void *gpu_main(void *unused)
+{
+	uint64_t free_at = 0;
+
+	pthread_mutex_lock(&lock);
+	for (;;) {
+		struct work *w = first;
+		uint64_t start;
+
+		if (!w) {
+			pthread_cond_wait(&changed, &lock);
+			continue;
+		}
+		first = w->next;
+		if (!first)
+			last = &first;
+		start = free_at > w->enqueued ? free_at : w->enqueued;
+		free_at = start + WORK_NS;
+		pthread_mutex_unlock(&lock);
+		while (now() < free_at)
+			usleep(20);
+		pthread_mutex_lock(&lock);
+		finish(w, start, free_at);
+		free(w);
+		outstanding--;
+		pthread_cond_broadcast(&changed);
+	}
+	return unused;
+}
+
+static void enqueue(struct work *w)
+{
+	uint64_t correlation = thread.depth ? thread.correlations[thread.depth - 1]
+					    : atomic_fetch_add(&last_correlation, 1) + 1;
+
+	w->dispatch.kind = w->is_copy ? AMD_BUFFER_MEMORY_COPY : AMD_BUFFER_KERNEL_DISPATCH;
+	w->dispatch.correlation.internal = correlation;
+	w->dispatch.thread = (uint64_t)gettid();
+	w->enqueued = now();
+	pthread_mutex_lock(&lock);
+	for (unsigned i = 0; i < CONTEXTS_MAX; i++) {
+		w->contexts |= (uint64_t)contexts[i].active << i;
+		if (thread.externals[i])
+			w->external[i] = thread.external[i][thread.externals[i] - 1];
+	}
+	*last = w;
+	last = &w->next;
+	outstanding++;
+	pthread_cond_broadcast(&changed);
+	pthread_mutex_unlock(&lock);
+}
+
+static void on_dispatch(const struct standin_dispatch *d)
+{
+	struct work *w = calloc(1, sizeof(*w));
+
+	w->gpu = d->gpu;
+	w->name = d->kernel->name;
+	w->stream = d->stream;
+	w->dispatch = (struct amd_dispatch){
+		.size = has_fault("short", NULL)    ? 100
+			: has_fault("longer", NULL) ? 192
+						    : 184,
+		.info_size = 128,
+		.agent = STANDIN_AGENT(d->gpu),
+		.queue = 1 + d->stream % 4,
+		.kernel = d->kernel->id,
+		.dispatch = atomic_fetch_add(&last_dispatch, 1) + 1,
+		.private_bytes = d->private_bytes,
+		.group_bytes = d->group_bytes,
+	};
+	memcpy(w->dispatch.workgroup, d->workgroup, sizeof(d->workgroup));
+	memcpy(w->dispatch.grid, d->grid, sizeof(d->grid));
+	enqueue(w);
+}
+
+static void on_copy(int32_t operation, uint64_t to, uint64_t from, uint64_t bytes)
+{
+	struct work *w = calloc(1, sizeof(*w));
+
+	w->is_copy = true;
+	w->copy = (struct amd_copy){ .size = 96,
+				     .operation = operation,
+				     .to_agent = to,
+				     .from_agent = from,
+				     .bytes = bytes };
+	enqueue(w);
+}
+
+static void wait_for_work(void)
+{
+	pthread_mutex_lock(&lock);
+	while (outstanding)
+		pthread_cond_wait(&changed, &lock);
+	pthread_mutex_unlock(&lock);
+}
+
+/* --- callbacks --- */
+
+static bool is_wanted(const struct service *s, int32_t operation)
+{
+	return s && (s->all || s->operations[operation]);
+}
+
+static void on_call(uint32_t kind, int32_t operation, uint32_t phase, void *payload)
+{
+	bool is_api = kind == AMD_CALLBACK_HIP_RUNTIME, any = false;
+	unsigned level;
+
+	if (kind == AMD_CALLBACK_HIP_STREAM && has_fault("no-streams", NULL))
+		return;
+	for (unsigned i = 0; i < CONTEXTS_MAX; i++)
+		any |= contexts[i].active && is_wanted(contexts[i].callbacks[kind], operation);
+	if (is_api && phase == AMD_ENTER && any && thread.depth < 8)
+		thread.correlations[thread.depth++] = atomic_fetch_add(&last_correlation, 1) + 1;
+	level = is_api ? thread.depth % 8 : 0;
+	for (unsigned i = 0; i < CONTEXTS_MAX; i++) {
+		struct service *s = contexts[i].callbacks[kind];
+		struct amd_callback record = { .context = i + 1,
+					       .thread = (uint64_t)gettid(),
+					       .kind = kind,
+					       .operation = operation,
+					       .phase = phase,
+					       .payload = payload };
+
+		if (!contexts[i].active || !is_wanted(s, operation))
+			continue;
+		if (thread.depth)
+			record.correlation.internal = thread.correlations[thread.depth - 1];
+		if (phase == AMD_ENTER)
+			thread.user[level][i] = 0;
+		s->callback(record, &thread.user[level][i], s->data);
+	}
+	if (is_api && phase == AMD_EXIT && thread.depth)
+		thread.depth--;
+}
+
+static void on_loaded(const struct standin_kernel *kernel)
+{
+	struct {
+		struct amd_symbol symbol;
+		uint64_t more[2];
+	} payload = { .symbol = { .size = 88,
+				  .kernel = kernel->id,
+				  .code_object = 1,
+				  .name = kernel->name,
+				  .group_bytes = 1024,
+				  .sgprs = 32,
+				  .vgprs = 64,
+				  .agprs = 8 } };
+
+	if (has_fault("no-symbols", NULL))
+		return;
+	on_call(AMD_CALLBACK_CODE_OBJECT, AMD_CODE_OBJECT_SYMBOL, AMD_ENTER, &payload);
+}
+
+/* --- the interface --- */
+
+#define FUNCTION(name, ...)                                                                        \
+	PUBLIC int rocprofiler_##name(__VA_ARGS__);                                                \
+	PUBLIC int rocprofiler_##name(__VA_ARGS__)
+
+FUNCTION(get_version, uint32_t *major, uint32_t *minor, uint32_t *patch)
+{
+	*major = 1;
+	*minor = 2;
+	*patch = 1;
+	return AMD_SUCCESS;
+}
+
+PUBLIC const char *rocprofiler_get_status_string(int status);
+PUBLIC const char *rocprofiler_get_status_string(int status)
+{
+	return status == LOCKED ? "Configuration is locked"
+	       : status == 5    ? "Service is not there"
+				: NULL;
+}
+
+FUNCTION(create_context, uint64_t *context)
+{
+	if (locked)
+		return LOCKED;
+	for (unsigned i = 0; i < CONTEXTS_MAX; i++)
+		if (!contexts[i].exists) {
+			contexts[i].exists = true;
+			*context = i + 1;
+			return status_of("create_context");
+		}
+	return INVALID;
+}
+
+static int set_active(uint64_t context, bool active)
+{
+	if (!context || context > CONTEXTS_MAX || !contexts[context - 1].exists)
+		return INVALID;
+	pthread_mutex_lock(&lock);
+	contexts[context - 1].active = active;
+	pthread_mutex_unlock(&lock);
+	return AMD_SUCCESS;
+}
+
+FUNCTION(start_context, uint64_t context)
+{
+	int status = status_of("start_context");
+
+	return finalized ? FINALIZED : status && locked ? status : set_active(context, true);
+}
+
+FUNCTION(stop_context, uint64_t context)
+{
+	return finalized ? FINALIZED : set_active(context, false);
+}
+
+FUNCTION(create_buffer, uint64_t context, size_t bytes, size_t watermark, uint32_t policy,
+	 amd_on_buffer *callback, void *data, uint64_t *buffer)
+{
+	(void)context;
+	if (locked || status_of("create_buffer"))
+		return locked ? LOCKED : status_of("create_buffer");
+	for (unsigned i = 0; i < BUFFERS_MAX && policy == AMD_LOSSLESS; i++)
+		if (!buffers[i].callback) {
+			buffers[i] = (struct buffer){ .capacity = bytes / 184,
+						      .watermark = watermark,
+						      .callback = callback,
+						      .data = data };
+			buffers[i].records = calloc(buffers[i].capacity, sizeof(struct record));
+			*buffer = i + 1;
+			return AMD_SUCCESS;
+		}
+	return INVALID;
+}
+
+FUNCTION(flush_buffer, uint64_t buffer)
+{
+	struct buffer *b = &buffers[buffer - 1];
+	uint64_t goal;
+
+	if (finalized)
+		return FINALIZED;
+	while (has_fault("hang", NULL))
+		pause();
+	pthread_mutex_lock(&lock);
+	goal = b->flushes + (b->flushing ? 2 : 1);
+	asked[buffer - 1] = goal;
+	pthread_cond_broadcast(&changed);
+	while (b->flushes < goal)
+		pthread_cond_wait(&changed, &lock);
+	pthread_mutex_unlock(&lock);
+	return AMD_SUCCESS;
+}
+
+static void start_thread(void *(*function)(void *))
+{
+	pthread_t id;
+
+	if (pthread_create(&id, NULL, function, NULL) == 0)
+		pthread_detach(id);
+}
+
+static struct {
+	amd_on_thread *before, *after;
+	void *data;
+} thread_hooks;
+
+FUNCTION(create_callback_thread, uint64_t *out)
+{
+	*out = 1;
+	if (thread_hooks.before)
+		thread_hooks.before(1, thread_hooks.data);
+	start_thread(callback_main);
+	if (thread_hooks.after)
+		thread_hooks.after(1, thread_hooks.data);
+	return AMD_SUCCESS;
+}
+
+FUNCTION(assign_callback_thread, uint64_t buffer, uint64_t id)
+{
+	return buffer && buffer <= BUFFERS_MAX && id == 1 ? AMD_SUCCESS : INVALID;
+}
+
+FUNCTION(at_internal_thread_create, amd_on_thread *before, amd_on_thread *after, int libraries,
+	 void *data)
+{
+	(void)libraries;
+	thread_hooks.before = before;
+	thread_hooks.after = after;
+	thread_hooks.data = data;
+	return AMD_SUCCESS;
+}
+
+static struct service *service_of(const int32_t *operations, size_t count)
+{
+	struct service *s = calloc(1, sizeof(*s));
+
+	s->all = !count;
+	for (size_t i = 0; i < count; i++)
+		s->operations[operations[i]] = true;
+	return s;
+}
+
+FUNCTION(configure_callback_tracing_service, uint64_t context, uint32_t kind,
+	 const int32_t *operations, size_t count, amd_on_callback *callback, void *data)
+{
+	struct service *s = service_of(operations, count);
+
+	s->callback = callback;
+	s->data = data;
+	contexts[context - 1].callbacks[kind] = s;
+	return locked ? LOCKED : status_of("configure_callback_tracing_service");
+}
+
+FUNCTION(configure_buffer_tracing_service, uint64_t context, uint32_t kind,
+	 const int32_t *operations, size_t count, uint64_t buffer)
+{
+	struct service *s = service_of(operations, count);
+
+	s->buffer = buffer;
+	contexts[context - 1].buffers[kind] = s;
+	return locked ? LOCKED : AMD_SUCCESS;
+}
+
+#define ROW(name, number) { #name, number },
+static const struct {
+	const char *name;
+	int32_t number;
+} hip_operations[] = { STANDIN_HIP(ROW) }, marker_operations[] = { STANDIN_ROCTX(ROW) };
+#undef ROW
+#define COUNT(list) (sizeof(list) / sizeof(*(list)))
+
+FUNCTION(iterate_callback_tracing_kind_operations, uint32_t kind, amd_on_operation *callback,
+	 void *data)
+{
+	for (size_t i = 0; kind == AMD_CALLBACK_HIP_RUNTIME && i < COUNT(hip_operations); i++)
+		callback(kind, hip_operations[i].number, data);
+	for (size_t i = 0; kind == AMD_CALLBACK_MARKER_CORE && i < COUNT(marker_operations); i++)
+		callback(kind, marker_operations[i].number, data);
+	return AMD_SUCCESS;
+}
+
+FUNCTION(query_callback_tracing_kind_operation_name, uint32_t kind, int32_t operation,
+	 const char **name, uint64_t *length)
+{
+	bool is_hip = kind == AMD_CALLBACK_HIP_RUNTIME;
+
+	*name = NULL;
+	for (size_t i = 0; is_hip && i < COUNT(hip_operations); i++)
+		if (hip_operations[i].number == operation)
+			*name = hip_operations[i].name;
+	for (size_t i = 0; !is_hip && i < COUNT(marker_operations); i++)
+		if (marker_operations[i].number == operation)
+			*name = marker_operations[i].name;
+	*length = *name ? strlen(*name) : 0;
+	return *name ? AMD_SUCCESS : INVALID;
+}
+
+FUNCTION(query_available_agents, uint32_t version, amd_on_agents *callback, size_t bytes,
+	 void *data)
+{
+	struct amd_agent agents[1 + STANDIN_GPUS] = {
+		{ .size = 312, .id = 99, .type = 1, .name = "a CPU", .product = "" }
+	};
+	const void *list[1 + STANDIN_GPUS] = { &agents[0] };
+
+	for (unsigned i = 0; i < STANDIN_GPUS; i++) {
+		agents[i + 1] = (struct amd_agent){ .size = 312,
+						    .id = STANDIN_AGENT(i),
+						    .type = AMD_AGENT_GPU,
+						    .waves_per_simd = 8,
+						    .lds_kib = 64,
+						    .wave_size = 64,
+						    .xccs = 1,
+						    .compute_units = 104 + i,
+						    .gfx_version = 90010,
+						    .location = 0x8300 + 0x100 * i,
+						    .max_clock_mhz = 1700,
+						    .waves_per_unit = 32,
+						    .workgroup_max = 1024,
+						    .memory_bytes = UINT64_C(64) << 30,
+						    .name = "gfx90a",
+						    .product = "AMD Instinct MI210",
+						    .node = 1 + i,
+						    .ordinal = (int32_t)i,
+						    .visible = 15 };
+		agents[i + 1].uuid[0] = (uint8_t)(0xa0 + i);
+		list[i + 1] = &agents[i + 1];
+	}
+	return bytes == sizeof(struct amd_agent) ? callback(version, list, 1 + STANDIN_GPUS, data)
+						 : INVALID;
+}
+
+FUNCTION(push_external_correlation_id, uint64_t context, uint64_t tid, uint64_t id)
+{
+	unsigned *depth = &thread.externals[context - 1];
+
+	if (tid != (uint64_t)gettid() || *depth == 8)
+		return INVALID;
+	thread.external[context - 1][(*depth)++] = id;
+	return AMD_SUCCESS;
+}
+
+FUNCTION(pop_external_correlation_id, uint64_t context, uint64_t tid, uint64_t *id)
+{
+	unsigned *depth = &thread.externals[context - 1];
+
+	if (tid != (uint64_t)gettid() || !*depth)
+		return INVALID;
+	*id = thread.external[context - 1][--*depth];
+	return AMD_SUCCESS;
+}
+
+/* --- tools --- */
+
+static void add_tool(void *function)
+{
+	struct amd_client client = { .size = sizeof(client), .handle = tool_count };
+	struct amd_configured *(*configure)(uint32_t, const char *, uint32_t, struct amd_client *);
+	struct amd_configured *configured;
+
+	*(void **)&configure = function;
+	configured = configure(has_fault("old", NULL) ? 600 : 10201, "1.2.1", tool_count, &client);
+	if (configured && tool_count < COUNT(tools))
+		tools[tool_count++] = configured;
+}
+
+static void find_tools(void)
+{
+	const char *libraries = getenv("ROCP_TOOL_LIBRARIES");
+	char *copy = strdup(libraries ? libraries : ""), *rest = copy;
+	void *global = dlsym(RTLD_DEFAULT, "rocprofiler_configure");
+
+	for (char *path; (path = strsep(&rest, ":"));) {
+		void *handle = *path ? dlopen(path, RTLD_LAZY | RTLD_LOCAL) : NULL;
+
+		if (*path && !handle) {
+			fprintf(stderr, "rocprofiler: %s\n", dlerror());
+			abort();
+		}
+		if (handle)
+			add_tool(dlsym(handle, "rocprofiler_configure"));
+	}
+	if (global)
+		add_tool(global);
+	free(copy);
+}
+
+static void at_exit(void)
+{
+	for (unsigned i = 0; i < BUFFERS_MAX && !has_fault("hang", NULL); i++)
+		if (buffers[i].callback)
+			rocprofiler_flush_buffer(i + 1);
+	finalized = true;
+	for (unsigned i = 0; i < tool_count; i++)
+		if (tools[i]->finalize)
+			tools[i]->finalize(tools[i]->data);
+	if (truth)
+		fflush(truth);
+}
+
+static void finalize_tool(struct amd_client client)
+{
+	(void)client;
+}
+
+PUBLIC int rocprofiler_set_api_table(const char *name, uint64_t version, uint64_t instance,
+				     void **tables, uint64_t count);
+PUBLIC int rocprofiler_set_api_table(const char *name, uint64_t version, uint64_t instance,
+				     void **tables, uint64_t count)
+{
+	const char *path = getenv("STANDIN_ROCM_TRUTH");
+
+	(void)name;
+	(void)version;
+	(void)instance;
+	(void)count;
+	if (path)
+		truth = fopen(path, "a");
+	find_tools();
+	for (unsigned i = 0; i < tool_count; i++)
+		if (tools[i]->initialize)
+			tools[i]->initialize(finalize_tool, tools[i]->data);
+	locked = true;
+	start_thread(gpu_main);
+	atexit(at_exit);
+	*(struct standin_hooks *)tables[0] = (struct standin_hooks){ .call = on_call,
+								     .dispatch = on_dispatch,
+								     .copy = on_copy,
+								     .loaded = on_loaded,
+								     .wait = wait_for_work };
+	return 0;
+}
