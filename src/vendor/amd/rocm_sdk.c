@@ -99,7 +99,7 @@ void rocm_environment(struct strbuf *out, const char *library)
 	char tool[PATH_MAX];
 	struct rocm_sdk sdk;
 
-	/* A list that its separator cuts in two names a tool that is not there: the program aborts. */
+	/* A colon would cut the path in two, and the program aborts where a tool is not there. */
 	if (snprintf(tool, sizeof(tool), "%.*s" TOOL, folder, library) >= (int)sizeof(tool) ||
 	    strchr(tool, ':') || access(tool, R_OK))
 		return;

@@ -1,5 +1,5 @@
 /*
- * standin_hip.c: libamdhip64.so.7 for tests: a few of HIP's functions, and the rules by which ROCm's
+ * standin_hip.c: libamdhip64.so.7 for tests: some of HIP's functions, and the rules by which ROCm's
  * register library finds ROCprofiler-SDK, its abort included.
  */
 #include <dlfcn.h>
