@@ -43,11 +43,11 @@
 	X(peer_traffic)                                                                            \
 	X(commands)                                                                                \
 	X(no_gpu)                                                                                  \
+	X(cost)                                                                                    \
 	X(verdicts)                                                                                \
 	X(idle_lines)                                                                              \
 	X(gpu_functions)                                                                           \
-	X(inner_callers)                                                                           \
-	X(cost)
+	X(inner_callers)
 
 struct report;
 

@@ -13,7 +13,6 @@
 static const uint64_t size_limits_ns[IDLE_SIZES] = { 1000,     10000,     100000,    1000000,
 						     10000000, 100000000, UINT64_MAX };
 #define FAR UINT8_MAX
-#define SHORT_SIZES 3 /* the first three are below 100 us, the pace at which frameworks launch */
 
 struct idle_sweep {
 	const struct trace *trace;
@@ -110,7 +109,6 @@ struct gap {
 	uint64_t start_ns, end_ns;
 	uint32_t process; /* that launched the work */
 	enum idle_cause began_in; /* kind of the call in which the gap began; IDLE_HOST: none */
-	bool waited; /* the work waited for longer than the launch latency */
 };
 
 static void add_cause(const struct idle_sweep *s, const struct gap *gap, enum idle_cause cause,
@@ -173,29 +171,11 @@ static void explain(const struct idle_sweep *s, struct gap *gap, uint32_t call,
 	called = MIN(MAX(s->calls->start_ns[call], gap->start_ns), gap->end_ns);
 	returned = MIN(MAX(s->calls->end_ns[call], called), gap->end_ns);
 	add_cause(s, gap, IDLE_QUEUED, returned, gap->end_ns, cause_ns);
-	gap->waited = s->calls->end_ns[call] < gap->start_ns &&
-		      gap->end_ns - s->calls->end_ns[call] > IDLE_LAUNCH_LATENCY_NS;
 	add_cause(s, gap, cause_of(s, call), called, returned, cause_ns);
 	explain_thread(s, gap, call, called, cause_ns);
 }
 
-/* Part to which the whole gap belongs; IDLE_PART_HOST: it is split by its causes. */
-static enum idle_part part_of(const struct gap *gap, uint32_t call)
-{
-	uint64_t length = gap->end_ns - gap->start_ns;
-
-	if (call == TRACE_NO_ROW)
-		return IDLE_PART_UNKNOWN;
-	if (gap->began_in == IDLE_SYNC && length < IDLE_WAIT_LIMIT_NS)
-		return IDLE_PART_SYNC;
-	if (gap->began_in == IDLE_COPY && length < IDLE_WAIT_LIMIT_NS)
-		return IDLE_PART_COPY;
-	if (gap->waited)
-		return IDLE_PART_LATENCY;
-	return size_class(length) < SHORT_SIZES ? IDLE_PART_LAUNCH : IDLE_PART_HOST;
-}
-
-static void insert_longest(struct gpu_idle *g, const struct idle_gap *gap)
+void work_gaps_add(struct work_gaps *g, const struct idle_gap *gap)
 {
 	size_t i = IDLE_LONGEST;
 
@@ -219,21 +199,6 @@ struct idle_line *idle_line_at(struct idle_line_list *list, uint32_t caller, uin
 	return line;
 }
 
-/* Adds a gap to its part; IDLE_PART_HOST gets what the gap's own causes leave. */
-static void add_parts(struct gpu_idle *g, struct idle_gap *gap, enum idle_part part,
-		      const uint64_t own_ns[IDLE_PART_HOST])
-{
-	gap->part_ns[part] = gap->own_ns;
-	gap->part_ns[IDLE_PART_MEASURING] = gap->length_ns - gap->own_ns;
-	for (int i = 0; i < IDLE_PART_HOST && part == IDLE_PART_HOST; i++) {
-		gap->part_ns[i] = own_ns[i];
-		gap->part_ns[IDLE_PART_HOST] -= own_ns[i];
-	}
-	for (int i = 0; i < IDLE_PARTS; i++)
-		g->part_ns[i] += gap->part_ns[i];
-	insert_longest(g, gap);
-}
-
 static int add_gap(const struct idle_sweep *s, const struct gpu_operation *op, uint64_t start_ns)
 {
 	struct gpu_idle *g = &s->out->gpus[op->gpu];
@@ -241,42 +206,30 @@ static int add_gap(const struct idle_sweep *s, const struct gpu_operation *op, u
 			   .end_ns = op->start_ns,
 			   .process = op->process,
 			   .began_in = IDLE_HOST };
-	uint64_t length = op->start_ns - start_ns, own, *cause_ns = g->cause_ns;
-	uint64_t sync = cause_ns[IDLE_SYNC], copy = cause_ns[IDLE_COPY];
-	uint64_t launch = cause_ns[IDLE_LAUNCH], measuring = cause_ns[IDLE_MEASURING];
+	uint64_t length = op->start_ns - start_ns, cause_ns[IDLE_CAUSES] = { 0 };
 	uint32_t call = calls_launch(s->calls, op->work, op->row);
 	uint32_t caller = callers_of_call(s->callers, op->process, call);
 	struct idle_line *line = idle_line_at(&g->launched, caller, CALLER_NONE);
 	struct idle_size *size = &g->gaps[size_class(length)];
-	enum idle_part part;
+	struct idle_gap longest = { .start_ns = start_ns, .length_ns = length, .caller = caller };
 
 	if (!line)
 		return -ENOMEM;
-	call = calls_timed(s->calls, call);
 	size->count++;
 	size->total_ns += length;
 	g->total_ns += length;
-	explain(s, &gap, call, cause_ns);
-	own = length - (cause_ns[IDLE_MEASURING] - measuring);
+	explain(s, &gap, calls_timed(s->calls, call), cause_ns);
+	for (unsigned cause = 0; cause < IDLE_CAUSES; cause++) {
+		g->cause_ns[cause] += cause_ns[cause];
+		if (cause_ns[cause] > cause_ns[longest.cause])
+			longest.cause = cause;
+	}
+	longest.own_ns = length - cause_ns[IDLE_MEASURING];
 	line->count++;
-	line->ns += own;
+	line->ns += longest.own_ns;
 	g->after_sync += gap.began_in == IDLE_SYNC;
 	g->after_copy += gap.began_in == IDLE_COPY;
-	part = part_of(&gap, call);
-	if (part != IDLE_PART_HOST && own == length &&
-	    length <= g->longest[IDLE_LONGEST - 1].own_ns)
-		g->part_ns[part] += length;
-	else
-		add_parts(g,
-			  &(struct idle_gap){ .start_ns = start_ns,
-					      .length_ns = length,
-					      .own_ns = own,
-					      .caller = caller },
-			  part,
-			  (uint64_t[IDLE_PART_HOST]){ [IDLE_PART_SYNC] = cause_ns[IDLE_SYNC] - sync,
-						      [IDLE_PART_COPY] = cause_ns[IDLE_COPY] - copy,
-						      [IDLE_PART_CALL] =
-							      cause_ns[IDLE_LAUNCH] - launch });
+	work_gaps_add(&g->between, &longest);
 	return 0;
 }
 
@@ -300,7 +253,7 @@ static int sweep(struct idle_sweep *s, struct gpu_walk *walk, uint64_t window_st
 	while (rc >= 0 && gpu_walk_next(walk, &op)) {
 		uint64_t *until = &s->busy_until_ns[op.gpu];
 
-		pace_add(&s->out->gpus[op.gpu].pace, op.start_ns);
+		pace_add(&s->out->gpus[op.gpu].between.pace, op.start_ns);
 		if (!*until && op.start_ns > window_start_ns) {
 			s->out->gpus[op.gpu].cause_ns[IDLE_BEFORE] += op.start_ns - window_start_ns;
 			s->out->gpus[op.gpu].total_ns += op.start_ns - window_start_ns;

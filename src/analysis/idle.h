@@ -32,40 +32,22 @@ enum idle_cause {
 	IDLE_CAUSES,
 };
 
-/*
- * A launch reaches an idle GPU within this time. Work that was launched earlier and still waited
- * was delayed on the GPU: by previous work, or by a dependency.
- */
-#define IDLE_LAUNCH_LATENCY_NS 10000
-
 /* Lengths of gaps: below 1 us, 10 us, 100 us, 1 ms, 10 ms, 100 ms, and longer. */
 #define IDLE_SIZES 7
 
-/*
- * The parts of the gaps between work that the verdict compares; they add up to all of these gaps.
- * If the launching thread was waiting for the GPU when a gap below IDLE_WAIT_LIMIT_NS began, the
- * whole gap is attributed to that wait, whatever the thread did afterwards.
- */
-enum idle_part {
-	IDLE_PART_SYNC, /* gaps that began in a synchronization; of longer gaps, the time in it */
-	IDLE_PART_COPY, /* the same for calls that copy */
-	IDLE_PART_LATENCY, /* other gaps, if launched IDLE_LAUNCH_LATENCY_NS before the work ran */
-	IDLE_PART_LAUNCH, /* other gaps below 100 us */
-	IDLE_PART_CALL, /* of longer gaps, the launch calls */
-	IDLE_PART_HOST, /* the rest: mostly the program's own code */
-	IDLE_PART_UNKNOWN, /* gaps before work whose launch was not recorded */
-	IDLE_PART_MEASURING, /* of all gaps, what Pitot measured; in none of the parts above */
-	IDLE_PARTS,
-};
-
-#define IDLE_WAIT_LIMIT_NS 1000000
 #define IDLE_LONGEST 4
 
 struct idle_gap {
 	uint64_t start_ns, length_ns;
-	uint64_t own_ns; /* length_ns excluding IDLE_PART_MEASURING */
-	uint64_t part_ns[IDLE_PARTS];
+	uint64_t own_ns; /* length_ns excluding Pitot's measuring */
 	uint32_t caller; /* line that launched the work at the end of the gap, or CALLER_NONE */
+	enum idle_cause cause; /* the largest one */
+};
+
+/* What pauses and the pace of the work are found by; see steady.h. */
+struct work_gaps {
+	struct idle_gap longest[IDLE_LONGEST]; /* between work, by own_ns; own_ns 0: none */
+	struct pace pace;
 };
 
 /* Idle time attributed to a line of the program. */
@@ -90,10 +72,8 @@ struct gpu_idle {
 	uint64_t total_ns; /* of all gaps, including BEFORE and AFTER */
 	struct idle_size gaps[IDLE_SIZES]; /* between work, excluding BEFORE and AFTER */
 	uint64_t cause_ns[IDLE_CAUSES];
-	uint64_t part_ns[IDLE_PARTS];
 	uint64_t after_sync, after_copy; /* number of gaps that began in such a call */
-	struct idle_gap longest[IDLE_LONGEST]; /* between work, by own_ns; own_ns 0: none */
-	struct pace pace;
+	struct work_gaps between;
 	struct idle_line_list launched; /* gaps by the line that launched the work at their end */
 };
 
@@ -115,6 +95,9 @@ struct idle_visit {
 int idle_gaps(const struct gpus *gpus, const struct selection *s, const struct calls *calls,
 	      size_t gpu, int (*visit)(void *user, const struct idle_visit *gap),
 	      void *user) MUST_USE;
+
+/* Inserts a gap if it is one of the longest. */
+void work_gaps_add(struct work_gaps *g, const struct idle_gap *gap);
 
 /* Finds or adds a line of a list; NULL: out of memory. */
 struct idle_line *idle_line_at(struct idle_line_list *list, uint32_t caller,

@@ -9,6 +9,7 @@
 #include "analysis/cpu_moments.h"
 #include "analysis/groups.h"
 #include "analysis/report.h"
+#include "analysis/steady.h"
 
 /* Samples and times off the CPU of a thread that calls CUDA. */
 struct watched {
@@ -22,7 +23,8 @@ struct tallying {
 	struct callers *callers;
 	const struct measuring *measuring;
 	const struct gpu_idle *idle;
-	const struct verdict *verdict;
+	struct steady steady;
+	size_t gpu;
 	GROUPS(struct watched) watched; /* key: process << 32 | thread */
 	struct idle_line_list sampled, launched; /* launched: excluding pauses */
 	struct idle_lines *out;
@@ -151,8 +153,8 @@ static int add_thread(struct tallying *x, struct watched *w, const struct idle_v
 
 static bool is_pause(const struct tallying *x, const struct idle_visit *gap)
 {
-	for (size_t i = 0; i < x->verdict->pauses; i++)
-		if (x->idle->longest[i].start_ns == gap->start_ns)
+	for (size_t i = 0; i < x->steady.pauses; i++)
+		if (x->steady.pause[i].start_ns == gap->start_ns)
 			return true;
 	return false;
 }
@@ -178,10 +180,10 @@ static int copy_launched(struct tallying *x)
 		if (!line)
 			return -ENOMEM;
 		*line = *all;
-		for (size_t p = 0; p < x->verdict->pauses; p++)
-			if (x->idle->longest[p].caller == all->caller) {
+		for (size_t p = 0; p < x->steady.pauses; p++)
+			if (x->idle->between.longest[p].caller == all->caller) {
 				line->count--;
-				line->ns -= x->idle->longest[p].own_ns;
+				line->ns -= x->idle->between.longest[p].own_ns;
 			}
 		x->out->gaps += line->count;
 		x->out->gaps_ns += line->ns;
@@ -250,7 +252,7 @@ static int tally(struct tallying *x, const struct gpus *gpus)
 	for (size_t i = 0; i < x->watched.items.count && rc >= 0; i++)
 		sort_moments(&x->watched.items.data[i]);
 	if (rc >= 0)
-		rc = idle_gaps(gpus, x->selection, x->calls, x->verdict->gpu, add_gap, x);
+		rc = idle_gaps(gpus, x->selection, x->calls, x->gpu, add_gap, x);
 	return rc;
 }
 
@@ -262,13 +264,14 @@ static int run(struct report *r, void *result)
 			      .calls = &r->calls,
 			      .callers = &r->callers,
 			      .measuring = &r->measuring,
-			      .verdict = v,
+			      .gpu = v->gpu,
 			      .out = out };
 	int code = 0;
 
-	if (v->kind <= VERDICT_MEASURED || v->kind == VERDICT_GPU)
+	if (v->kind <= VERDICT_UNDECIDED || verdict_is(v, BOUND_GPU))
 		return 0;
 	x.idle = &r->idle->gpus[v->gpu];
+	steady_find_gpu(&r->busy->gpus[v->gpu], x.idle, &x.steady);
 	code = tally(&x, &r->gpus);
 	for (size_t i = 0; i < x.watched.items.count; i++) {
 		vec_release(&x.watched.items.data[i].samples);

@@ -6,7 +6,7 @@
  * Samples are an estimate: a line gets the weight of its samples in gaps. Times off the CPU are
  * exact. With fewer than IDLE_SAMPLES_MIN samples, or if the launches are in the user's own code
  * but hardly any samples are, each gap is attributed to the line that launched the work at its end.
- * The verdict's pauses are excluded. There is no result if the verdict is GPU-bound.
+ * Pauses (steady.h) are excluded. There is no result if the GPU limits the pace.
  */
 #ifndef PITOT_ANALYSIS_IDLE_LINES_H
 #define PITOT_ANALYSIS_IDLE_LINES_H

@@ -283,7 +283,7 @@ static int add_intervals(struct comparing *x, uint32_t rank)
 }
 
 /* Adds the time from the first to the last compared collective. */
-static void add_states(struct comparing *x, struct rank_time *time)
+static int add_states(struct comparing *x, struct rank_time *time)
 {
 	const struct rank_pieces *p = &x->pieces;
 	uint64_t from_ns = UINT64_MAX, to_ns = 0;
@@ -295,16 +295,19 @@ static void add_states(struct comparing *x, struct rank_time *time)
 		from_ns = MIN(from_ns, x->parts.data[i].start_ns);
 		to_ns = MAX(to_ns, x->parts.data[i].end_ns);
 	}
-	time->steady_ns = x->steady.start_up.end_ns;
 	for (size_t i = 0; i < p->pieces.count; i++) {
 		uint64_t start_ns = MAX(p->pieces.data[i].start_ns, from_ns);
 		uint64_t end_ns = MIN(p->pieces.data[i].end_ns, to_ns);
 
-		if (p->pieces.data[i].place.state == RANK_WAIT)
+		if (p->pieces.data[i].place.state == RANK_WAIT) {
 			time->all_wait_ns += p->pieces.data[i].end_ns - p->pieces.data[i].start_ns;
+			if (vec_push(&time->waits, p->pieces.data[i]) < 0)
+				return -ENOMEM;
+		}
 		if (end_ns > start_ns && !has_pause(x, start_ns, end_ns))
 			time->state_ns[p->pieces.data[i].place.state] += end_ns - start_ns;
 	}
+	return 0;
 }
 
 static int measure_rank(struct comparing *x, uint32_t rank)
@@ -314,34 +317,19 @@ static int measure_rank(struct comparing *x, uint32_t rank)
 
 	x->steady = (struct steady){ 0 };
 	if (x->report->busy->gpus[job_rank->gpu].union_ns)
-		steady_find(&x->report->busy->gpus[job_rank->gpu],
-			    &x->report->idle->gpus[job_rank->gpu], &x->steady);
+		steady_find_gpu(&x->report->busy->gpus[job_rank->gpu],
+				&x->report->idle->gpus[job_rank->gpu], &x->steady);
 	if (rc >= 0)
 		rc = rank_pieces_find(&x->pieces, job_rank, x->parts.data, x->last.data,
 				      x->parts.count);
 	if (rc >= 0)
 		rc = add_intervals(x, rank);
+	if (rc >= 0)
+		rc = add_states(x, &x->out->items[rank]);
 	if (rc < 0)
 		return rc;
-	add_states(x, &x->out->items[rank]);
 	return rank_measures_find(&x->pieces, job_rank, x->out->items[rank].state_ns,
 				  x->steady.start_up.end_ns, &x->out->measured.items[rank]);
-}
-
-uint64_t rank_times_waited(const struct report *r, size_t gpu)
-{
-	const struct rank_times *t = r->rank_times;
-	uint64_t ns = 0;
-
-	for (size_t i = 0; i < t->count; i++) {
-		const struct rank_time *time = &t->items[i];
-
-		if (r->collectives->ranks[i].gpu == gpu)
-			ns += time->steady_ns && r->start_ns >= time->steady_ns
-				      ? time->state_ns[RANK_WAIT]
-				      : time->all_wait_ns;
-	}
-	return ns;
 }
 
 static int compare_late(const void *a, const void *b, void *user)
@@ -420,6 +408,8 @@ static void release(void *result)
 {
 	struct rank_times *t = result;
 
+	for (size_t i = 0; i < t->count; i++)
+		vec_release(&t->items[i].waits);
 	free(t->items);
 	free(t->by_late);
 	free(t->causes);

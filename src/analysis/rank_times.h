@@ -21,10 +21,4 @@
 int rank_times_find(const struct job_source *source, const struct collectives *c,
 		    struct rank_times *out) MUST_USE;
 
-/*
- * How long a GPU (item of struct gpus) only waited for other ranks: in the whole report, or after
- * the start-up if the report begins there.
- */
-uint64_t rank_times_waited(const struct report *r, size_t gpu);
-
 #endif

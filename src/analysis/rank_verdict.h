@@ -3,6 +3,7 @@
 #define PITOT_ANALYSIS_RANK_VERDICT_H
 
 #include "analysis/rank_measures.h"
+#include "base/vec.h"
 
 /* A rank must still be late without this many of its delays, the longest: they are hiccups. */
 #define RANK_HICCUPS 3
@@ -10,7 +11,7 @@
 struct rank_time {
 	uint64_t state_ns[RANK_STATES]; /* from the first to the last compared collective */
 	uint64_t all_wait_ns; /* RANK_WAIT in the whole recording */
-	uint64_t steady_ns; /* end of its start-up, by its own clock */
+	VEC(struct rank_piece) waits; /* its pieces of RANK_WAIT */
 	uint64_t collectives; /* compared ones */
 	uint64_t last; /* how often it was the last, by more than the uncertainty */
 	uint64_t late_ns; /* that the others lost by it */

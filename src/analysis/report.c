@@ -102,11 +102,6 @@ static int load_needs(struct report *r, struct error *e)
 	return code;
 }
 
-static bool needs_causes(const struct report *r)
-{
-	return r->options.critical_path || r->options.states || r->options.steps;
-}
-
 /* Loads everything before the analyses get pointers to columns. */
 static int load(struct report *r, struct error *e)
 {
@@ -130,7 +125,7 @@ static int load(struct report *r, struct error *e)
 		code = callers_captures(&r->callers, r->trace, e);
 	if (code >= 0)
 		code = calls_load(r->trace, &r->calls, e);
-	if (code >= 0 && needs_causes(r))
+	if (code >= 0 && !r->options.ranks)
 		code = causes_load(r->trace, e);
 	if (code >= 0)
 		code = measuring_init(&r->measuring, r->trace, &r->calls, e);
@@ -267,7 +262,7 @@ int report_init(struct report *r, struct trace *t, const struct report_options *
 	if (code >= 0) {
 		find_window(r);
 		code = make_results(r);
-		if (code >= 0 && needs_causes(r))
+		if (code >= 0 && !r->options.ranks)
 			code = causes_build(&r->causes, t);
 		if (code >= 0)
 			code = thread_names_init(&r->thread_names, t);

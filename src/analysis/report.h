@@ -61,7 +61,7 @@ struct report {
 	struct callers callers;
 	struct measuring measuring;
 	struct thread_names thread_names;
-	struct causes causes; /* only if the options need it */
+	struct causes causes; /* not with options.ranks */
 	/* by row of allocation: row of api_call; only with options.memory */
 	const uint32_t *allocation_calls;
 #define RESULT(name) struct name *name;

@@ -6,8 +6,6 @@
 #include "analysis/idle.h"
 
 struct steady {
-	uint64_t span_ns; /* of the GPU's work, excluding pauses and IDLE_PART_MEASURING */
-	uint64_t part_ns[IDLE_PARTS]; /* of gaps but pauses */
 	struct pace_pause pause[IDLE_LONGEST];
 	size_t pauses;
 	uint64_t pause_ns; /* sum */
@@ -15,7 +13,14 @@ struct steady {
 	struct start_up start_up;
 };
 
-/* For a GPU that has work; see verdict.h for what a pause is. */
-void steady_find(const struct gpu_busy *b, const struct gpu_idle *g, struct steady *out);
+/*
+ * A pause is a gap of at least 100 ms and a fifth of `span_ns`, three times as long as the longest
+ * gap that is no pause; at most three are. span_ns: from the first to the last work, excluding
+ * measuring_ns, for which Pitot measured between them.
+ */
+void steady_find(const struct work_gaps *g, uint64_t span_ns, uint64_t measuring_ns,
+		 struct steady *out);
+/* Of a GPU that has work. */
+void steady_find_gpu(const struct gpu_busy *b, const struct gpu_idle *g, struct steady *out);
 
 #endif

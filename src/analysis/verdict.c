@@ -1,153 +1,179 @@
 #include "analysis/verdict.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "analysis/rank_times.h"
 #include "analysis/report.h"
 #include "analysis/sentence.h"
 #include "analysis/steady.h"
+#include "analysis/sync_calls.h"
+#include "analysis/launches.h"
 
-static uint64_t useful_ns(const struct report *r, size_t gpu)
+/* --- the work of a process --- */
+
+/* GPU work of one process from a time on. */
+struct own_work {
+	struct work_gaps between;
+	uint64_t first_ns, last_ns, measuring_ns;
+	uint64_t *busy_ns, *until_ns; /* by GPU */
+};
+
+static void add_operation(const struct report *r, uint32_t process, struct own_work *own,
+			  const struct gpu_operation *op)
 {
-	uint64_t busy_ns = r->busy->gpus[gpu].union_ns;
+	struct idle_gap gap = { .start_ns = own->last_ns,
+				.length_ns = op->start_ns - own->last_ns };
 
-	return busy_ns - MIN(busy_ns, rank_times_waited(r, gpu));
-}
-
-static size_t busiest(const struct report *r)
-{
-	size_t best = 0;
-
-	for (size_t i = 1; i < r->busy->count; i++)
-		if (useful_ns(r, i) > useful_ns(r, best))
-			best = i;
-	return best;
-}
-
-static enum verdict_kind decide(const struct verdict *v)
-{
-	static const enum verdict_kind kinds[IDLE_PARTS] = {
-		[IDLE_PART_SYNC] = VERDICT_SYNC,       [IDLE_PART_COPY] = VERDICT_COPY,
-		[IDLE_PART_LATENCY] = VERDICT_LATENCY, [IDLE_PART_LAUNCH] = VERDICT_LAUNCH,
-		[IDLE_PART_CALL] = VERDICT_CALL,       [IDLE_PART_HOST] = VERDICT_HOST,
-		[IDLE_PART_UNKNOWN] = VERDICT_IDLE,
-	};
-	size_t best = 0;
-
-	if (v->part_ns[IDLE_PART_MEASURING] > (v->span_ns + v->pause_ns))
-		return VERDICT_MEASURED;
-	if ((unsigned __int128)v->busy_ns * 100 >=
-	    (unsigned __int128)v->span_ns * VERDICT_BUSY_PERCENT)
-		return v->exposed_copy_ns > v->busy_ns / 2 ? VERDICT_COPY : VERDICT_GPU;
-	for (size_t i = 1; i < IDLE_PART_MEASURING; i++)
-		if (v->part_ns[i] > v->part_ns[best])
-			best = i;
-	return v->wait_ns > v->part_ns[best] ? VERDICT_WAIT : kinds[best];
-}
-
-static uint64_t count_work(const struct busy *busy)
-{
-	uint64_t count = busy->untimed;
-
-	for (size_t i = 0; i < busy->count; i++)
-		for (int kind = 0; kind < GPU_WORK_KINDS; kind++)
-			count += busy->gpus[i].work[kind].count;
-	return count;
-}
-
-/* Computes the verdict from the other analyses of a report. */
-static struct verdict make_verdict(const struct report *r)
-{
-	const struct busy *busy = r->busy;
-	const struct idle *idle = r->idle;
-	const struct launches *launches = r->launches;
-	struct verdict v = { .gpu = busiest(r),
-			     .work = count_work(busy),
-			     .untimed = busy->untimed };
-	const struct gpu_busy *b = busy->count ? &busy->gpus[v.gpu] : NULL;
-	const struct gpu_idle *g = idle->count ? &idle->gpus[v.gpu] : NULL;
-	uint64_t calls = launches->kernel_calls.count + launches->graph_calls.count;
-	struct steady steady;
-
-	v.kind = v.untimed ? VERDICT_UNTIMED : VERDICT_NO_WORK;
-	if (!b || !g || v.untimed > v.work / 10 * 9)
-		return v;
-	if (!b->union_ns) {
-		v.kind = v.untimed < v.work ? VERDICT_INSTANT : v.kind;
-		return v;
+	if (!own->last_ns) {
+		own->first_ns = own->last_ns = op->start_ns;
+	} else if (op->start_ns > own->last_ns) {
+		gap.own_ns = gap.length_ns -
+			     measuring_within(&r->measuring, process, own->last_ns, op->start_ns);
+		own->measuring_ns += gap.length_ns - gap.own_ns;
+		work_gaps_add(&own->between, &gap);
 	}
-	steady_find(b, g, &steady);
-	v.span_ns = steady.span_ns;
-	v.pauses = steady.pauses;
-	v.pause_ns = steady.pause_ns;
-	v.pieces = steady.pieces;
-	v.start_up = steady.start_up;
-	memcpy(v.part_ns, steady.part_ns, sizeof(v.part_ns));
-	v.measured = measuring_count(&r->measuring, b->first_ns, b->last_ns);
-	v.busy_ns = useful_ns(r, v.gpu);
-	v.wait_ns = b->union_ns - v.busy_ns;
-	v.exposed_copy_ns = b->copy_ns - b->overlap_ns;
-	v.part_ns[IDLE_PART_COPY] += v.exposed_copy_ns;
-	v.launches = calls;
-	v.launch_mean_ns =
-		calls ? (launches->kernel_calls.total_ns + launches->graph_calls.total_ns) / calls
-		      : 0;
-	v.sync_calls = r->syncs->sync_count;
-	v.before_ns = b->first_ns > r->start_ns ? b->first_ns - r->start_ns : 0;
-	v.after_ns = b->last_ns < r->end_ns ? r->end_ns - b->last_ns : 0;
-	v.kind = decide(&v);
-	return v;
+	pace_add(&own->between.pace, op->start_ns);
+	own->last_ns = MAX(own->last_ns, op->end_ns);
+	own->busy_ns[op->gpu] +=
+		MAX(op->end_ns, own->until_ns[op->gpu]) - MAX(op->start_ns, own->until_ns[op->gpu]);
+	own->until_ns[op->gpu] = MAX(own->until_ns[op->gpu], op->end_ns);
 }
 
-/* Texts of each kind. `why` describes what the GPU did in the part that decided the verdict. */
+static void own_work_release(struct own_work *own)
+{
+	free(own->busy_ns);
+	free(own->until_ns);
+}
+
+/* 0 or -ENOMEM; own_work_release in either case. */
+static int find_own_work(const struct report *r, uint32_t process, uint64_t from_ns,
+			 struct own_work *own)
+{
+	struct gpu_operation op;
+	struct gpu_walk walk;
+	int rc = gpu_walk_init(&walk, &r->gpus, &r->selection);
+
+	*own = (struct own_work){ .busy_ns = calloc(r->gpus.count + 1, sizeof(*own->busy_ns)),
+				  .until_ns = calloc(r->gpus.count + 1, sizeof(*own->until_ns)) };
+	if (!own->busy_ns || !own->until_ns)
+		rc = -ENOMEM;
+	while (rc >= 0 && gpu_walk_next(&walk, &op))
+		if (op.process == process && op.start_ns >= from_ns)
+			add_operation(r, process, own, &op);
+	gpu_walk_release(&walk);
+	return rc;
+}
+
+/* Finds the process whose work takes longest, apart from waits for other ranks. */
+static int find_process(const struct report *r, struct verdict *v)
+{
+	size_t count = trace_process_count(r->trace);
+	_cleanup_free_ uint64_t *sums_ns = calloc(count + 1, sizeof(*sums_ns));
+	const struct rank_times *t = r->rank_times;
+	struct gpu_operation op;
+	struct gpu_walk walk;
+	int rc = gpu_walk_init(&walk, &r->gpus, &r->selection);
+
+	if (!sums_ns)
+		rc = -ENOMEM;
+	while (rc >= 0 && gpu_walk_next(&walk, &op))
+		sums_ns[op.process] += op.end_ns - op.start_ns;
+	gpu_walk_release(&walk);
+	if (rc < 0)
+		return rc;
+	for (uint32_t i = 0; i < count; i++)
+		v->processes += sums_ns[i] != 0;
+	for (size_t i = 0; i < t->count; i++) {
+		uint64_t *ns = &sums_ns[r->collectives->ranks[i].process];
+
+		*ns -= MIN(*ns, t->items[i].all_wait_ns);
+	}
+	for (uint32_t i = 0; i < count; i++)
+		if (sums_ns[i] > sums_ns[v->bounds.process])
+			v->bounds.process = i;
+	return 0;
+}
+
+/* --- the verdict --- */
+
+/* Texts of each kind. `what` describes the path's time of the bound. */
 static const struct {
-	const char *key, *name, *why, *advice;
-	enum idle_part part;
+	const char *key, *name, *what, *advice;
+	enum { OF_NONE, OF_GPU, OF_HOST, OF_SYNC, OF_UNKNOWN, SIDES } side;
 } texts[VERDICT_KINDS] = {
-	[VERDICT_NO_WORK] = { "no_work", "no GPU work", "", "" },
-	[VERDICT_UNTIMED] = { "untimed", "none", "", "" },
-	[VERDICT_INSTANT] = { "no_duration", "none", "", "" },
+	[VERDICT_NO_WORK] = { "no_work", "no GPU work", "", "", OF_NONE },
+	[VERDICT_UNTIMED] = { "untimed", "none", "", "", OF_NONE },
+	[VERDICT_INSTANT] = { "no_duration", "none", "", "", OF_NONE },
 	[VERDICT_MEASURED] = { "measured", "none (Pitot measured most of the time)", "",
 			       "a recording without --engine, to see what the program itself "
-			       "waits for" },
-	[VERDICT_GPU] = { "gpu", "GPU-bound", "",
-			  "optimizing the kernels at the top of the list below" },
-	[VERDICT_LAUNCH] = { "launch", "launch-bound",
-			     "waiting for the next launch in gaps shorter than 100 us",
-			     "fewer, larger launches: CUDA graphs, fused kernels (torch.compile), "
-			     "larger batches",
-			     IDLE_PART_LAUNCH },
-	[VERDICT_CALL] = { "launch_call", "slow launch calls",
-			   "in launch calls during gaps of 100 us or more",
-			   "loading kernels before they are needed: a warm-up, "
-			   "CUDA_MODULE_LOADING=EAGER; `pitot report --by caller` and the launches "
-			   "below show where",
-			   IDLE_PART_CALL },
-	[VERDICT_COPY] = { "copy", "copy-bound",
-			   "copying while no kernel ran, or idle after a copy",
-			   "pinned memory, copies on a separate stream that overlap with kernels, "
-			   "fewer copies",
-			   IDLE_PART_COPY },
-	[VERDICT_SYNC] = { "synchronize", "blocked in synchronization",
-			   "idle after the host waited for the GPU",
-			   "fewer of the synchronizing calls below: .item(), .cpu(), blocking "
-			   "copies, unneeded synchronization",
-			   IDLE_PART_SYNC },
-	[VERDICT_LATENCY] = { "latency", "latency-bound",
-			      "idle although the next operation was already launched",
-			      "fusing short kernels, fewer dependencies across streams, CUDA "
-			      "graphs",
-			      IDLE_PART_LATENCY },
-	[VERDICT_HOST] = { "host", "host-bound", "waiting for the host in gaps of 100 us or more",
-			   "less work on the CPU in the gaps: data loading, Python, I/O, CUDA "
-			   "allocations and module loading (pitot record --api all shows them)",
-			   IDLE_PART_HOST },
-	[VERDICT_WAIT] = { "wait", "waiting for other ranks", "", "" },
-	[VERDICT_IDLE] = { "idle", "idle", "waiting for work whose launch was not recorded",
+			       "waits for",
+			       OF_NONE },
+	[VERDICT_UNDECIDED] = { "undecided", "none (GPU and host limit the pace alike)", "",
+				"optimizing the kernels at the top of the list below, and fewer, "
+				"larger launches: one alone gains little",
+				OF_NONE },
+#define BOUND(kind) [VERDICT_BOUND + BOUND_##kind]
+	BOUND(GPU) = { "gpu", "GPU-bound", "kernels",
+		       "optimizing the kernels at the top of the list below", OF_GPU },
+	BOUND(COPY) = { "copy", "copy-bound", "copies",
+			"pinned memory, copies on a separate stream that overlap with kernels, "
+			"fewer copies",
+			OF_GPU },
+	BOUND(LATENCY) = { "latency", "latency-bound",
+			   "GPU latency between work that was launched already",
+			   "fusing short kernels, fewer dependencies across streams, CUDA graphs",
+			   OF_GPU },
+	BOUND(FALSE_DEPENDENCY) = { "false_dependency", "bound by false dependencies",
+				    "streams serialized only by a shared hardware queue",
+				    "a larger CUDA_DEVICE_MAX_CONNECTIONS (up to 32), or fewer "
+				    "streams",
+				    OF_GPU },
+	BOUND(DEFAULT_STREAM) = { "default_stream", "serialized by the default stream",
+				  "streams serialized only by the default stream",
+				  "if that work is independent: streams created with "
+				  "cudaStreamNonBlocking, or a default stream per thread",
+				  OF_GPU },
+	BOUND(HOST_FUNCTION) = { "host_function", "bound by host functions in streams",
+				 "streams waiting for host functions",
+				 "shorter host functions, or an event that the host waits for "
+				 "instead",
+				 OF_GPU },
+	BOUND(WAIT) = { "wait", "waiting for other ranks", "waiting for other ranks", "", OF_GPU },
+	BOUND(SYNC) = { "synchronize", "blocked in synchronization",
+			"returns from synchronization, and host time held up by it",
+			"fewer of the synchronizing calls below: .item(), .cpu(), blocking copies, "
+			"unneeded synchronization",
+			OF_SYNC },
+	BOUND(LAUNCH) = { "launch", "launch-bound", "launching, in steps shorter than 100 us",
+			  "fewer, larger launches: CUDA graphs, fused kernels (torch.compile), "
+			  "larger batches",
+			  OF_HOST },
+	BOUND(CALL) = { "launch_call", "slow launch calls", "launch calls of 100 us or more",
+			"loading kernels before they are needed: a warm-up, "
+			"CUDA_MODULE_LOADING=EAGER; `pitot report --by caller` and the launches "
+			"below show where",
+			OF_HOST },
+	BOUND(MEMORY) = { "allocation", "bound by memory allocation",
+			  "calls that allocate or free memory",
+			  "a pool of memory that is used again (a caching allocator, "
+			  "cudaMallocAsync); no allocation in steps",
+			  OF_HOST },
+	BOUND(OFF_CPU) = { "off_cpu", "host waiting off the CPU",
+			   "the launching thread off the CPU",
+			   "what the thread waits for: locks, other threads, I/O; the lines below "
+			   "and `pitot flame --off-cpu` show where",
+			   OF_HOST },
+	BOUND(HOST) = { "host", "host-bound", "host code in steps of 100 us or more",
+			"less work on the CPU in the gaps: data loading, Python, I/O, CUDA "
+			"allocations and module loading (pitot record --api all shows them)",
+			OF_HOST },
+	BOUND(UNKNOWN) = { "idle", "idle", "waiting for what was not recorded",
 			   "`pitot info` shows why the calls are missing (capability api_call, "
 			   "loss)",
-			   IDLE_PART_UNKNOWN },
+			   OF_UNKNOWN },
+#undef BOUND
 };
 
 const char *verdict_key(unsigned kind)
@@ -160,16 +186,140 @@ const char *verdict_name(unsigned kind)
 	return texts[kind].name;
 }
 
+const char *verdict_bound_text(unsigned bound)
+{
+	return texts[VERDICT_BOUND + bound].what;
+}
+
 const char *verdict_advice(unsigned kind)
 {
 	return texts[kind].advice;
 }
 
+static bool is_busy(const struct verdict *v)
+{
+	return (unsigned __int128)v->busy_ns * 100 >=
+	       (unsigned __int128)v->bounds.span_ns * VERDICT_BUSY_PERCENT;
+}
+
+static unsigned decide(const struct verdict *v)
+{
+	uint64_t side_ns[SIDES] = { 0 }, most_ns = 0;
+	unsigned side = OF_GPU, kind = VERDICT_BOUND;
+
+	if (v->bounds.measuring_ns > v->bounds.span_ns + v->pause_ns)
+		return VERDICT_MEASURED;
+	for (unsigned i = 0; i < BOUNDS; i++)
+		side_ns[texts[VERDICT_BOUND + i].side] += v->bounds.sums[i].ns;
+	for (unsigned i = OF_GPU; i < SIDES; i++)
+		if (side_ns[i] > side_ns[side])
+			side = i;
+	if (side != OF_GPU && is_busy(v))
+		return VERDICT_UNDECIDED;
+	for (unsigned i = 0; i < BOUNDS; i++)
+		if (texts[VERDICT_BOUND + i].side == side && v->bounds.sums[i].ns > most_ns) {
+			most_ns = v->bounds.sums[i].ns;
+			kind = VERDICT_BOUND + i;
+		}
+	return kind;
+}
+
+static uint64_t count_work(const struct busy *busy)
+{
+	uint64_t count = busy->untimed;
+
+	for (size_t i = 0; i < busy->count; i++)
+		for (int kind = 0; kind < GPU_WORK_KINDS; kind++)
+			count += busy->gpus[i].work[kind].count;
+	return count;
+}
+
+static void add_calls(const struct report *r, struct verdict *v)
+{
+	const struct launches *l = r->launches;
+
+	v->launches = l->kernel_calls.count + l->graph_calls.count;
+	if (v->launches)
+		v->launch_mean_ns =
+			(l->kernel_calls.total_ns + l->graph_calls.total_ns) / v->launches;
+	v->sync_calls = r->syncs->sync_count;
+}
+
+/* Judges the process's work from a time on. 0 or a negative code. */
+static int judge_work(const struct report *r, const struct own_work *own, struct verdict *v)
+{
+	uint64_t span_ns = own->last_ns - own->first_ns - own->measuring_ns;
+	struct bound_pause pauses[IDLE_LONGEST];
+	struct steady steady;
+	int rc;
+
+	steady_find(&own->between, span_ns, own->measuring_ns, &steady);
+	for (size_t i = 0; i < steady.pauses; i++)
+		pauses[i] = (struct bound_pause){ steady.pause[i].start_ns,
+						  own->between.longest[i].start_ns +
+							  own->between.longest[i].length_ns };
+	rc = bounds_find(r, v->bounds.process, own->first_ns, own->last_ns, pauses, steady.pauses,
+			 &v->bounds);
+	if (rc < 0)
+		return rc;
+	for (size_t i = 0; i < r->gpus.count; i++)
+		if (own->busy_ns[i] > own->busy_ns[v->gpu])
+			v->gpu = i;
+	v->pauses = steady.pauses;
+	v->pause_ns = steady.pause_ns;
+	v->pieces = steady.pieces;
+	v->start_up = steady.start_up;
+	v->busy_ns = own->busy_ns[v->gpu];
+	v->busy_ns -= MIN(v->busy_ns, v->bounds.sums[BOUND_WAIT].ns);
+	v->exposed_copy_ns = r->busy->gpus[v->gpu].copy_ns - r->busy->gpus[v->gpu].overlap_ns;
+	v->measured = measuring_count(&r->measuring, own->first_ns, own->last_ns);
+	v->before_ns = own->first_ns > r->start_ns ? own->first_ns - r->start_ns : 0;
+	v->after_ns = own->last_ns < r->end_ns ? r->end_ns - own->last_ns : 0;
+	v->kind = decide(v);
+	return 0;
+}
+
+static int judge(const struct report *r, uint64_t from_ns, struct verdict *v)
+{
+	struct own_work own;
+	int rc = find_own_work(r, v->bounds.process, from_ns, &own);
+
+	if (rc >= 0 && own.last_ns > own.first_ns)
+		rc = judge_work(r, &own, v);
+	own_work_release(&own);
+	return rc;
+}
+
+static int run(struct report *r, void *out)
+{
+	struct verdicts *verdicts = out;
+	struct verdict *v = &verdicts->whole;
+	uint64_t timed;
+	int rc;
+
+	v->work = count_work(r->busy);
+	v->untimed = r->busy->untimed;
+	timed = v->work - v->untimed;
+	v->kind = timed && v->untimed <= v->work / 10 * 9 ? VERDICT_INSTANT
+		  : v->untimed                            ? VERDICT_UNTIMED
+							  : VERDICT_NO_WORK;
+	rc = v->kind == VERDICT_INSTANT ? find_process(r, v) : 0;
+	add_calls(r, v);
+	if (v->processes && rc >= 0)
+		rc = judge(r, 0, v);
+	if (rc < 0 || !v->start_up.pieces)
+		return rc;
+	verdicts->later = (struct verdict){ .bounds.process = v->bounds.process };
+	return judge(r, v->start_up.end_ns, &verdicts->later);
+}
+
+/* --- words --- */
+
 /* Appends what the time of the verdict excludes. Measuring for less than 1 % of it is no news. */
 static void add_exclusions(const struct verdict *v, struct strbuf *out)
 {
-	uint64_t measuring_ns = v->part_ns[IDLE_PART_MEASURING];
-	bool measuring = measuring_ns > v->span_ns / 100;
+	uint64_t measuring_ns = v->bounds.measuring_ns;
+	bool measuring = measuring_ns > v->bounds.span_ns / 100;
 
 	if (v->pauses)
 		sentence_add(out,
@@ -183,8 +333,8 @@ static void add_exclusions(const struct verdict *v, struct strbuf *out)
 
 static void add_measured(const struct verdict *v, struct strbuf *out)
 {
-	uint64_t measuring_ns = v->part_ns[IDLE_PART_MEASURING];
-	uint64_t rest_ns = v->span_ns + v->pause_ns;
+	uint64_t measuring_ns = v->bounds.measuring_ns;
+	uint64_t rest_ns = v->bounds.span_ns + v->pause_ns;
 
 	if (v->measured)
 		sentence_add(out, COUNTED_AS(v->measured, "measurement"),
@@ -195,6 +345,53 @@ static void add_measured(const struct verdict *v, struct strbuf *out)
 		     DURATION(measuring_ns + rest_ns),
 		     WORDS(" from the first to the last GPU work; the other "), DURATION(rest_ns),
 		     WORDS(" are too little for a verdict"));
+}
+
+static uint64_t host_ns(const struct bounds *b)
+{
+	uint64_t ns = 0;
+
+	for (unsigned i = 0; i < BOUNDS; i++)
+		if (texts[VERDICT_BOUND + i].side == OF_HOST)
+			ns += b->sums[i].ns;
+	return ns;
+}
+
+/* The edge with the longest latencies; a lone one is no news. */
+static void add_latency(const struct bounds *b, struct strbuf *out)
+{
+	unsigned most = EDGE_none;
+
+	for (unsigned k = EDGE_none + 1; k < EDGE_KINDS; k++)
+		if (b->latency_ns[k] > b->latency_ns[most])
+			most = k;
+	if (most != EDGE_none)
+		sentence_add(out, WORDS(" (most of it: "), WORDS(edge_kind_texts[most]),
+			     WORDS(", "), DURATION(b->latency_ns[most]), WORDS(")"));
+}
+
+static void add_bound(const struct verdict *v, struct strbuf *out)
+{
+	unsigned bound = v->kind - VERDICT_BOUND;
+
+	if (v->kind == VERDICT_UNDECIDED) {
+		sentence_add(out, WORDS(", but "), PERCENT(host_ns(&v->bounds), v->bounds.span_ns),
+			     WORDS(" of the critical path is the host's: both limit the pace "
+				   "alike, or the recording lacks what work waited for"));
+		return;
+	}
+	sentence_add(out, WORDS("; of the critical path "),
+		     PERCENT(v->bounds.sums[bound].ns, v->bounds.span_ns),
+		     WORDS(bound == BOUND_GPU || bound == BOUND_COPY ? " are " : " is "),
+		     WORDS(texts[v->kind].what));
+	if (bound == BOUND_LAUNCH && v->launches)
+		sentence_add(out, WORDS(" ("), COUNTED_AS(v->launches, "launch"), WORDS(", "),
+			     DURATION(v->launch_mean_ns), WORDS(" of host time per call)"));
+	if (bound == BOUND_SYNC && v->sync_calls)
+		sentence_add(out, WORDS(" ("), COUNTED_AS(v->sync_calls, "synchronizing call"),
+			     WORDS(")"));
+	if (bound == BOUND_LATENCY)
+		add_latency(&v->bounds, out);
 }
 
 void verdict_sentence(const struct verdict *v, struct strbuf *out)
@@ -219,70 +416,15 @@ void verdict_sentence(const struct verdict *v, struct strbuf *out)
 		return;
 	}
 	strbuf_addf(out, "GPU %zu utilization ", v->gpu);
-	sentence_add(out, PERCENT(v->busy_ns, v->span_ns), WORDS(" over "), DURATION(v->span_ns),
-		     WORDS(" (first to last GPU work"));
+	sentence_add(out, PERCENT(v->busy_ns, v->bounds.span_ns), WORDS(" over "),
+		     DURATION(v->bounds.span_ns), WORDS(" (first to last GPU work"));
 	add_exclusions(v, out);
 	strbuf_addc(out, ')');
-	if (v->wait_ns)
-		sentence_add(out, WORDS(", "), PERCENT(v->wait_ns, v->span_ns),
+	if (v->bounds.sums[BOUND_WAIT].ns && !verdict_is(v, BOUND_WAIT))
+		sentence_add(out, WORDS(", "),
+			     PERCENT(v->bounds.sums[BOUND_WAIT].ns, v->bounds.span_ns),
 			     WORDS(" waiting for other ranks"));
-	if (!*texts[v->kind].why)
-		return;
-	sentence_add(out, WORDS(", "), PERCENT(v->part_ns[texts[v->kind].part], v->span_ns),
-		     WORDS(" "), WORDS(texts[v->kind].why));
-	if (v->kind == VERDICT_LAUNCH)
-		sentence_add(out, WORDS(" ("), COUNTED_AS(v->launches, "launch"), WORDS(", "),
-			     DURATION(v->launch_mean_ns), WORDS(" of host time per call)"));
-	if (v->kind == VERDICT_SYNC)
-		sentence_add(out, WORDS(" ("), COUNTED_AS(v->sync_calls, "synchronizing call"),
-			     WORDS(")"));
-}
-
-/* Analyses on which the verdict depends. */
-static const struct {
-	const struct analysis *analysis;
-	size_t result;
-} evidence[] = {
-	{ &analysis_busy, offsetof(struct report, busy) },
-	{ &analysis_idle, offsetof(struct report, idle) },
-	{ &analysis_launches, offsetof(struct report, launches) },
-	{ &analysis_syncs, offsetof(struct report, syncs) },
-};
-
-/*
- * Computes the verdict on the time after a slow start-up. Only the filter's window changes, so all
- * columns are loaded already.
- */
-static int verdict_after_start_up(const struct report *r, struct verdict *out)
-{
-	struct report later = *r;
-	void *results[ARRAY_SIZE(evidence)] = { 0 };
-	struct filter filter = r->options.filter;
-	int code;
-
-	filter.since_ns = later.start_ns = r->verdicts->whole.start_up.end_ns;
-	code = selection_init(&later.selection, r->trace, &filter, &r->ranges, NULL);
-	if (code < 0)
-		return code;
-	for (size_t i = 0; i < ARRAY_SIZE(evidence) && code >= 0; i++) {
-		results[i] = calloc(1, evidence[i].analysis->size);
-		memcpy((char *)&later + evidence[i].result, &results[i], sizeof(results[i]));
-		code = results[i] ? evidence[i].analysis->run(&later, results[i]) : -ENOMEM;
-	}
-	if (code >= 0)
-		*out = make_verdict(&later);
-	for (size_t i = 0; i < ARRAY_SIZE(evidence); i++)
-		analysis_release(evidence[i].analysis, results[i]);
-	selection_release(&later.selection);
-	return code;
-}
-
-static int run(struct report *r, void *out)
-{
-	struct verdicts *v = out;
-
-	v->whole = make_verdict(r);
-	return v->whole.start_up.pieces ? verdict_after_start_up(r, &v->later) : 0;
+	add_bound(v, out);
 }
 
 const struct analysis analysis_verdicts = {

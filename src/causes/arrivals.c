@@ -1,13 +1,29 @@
 /* arrivals.c: why tasks started and calls returned when they did; what latencies are usual. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "causes/causes.h"
 
+/* Launches take less. A kernel takes this to follow another one, unless the recording knows. */
+#define LAUNCH_NS UINT64_C(20000)
+#define FOLLOW_NS UINT64_C(1000)
 #define SAMPLES_MAX 4096u /* latencies of a kind of edge, of which the percentile is taken */
 
-static void consider(struct arrival *best, uint64_t limit_ns, struct arrival a)
+/*
+ * Of all that work waits for, the last is what would have let it begin last. A kernel that ended
+ * 2 us before is not why the next one began no earlier if that was called 4 us before and launches
+ * take as long.
+ */
+static uint64_t effect_ns(const struct causes *c, struct arrival a)
 {
-	if (a.ns <= limit_ns + CAUSES_CLOCK_NS && (best->from == TASK_NONE || a.ns >= best->ns))
+	return a.ns + c->typical_ns[a.kind];
+}
+
+static void consider(const struct causes *c, struct arrival *best, uint64_t limit_ns,
+		     struct arrival a)
+{
+	if (a.ns <= limit_ns + CAUSES_CLOCK_NS &&
+	    (best->from == TASK_NONE || effect_ns(c, a) >= effect_ns(c, *best)))
 		*best = a;
 }
 
@@ -18,13 +34,15 @@ static size_t edges_end(const struct causes *c, uint32_t task)
 }
 
 static void consider_edges(const struct causes *c, uint32_t task, uint64_t limit_ns,
-			   struct arrival *best)
+			   enum edge_kind except, struct arrival *best)
 {
 	for (size_t i = c->tasks.data[task].edges; i < edges_end(c, task); i++) {
 		const struct task *from = &c->tasks.data[c->edges.data[i].from];
 		bool at_start = c->edges.data[i].kind == EDGE_queue_full;
 
-		consider(best, limit_ns,
+		if (c->edges.data[i].kind == except)
+			continue;
+		consider(c, best, limit_ns,
 			 (struct arrival){ .from = c->edges.data[i].from,
 					   .ns = at_start ? from->start_ns : from->end_ns,
 					   .kind = c->edges.data[i].kind,
@@ -32,26 +50,31 @@ static void consider_edges(const struct causes *c, uint32_t task, uint64_t limit
 	}
 }
 
-struct arrival causes_start(const struct causes *c, uint32_t index)
+struct arrival causes_start_except(const struct causes *c, uint32_t index, enum edge_kind except)
 {
 	const struct task *task = &c->tasks.data[index];
 	struct arrival best = { .from = TASK_NONE };
 
 	if (task->launch != TASK_NONE)
-		consider(&best, task->start_ns,
+		consider(c, &best, task->start_ns,
 			 (struct arrival){ .from = task->launch,
 					   .ns = c->tasks.data[task->launch].start_ns,
 					   .kind = EDGE_launch,
 					   .at_start = true });
 	if (task->previous != TASK_NONE)
-		consider(&best, task->start_ns,
+		consider(c, &best, task->start_ns,
 			 (struct arrival){ .from = task->previous,
 					   .ns = c->tasks.data[task->previous].end_ns,
 					   .kind = task->order });
 	if (task->kind != TASK_CALL)
-		consider_edges(c, index, task->start_ns, &best);
+		consider_edges(c, index, task->start_ns, except, &best);
 	best.ns = MIN(best.ns, task->start_ns);
 	return best;
+}
+
+struct arrival causes_start(const struct causes *c, uint32_t index)
+{
+	return causes_start_except(c, index, EDGE_none);
 }
 
 /* The copy that the call waits for comes behind it. */
@@ -60,7 +83,7 @@ static void consider_own_work(const struct causes *c, uint32_t call, struct arri
 	for (uint32_t i = call + 1; i < causes_task_count(c) && c->tasks.data[i].launch == call;
 	     i++)
 		if (c->tasks.data[i].flags & TASK_BLOCKS)
-			consider(best, c->tasks.data[call].end_ns,
+			consider(c, best, c->tasks.data[call].end_ns,
 				 (struct arrival){ .from = i,
 						   .ns = c->tasks.data[i].end_ns,
 						   .kind = EDGE_copy });
@@ -73,7 +96,7 @@ struct arrival causes_return(const struct causes *c, uint32_t index)
 
 	if (task->kind != TASK_CALL || !(task->flags & TASK_SYNC_CALL))
 		return best;
-	consider_edges(c, index, task->end_ns, &best);
+	consider_edges(c, index, task->end_ns, EDGE_none, &best);
 	if (task->flags & TASK_LAUNCH_CALL)
 		consider_own_work(c, index, &best);
 	if (best.from != TASK_NONE && best.ns <= task->start_ns)
@@ -130,8 +153,19 @@ static void count_edges(struct causes *c, uint32_t index)
 			   is_call ? task->end_ns : task->start_ns);
 }
 
+/* Whether its launch, of which the latency is not yet known, may be why work began no earlier. */
+static bool is_launched_late(const struct causes *c, uint32_t work, struct arrival start)
+{
+	uint32_t launch = c->tasks.data[work].launch;
+
+	if (launch == TASK_NONE)
+		return start.kind == EDGE_stream;
+	return start.kind != EDGE_launch && c->tasks.data[launch].start_ns + LAUNCH_NS > start.ns;
+}
+
 int causes_measure(struct causes *c)
 {
+	uint64_t typical_ns[EDGE_KINDS] = { [EDGE_stream] = FOLLOW_NS };
 	struct sample samples[EDGE_KINDS];
 	_cleanup_free_ uint64_t *room = calloc((size_t)EDGE_KINDS * SAMPLES_MAX, sizeof(*room));
 
@@ -144,7 +178,7 @@ int causes_measure(struct causes *c)
 		struct arrival start = causes_start(c, i), end = causes_return(c, i);
 
 		count_edges(c, i);
-		if (start.from != TASK_NONE && task_is_work(task))
+		if (start.from != TASK_NONE && task_is_work(task) && !is_launched_late(c, i, start))
 			sample_add(&samples[start.kind], task->start_ns - start.ns);
 		if (end.from != TASK_NONE)
 			sample_add(&samples[end.kind], task->end_ns - end.ns);
@@ -152,7 +186,8 @@ int causes_measure(struct causes *c)
 	for (unsigned k = 0; k < EDGE_KINDS; k++) {
 		qsort(samples[k].ns, samples[k].count, sizeof(uint64_t), compare_ns);
 		if (samples[k].count)
-			c->typical_ns[k] = samples[k].ns[samples[k].count / 20];
+			typical_ns[k] = samples[k].ns[samples[k].count / 20];
 	}
+	memcpy(c->typical_ns, typical_ns, sizeof(typical_ns));
 	return 0;
 }

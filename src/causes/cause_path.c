@@ -64,7 +64,8 @@ static int step_unknown(struct walk *w)
 
 /*
  * A call of another thread that launched or waited for work while this call's thread made none,
- * from since_ns on: this thread may have waited for it, as PyTorch's threads take turns.
+ * from since_ns on: this thread may have waited for it, as PyTorch's threads take turns. After its
+ * end, only the host can have delayed this call.
  */
 static uint32_t turn_before(const struct walk *w, uint64_t since_ns)
 {
@@ -96,7 +97,7 @@ static int step_to_cause(struct walk *w)
 	if (a.from == TASK_NONE && !is_call)
 		return step_unknown(w);
 	if (turn != TASK_NONE) {
-		code = add(w, w->c->tasks.data[turn].end_ns, PIECE_UNKNOWN, EDGE_none);
+		code = add(w, w->c->tasks.data[turn].end_ns, PIECE_HOST, EDGE_none);
 		go_to(w, turn, false);
 		return code;
 	}

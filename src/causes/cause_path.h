@@ -13,7 +13,11 @@
 enum piece_kind {
 	PIECE_WORK, /* `task` ran on the GPU */
 	PIECE_CALL, /* `task` is a call that did not wait for the GPU, or before it waited */
-	PIECE_HOST, /* the thread of call `task` was between its calls, or before its first one */
+	/*
+	 * The thread of call `task` was between its calls, or before its first one; or between the
+	 * last call of another thread, for which it may have waited, and `task`.
+	 */
+	PIECE_HOST,
 	PIECE_LATENCY, /* from the end of an edge's cause to the start or return of `task` */
 	PIECE_UNKNOWN, /* what `task` (or TASK_NONE) waited for is unknown */
 };

@@ -114,8 +114,8 @@ struct causes {
 	uint64_t contradiction_ns; /* the largest */
 	uint64_t reordered; /* work that began before the work launched before it on its stream */
 	uint64_t captured; /* calls of streams that were being captured */
-	uint64_t
-		typical_ns[EDGE_KINDS]; /* latency: 5th percentile where the edge bound the start */
+	/* latency: 5th percentile where the edge bound the start, and the launch cannot have */
+	uint64_t typical_ns[EDGE_KINDS];
 	struct causes_unknown unknown;
 };
 
@@ -153,6 +153,8 @@ int causes_measure(struct causes *c) MUST_USE;
 
 /* The last arrival before a task's start. */
 struct arrival causes_start(const struct causes *c, uint32_t task);
+/* The last one but for `edges` of a kind. */
+struct arrival causes_start_except(const struct causes *c, uint32_t task, enum edge_kind except);
 /* What the return of a call waited for: `from` is TASK_NONE if it did not wait. */
 struct arrival causes_return(const struct causes *c, uint32_t task);
 

@@ -27,6 +27,7 @@
 	X(header)                                                                                  \
 	X(last_words)                                                                              \
 	X(verdict)                                                                                 \
+	X(bounds)                                                                                  \
 	X(steps)                                                                                   \
 	X(critical_path)                                                                           \
 	X(states)                                                                                  \

@@ -83,7 +83,7 @@ static bool is_contradicted(const struct report_view *v)
 	const struct verdict *whole = &v->report->verdicts->whole;
 
 	return whole->kind > VERDICT_MEASURED &&
-	       whole->busy_ns >= whole->span_ns / 100 * VERDICT_BUSY_PERCENT &&
+	       whole->busy_ns >= whole->bounds.span_ns / 100 * VERDICT_BUSY_PERCENT &&
 	       host_ns(p) > p->path_work_ns;
 }
 
@@ -171,7 +171,7 @@ static void add_notes(const struct report_view *v, struct strbuf *out)
 		sentence_add(out, WORDS("the path that was found is "), DURATION(host_ns(p)),
 			     WORDS(" of host code and calls and "), DURATION(p->path_work_ns),
 			     WORDS(" of GPU work; this contradicts GPU utilization "),
-			     PERCENT(whole->busy_ns, whole->span_ns),
+			     PERCENT(whole->busy_ns, whole->bounds.span_ns),
 			     WORDS(": the recording lacks what work waited for\n"));
 	else if (p->work_ns)
 		sentence_add(out, DURATION(p->path_work_ns), WORDS(" of "), DURATION(p->work_ns),
@@ -198,12 +198,13 @@ static void add_notes(const struct report_view *v, struct strbuf *out)
 static void print_none(const struct report_view *v)
 {
 	if (v->report->options.critical_path)
-		report_title(v, "critical path", "no calls and no GPU work in the window");
+		report_title(v, "critical path in detail",
+			     "no calls and no GPU work in the window");
 }
 
 const struct section section_critical_path = {
 	.key = "critical_path",
-	.title = "critical path",
+	.title = "critical path in detail",
 	RESULT(critical_path),
 	FIELDS(fields),
 	.shown = is_shown,

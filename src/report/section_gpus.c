@@ -106,7 +106,7 @@ static const struct field idle_fields[] = {
 	LIST("gaps", ARRAY(struct gpu_idle, gaps), size_fields, .all = true),
 	FIELD("after_synchronize", NULL, COUNT, IDLE(after_sync)),
 	FIELD("after_copy", NULL, COUNT, IDLE(after_copy)),
-	LIST("longest", ARRAY(struct gpu_idle, longest), gap_fields, .all = true,
+	LIST("longest", ARRAY(struct gpu_idle, between.longest), gap_fields, .all = true,
 	     .hidden = is_no_gap),
 };
 

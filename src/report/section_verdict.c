@@ -133,8 +133,9 @@ static void add_hints(const struct report *r, struct strbuf *out)
 /* Appends what helps. Where calls could not be recorded, that is the reason. */
 static void add_advice(const struct report *r, const struct verdict *verdict, struct strbuf *out)
 {
-	const char *no_calls =
-		verdict->kind == VERDICT_IDLE ? capability_refusal(r->trace, feature_api_call) : "";
+	const char *no_calls = verdict_is(verdict, BOUND_UNKNOWN)
+				       ? capability_refusal(r->trace, feature_api_call)
+				       : "";
 
 	if (*no_calls) {
 		strbuf_adds(out, "a recording made with `pitot record`: ");
@@ -159,7 +160,7 @@ static void print_verdict(const struct report_view *v)
 	if (verdict->start_up.pieces && v->report->verdicts->later.kind != verdict->kind)
 		strbuf_addf(&later, "; after its start-up %s",
 			    verdict_name(v->report->verdicts->later.kind));
-	report_verdict(v, verdict->kind == VERDICT_GPU ? STYLE_GREEN : STYLE_YELLOW,
+	report_verdict(v, verdict_is(verdict, BOUND_GPU) ? STYLE_GREEN : STYLE_YELLOW,
 		       verdict_name(verdict->kind), strbuf_text(&later));
 	if (v->report->no_gpu->why.length) {
 		text_safe(&text, strbuf_text(&v->report->no_gpu->why),
@@ -170,7 +171,7 @@ static void print_verdict(const struct report_view *v)
 		strbuf_addc(&text, '\n');
 	}
 	add_idle_lines(v->report, &text);
-	if (verdict->kind == VERDICT_GPU)
+	if (verdict_is(verdict, BOUND_GPU) || verdict->kind == VERDICT_UNDECIDED)
 		add_hints(v->report, &text);
 	if (verdict->before_ns + verdict->after_ns > window / 4)
 		sentence_add(&text, WORDS("no GPU work in the first "),
@@ -429,6 +430,7 @@ static const struct field later_fields[] = {
 	FIELD("later_evidence", NULL, TEXT, .value = read_evidence),
 };
 
+#define BOUND_FIELD(key, bound) FIELD(key, NULL, NS, WHOLE_VERDICT(bounds.sums[BOUND_##bound].ns))
 #define WHOLE_VERDICT(member) MEMBER(struct verdicts, whole.member)
 
 static const struct field start_up_fields[] = {
@@ -441,23 +443,31 @@ static const struct field start_up_fields[] = {
 
 static const struct field work_fields[] = {
 	FIELD("gpu", NULL, ID, WHOLE_VERDICT(gpu)),
-	FIELD("span_ns", NULL, NS, WHOLE_VERDICT(span_ns)),
+	FIELD("pid", NULL, PID, WHOLE_VERDICT(bounds.process)),
+	FIELD("span_ns", NULL, NS, WHOLE_VERDICT(bounds.span_ns)),
 	FIELD("busy_ns", NULL, NS, WHOLE_VERDICT(busy_ns)),
 	FIELD("exposed_copy_ns", NULL, NS, WHOLE_VERDICT(exposed_copy_ns)),
 	FIELD("pauses", NULL, COUNT, WHOLE_VERDICT(pauses)),
 	FIELD("pause_ns", NULL, NS, WHOLE_VERDICT(pause_ns)),
 	FIELD("measured", NULL, COUNT, WHOLE_VERDICT(measured)),
-	FIELD("measuring_ns", NULL, NS, WHOLE_VERDICT(part_ns[IDLE_PART_MEASURING])),
+	FIELD("measuring_ns", NULL, NS, WHOLE_VERDICT(bounds.measuring_ns)),
 	FIELD("launches", NULL, COUNT, WHOLE_VERDICT(launches)),
 	FIELD("launch_mean_ns", NULL, NS, WHOLE_VERDICT(launch_mean_ns)),
 	FIELD("synchronizing_calls", NULL, COUNT, WHOLE_VERDICT(sync_calls)),
-	FIELD("synchronize_ns", NULL, NS, WHOLE_VERDICT(part_ns[IDLE_PART_SYNC])),
-	FIELD("copy_ns", NULL, NS, WHOLE_VERDICT(part_ns[IDLE_PART_COPY])),
-	FIELD("launch_ns", NULL, NS, WHOLE_VERDICT(part_ns[IDLE_PART_LAUNCH])),
-	FIELD("launch_call_ns", NULL, NS, WHOLE_VERDICT(part_ns[IDLE_PART_CALL])),
-	FIELD("latency_ns", NULL, NS, WHOLE_VERDICT(part_ns[IDLE_PART_LATENCY])),
-	FIELD("host_ns", NULL, NS, WHOLE_VERDICT(part_ns[IDLE_PART_HOST])),
-	FIELD("unknown_ns", NULL, NS, WHOLE_VERDICT(part_ns[IDLE_PART_UNKNOWN])),
+	BOUND_FIELD("gpu_ns", GPU),
+	BOUND_FIELD("copy_ns", COPY),
+	BOUND_FIELD("latency_ns", LATENCY),
+	BOUND_FIELD("false_dependency_ns", FALSE_DEPENDENCY),
+	BOUND_FIELD("default_stream_ns", DEFAULT_STREAM),
+	BOUND_FIELD("host_function_ns", HOST_FUNCTION),
+	BOUND_FIELD("wait_ns", WAIT),
+	BOUND_FIELD("synchronize_ns", SYNC),
+	BOUND_FIELD("launch_ns", LAUNCH),
+	BOUND_FIELD("launch_call_ns", CALL),
+	BOUND_FIELD("allocation_ns", MEMORY),
+	BOUND_FIELD("off_cpu_ns", OFF_CPU),
+	BOUND_FIELD("host_ns", HOST),
+	BOUND_FIELD("unknown_ns", UNKNOWN),
 	OBJECT("start_up", start_up_fields, .of = start_up_of, .null = true),
 };
 

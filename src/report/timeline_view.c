@@ -54,34 +54,26 @@ static void find_gaps(struct timeline *t)
 
 	for (size_t gpu = 0; gpu < idle->count; gpu++)
 		for (size_t i = 0; i < IDLE_LONGEST; i++)
-			if (idle->gpus[gpu].longest[i].own_ns)
-				add_gap(t,
-					(struct gap){ &idle->gpus[gpu].longest[i], (uint32_t)gpu });
+			if (idle->gpus[gpu].between.longest[i].own_ns)
+				add_gap(t, (struct gap){ &idle->gpus[gpu].between.longest[i],
+							 (uint32_t)gpu });
 }
 
-static const char *cause_of(const struct idle_gap *gap)
-{
-	static const char *const texts[IDLE_PARTS] = {
-		[IDLE_PART_SYNC] = "waiting for the GPU in a call",
-		[IDLE_PART_COPY] = "in calls that copy",
-		[IDLE_PART_LATENCY] = "launched, not started yet",
-		[IDLE_PART_LAUNCH] = "next launch came late",
-		[IDLE_PART_CALL] = "in a launch call",
-		[IDLE_PART_HOST] = "in the program's own code",
-		[IDLE_PART_UNKNOWN] = "launch not recorded",
-		[IDLE_PART_MEASURING] = "delayed by Pitot's measuring",
-	};
-	unsigned most = 0;
-
-	for (unsigned part = 1; part < IDLE_PARTS; part++)
-		if (gap->part_ns[part] > gap->part_ns[most])
-			most = part;
-	return texts[most];
-}
+static const char *const cause_texts[IDLE_CAUSES] = {
+	[IDLE_HOST] = "in the program's own code",
+	[IDLE_LAUNCH] = "in a launch call",
+	[IDLE_SYNC] = "waiting for the GPU in a call",
+	[IDLE_COPY] = "in calls that copy",
+	[IDLE_MEMORY] = "in calls that allocate or free memory",
+	[IDLE_CALL] = "in other calls",
+	[IDLE_QUEUED] = "launched, not started yet",
+	[IDLE_UNKNOWN] = "launch not recorded",
+	[IDLE_MEASURING] = "delayed by Pitot's measuring",
+};
 
 static void add_cause(const struct timeline *t, const struct gap *g, struct strbuf *out)
 {
-	strbuf_adds(out, cause_of(g->gap));
+	strbuf_adds(out, cause_texts[g->gap->cause]);
 	if (g->gap->caller == CALLER_NONE)
 		return;
 	strbuf_adds(out, ", until a launch at ");

@@ -1,38 +1,6 @@
 #include "analysis/idle.h"
 
-#include <sys/stat.h>
-
 #include "report_fixture.h"
-
-/*
- * Two gaps that begin in a wait: one below the limit is all its fault, one of the limit only for
- * the wait's own time.
- */
-static void long_gaps_are_a_waits_fault_only_while_it_lasts(void **state)
-{
-	for (uint64_t length = IDLE_WAIT_LIMIT_NS - 1; length <= IDLE_WAIT_LIMIT_NS; length++) {
-		char folder[512];
-		struct maker *m;
-		struct analyzed a;
-		uint32_t k;
-
-		snprintf(folder, sizeof(folder), "%s/%llu", (const char *)*state,
-			 (unsigned long long)length);
-		assert_int_equal(mkdir(folder, 0700), 0);
-		m = begin(folder, 100);
-		k = maker_config(m, "k", 1, 32);
-		maker_call(m, MAKER_LAUNCH, 101, 9000, 9500, 1);
-		maker_kernel(m, k, 7, 10000, 11000, 1);
-		maker_call(m, MAKER_STREAM_SYNCHRONIZE, 101, 9600, 11200, 90);
-		maker_call(m, MAKER_LAUNCH, 101, 11000 + length - 3000, 11000 + length - 2000, 2);
-		maker_kernel(m, k, 7, 11000 + length, 11000 + length + 1000, 2);
-		maker_close(m, 3000000);
-		analyze(&a, folder, EVERYTHING);
-		assert_int_equal(a.report.idle->gpus[0].part_ns[IDLE_PART_SYNC],
-				 length < IDLE_WAIT_LIMIT_NS ? length : 200);
-		analyzed_release(&a);
-	}
-}
 
 /* Thread 101 launches all of it; the figures are the comments of each step. */
 static void each_nanosecond_has_one_cause(void **state)
@@ -82,22 +50,14 @@ static void each_nanosecond_has_one_cause(void **state)
 	assert_int_equal(g->gaps[1].count, 2);
 	assert_int_equal(g->gaps[2].count, 1);
 	assert_int_equal(g->gaps[3].count, 1);
-	assert_int_equal(g->longest[0].length_ns, 202000);
-	assert_int_equal(g->longest[0].start_ns, 18000);
-	assert_int_equal(g->longest[0].part_ns[IDLE_PART_HOST], 201000);
-	assert_int_equal(g->longest[1].length_ns, 19000);
-	assert_int_equal(g->longest[2].length_ns, 2000);
-	assert_int_equal(g->longest[3].length_ns, 1000);
-	/*
-	 * The first gap began in the synchronization; the last one's work had waited for 20.5 us.
-	 */
+	assert_int_equal(g->between.longest[0].length_ns, 202000);
+	assert_int_equal(g->between.longest[0].start_ns, 18000);
+	assert_int_equal(g->between.longest[0].cause, IDLE_HOST);
+	assert_int_equal(g->between.longest[1].length_ns, 19000);
+	assert_int_equal(g->between.longest[1].cause, IDLE_QUEUED);
+	assert_int_equal(g->between.longest[2].length_ns, 2000);
+	assert_int_equal(g->between.longest[3].length_ns, 1000);
 	assert_int_equal(g->after_sync, 1);
-	assert_int_equal(g->part_ns[IDLE_PART_SYNC], 2000);
-	assert_int_equal(g->part_ns[IDLE_PART_LATENCY], 19000);
-	assert_int_equal(g->part_ns[IDLE_PART_LAUNCH], 500 + 700);
-	assert_int_equal(g->part_ns[IDLE_PART_CALL], 1000);
-	assert_int_equal(g->part_ns[IDLE_PART_HOST], 201000);
-	assert_int_equal(g->part_ns[IDLE_PART_UNKNOWN], 1000);
 	analyzed_release(&a);
 }
 
@@ -207,15 +167,12 @@ static void a_second_process_is_explained_as_the_first(void **state)
 	assert_true(g[0].cause_ns[IDLE_SYNC] && g[0].cause_ns[IDLE_MEMORY]);
 	for (int cause = 0; cause < IDLE_CAUSES; cause++)
 		assert_int_equal(g[0].cause_ns[cause], g[1].cause_ns[cause]);
-	for (int part = 0; part < IDLE_PARTS; part++)
-		assert_int_equal(g[0].part_ns[part], g[1].part_ns[part]);
 	analyzed_release(&a);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		folder_test(long_gaps_are_a_waits_fault_only_while_it_lasts),
 		folder_test(each_nanosecond_has_one_cause),
 		folder_test(nested_calls_count_once),
 		folder_test(a_second_process_is_explained_as_the_first),

@@ -161,7 +161,7 @@ static const struct flat_edge *last_edge(const struct graph *g, uint32_t to, boo
 					 uint64_t *ns)
 {
 	const struct task *task = &g->c.tasks.data[to];
-	uint64_t limit = to_end ? task->end_ns : task->start_ns;
+	uint64_t limit = to_end ? task->end_ns : task->start_ns, last = 0;
 	const struct flat_edge *best = NULL;
 
 	*ns = 0;
@@ -169,11 +169,13 @@ static const struct flat_edge *last_edge(const struct graph *g, uint32_t to, boo
 		const struct flat_edge *e = &g->flat.data[i];
 		const struct task *from = &g->c.tasks.data[e->from];
 		uint64_t at = e->from_start ? from->start_ns : from->end_ns;
+		uint64_t effect = at + g->c.typical_ns[e->kind];
 
 		if (e->to == to && e->to_end == to_end && at <= limit + CAUSES_CLOCK_NS &&
-		    (!best || at > *ns || (at == *ns && rank(e) >= rank(best)))) {
+		    (!best || effect > last || (effect == last && rank(e) >= rank(best)))) {
 			best = e;
 			*ns = at;
+			last = effect;
 		}
 	}
 	*ns = MIN(*ns, limit);
@@ -264,7 +266,7 @@ static void tell(const struct graph *g, struct told *told)
 		} else if (t->kind == TASK_CALL &&
 			   (turn = turn_of(g, task, e ? at : floor_ns)) != TASK_NONE) {
 			task = turn;
-			told->unknown_ns += part(g->c.tasks.data[task].end_ns, &now, floor_ns);
+			told->host_ns += part(g->c.tasks.data[task].end_ns, &now, floor_ns);
 			at_start = false;
 		} else if (e && e->kind == EDGE_program) {
 			told->host_ns += part(at, &now, floor_ns);
