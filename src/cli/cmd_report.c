@@ -275,6 +275,8 @@ static int run(struct context *c, int argc, char **argv)
 	int status, code;
 
 	(void)argc;
+	if (!strcmp(argv[0], cmd_report.alias))
+		report_options.critical_path = report_options.states = report_options.steps = true;
 	if (!option_top || (c->json && !top_given))
 		option_top = UINT64_MAX;
 	if (option_callers > HOTSPOT_CALLERS_MAX)
@@ -314,6 +316,8 @@ static int run(struct context *c, int argc, char **argv)
 const struct command cmd_report = {
 	.name = "report",
 	.group = COMMAND_SHOW,
+	.alias = "analyze",
+	.alias_options = "--steps --critical-path --states",
 	.summary = "show where the time went, on one screen",
 	.usage = "[options] [RECORDING]",
 	.description = "Shows what bounds the program, with the evidence: how long each GPU was "

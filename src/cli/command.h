@@ -55,8 +55,8 @@ extern const char *const command_group_titles[COMMAND_GROUPS];
 struct command {
 	const char *name;
 	enum command_group group;
-	/* A second name, or NULL. */
-	const char *alias;
+	/* A second name, or NULL; and which options it stands for, if it is not the same. */
+	const char *alias, *alias_options;
 	/* One line, lower case, no full stop. */
 	const char *summary;
 	/* The command line after the name: "[options] [RECORDING]". */

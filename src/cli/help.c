@@ -99,7 +99,10 @@ int help_command(const struct context *c, const struct command *command, bool al
 	strbuf_addf(&out, "pitot %s: %s\n\n", command->name, command->summary);
 	heading(&out, c->color, "usage");
 	strbuf_addf(&out, "  pitot %s %s\n", command->name, command->usage);
-	if (command->alias)
+	if (command->alias_options)
+		strbuf_addf(&out, "  pitot %s is pitot %s %s\n", command->alias, command->name,
+			    command->alias_options);
+	else if (command->alias)
 		strbuf_addf(&out, "  pitot %s is the same command\n", command->alias);
 	strbuf_addc(&out, '\n');
 	text_fold(&out, command->description, 0, width);

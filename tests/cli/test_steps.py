@@ -61,3 +61,9 @@ def test_of_a_window(pitot, folder):
                              cwd=folder).stdout)["steps"]
     assert 1 <= found["loops"][0]["count"] <= 3
     assert "none of them lies in the window" in steps(pitot, folder, "training", "--since", "10ms", "--until", "15ms")
+
+
+def test_analyze_is_the_report_with_its_options(pitot, folder):
+    options = ["--steps", "--critical-path", "--states"]
+    assert pitot("analyze", "--json", folder / "training.pitot").stdout == pitot("report", "--json", *options, folder / "training.pitot").stdout
+    assert "pitot analyze is pitot report --steps --critical-path --states" in pitot("report", "--help").stdout
