@@ -23,7 +23,8 @@
 	F(arrow, ".arrow", false, false, true, true, arrow_write)                                  \
 	F(csv, ".csv", false, false, true, true, csv_write)                                        \
 	F(sqlite, ".sqlite .db", false, false, true, false, sqlite_write)                          \
-	F(sbt, ".sbt", false, false, false, false, sbt_write)
+	F(sbt, ".sbt", false, false, false, false, sbt_write)                                      \
+	F(dot, ".dot .gv", false, false, false, false, dot_write)
 
 struct export_options {
 	uint64_t since_ns, until_ns; /* CLOCK_MONOTONIC; only events that start in [since, until) */

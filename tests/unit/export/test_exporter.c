@@ -85,6 +85,7 @@ struct expected {
 	unsigned files;
 	uint64_t calls, nvtx, arrows, events, unlinked;
 	int of_nothing;
+	bool only_causes; /* no rows of synchronization and loss */
 };
 
 /*
@@ -92,10 +93,14 @@ struct expected {
  * NVTX range too, and the process.
  */
 static const struct expected all_expected[] = {
-	{ "perfetto", 1, 20, 1, 20, 43, 3, -ENODATA }, { "json", 1, 20, 1, 20, 43, 3, -ENODATA },
-	{ "html", 1, 20, 1, 20, 43, 3, -ENODATA },     { "gpufl", 4, 0, 1, 0, 23, 0, -ENODATA },
-	{ "parquet", 13, 20, 2, 0, 53, 0, 0 },         { "sqlite", 1, 20, 2, 0, 53, 0, 0 },
-	{ "sbt", 1, 0, 1, 0, 23, 3, -ENODATA },
+	{ "perfetto", 1, 20, 1, 20, 43, 3, -ENODATA, false },
+	{ "json", 1, 20, 1, 20, 43, 3, -ENODATA, false },
+	{ "html", 1, 20, 1, 20, 43, 3, -ENODATA, false },
+	{ "gpufl", 4, 0, 1, 0, 23, 0, -ENODATA, false },
+	{ "parquet", 13, 20, 2, 0, 53, 0, 0, false },
+	{ "sqlite", 1, 20, 2, 0, 53, 0, 0, false },
+	{ "sbt", 1, 0, 1, 0, 23, 3, -ENODATA, false },
+	{ "dot", 1, 20, 0, 58, 40, 0, -ENODATA, true },
 };
 
 static const struct expected *expected_of(const struct exporter *x)
@@ -115,8 +120,8 @@ static void check_counts(const struct exporter *x, const struct export_result *r
 	assert_int_equal(result->written[TABLE_kernel], 20);
 	assert_int_equal(result->written[TABLE_api_call], expected->calls);
 	assert_int_equal(result->written[TABLE_nvtx], expected->nvtx);
-	assert_int_equal(result->written[TABLE_synchronization], 1);
-	assert_int_equal(result->written[TABLE_loss], 1);
+	assert_int_equal(result->written[TABLE_synchronization], !expected->only_causes);
+	assert_int_equal(result->written[TABLE_loss], !expected->only_causes);
 	assert_int_equal(result->arrows, expected->arrows);
 	assert_int_equal(result->unlinked, 0);
 	assert_int_equal(export_result_events(result), expected->events);
@@ -217,6 +222,8 @@ static void test_cancelled_exports_leave_nothing(void **state)
 		struct export_result result;
 		struct error e = { 0 };
 
+		if (expected_of(x)->only_causes)
+			continue; /* so many are refused */
 		cancel = 0;
 		assert_int_equal(x->write(t, &options, temp_file(folder, "out"), &result, &e),
 				 -ECANCELED);
@@ -251,6 +258,8 @@ static void test_progress_reaches_the_end(void **state)
 		struct export_result result;
 		struct seen seen = { 0 };
 
+		if (expected_of(x)->only_causes)
+			continue;
 		options.progress_user = &seen;
 		assert_int_equal(
 			x->write(t, &options, temp_file(folder, x->file.name), &result, NULL), 0);

@@ -1,0 +1,244 @@
+/*
+ * dot_export.c: what waited for what, as a graph for Graphviz. Each thread and each stream is a
+ * cluster. A task belongs to the window if it begins in it; edges from outside of it are left out.
+ * The critical path of the window is red.
+ */
+#include <errno.h>
+
+#include "analysis/calls.h"
+#include "base/output.h"
+#include "base/utf8.h"
+#include "causes/cause_path.h"
+#include "export/exporter.h"
+#include "names/demangle.h"
+#include "trace/columns.h"
+
+#define TASKS_SHOWN_MAX 5000u /* Graphviz takes minutes for this many */
+
+struct dot {
+	struct trace *trace;
+	const struct export_options *options;
+	struct export_result *result;
+	struct causes causes;
+	uint8_t *on_path; /* by task */
+	struct strbuf out;
+	uint64_t start_ns; /* of the recording */
+};
+
+static bool is_shown(const struct dot *d, uint32_t task)
+{
+	const struct task *of = &d->causes.tasks.data[task];
+
+	return of->start_ns >= d->options->since_ns && of->start_ns < d->options->until_ns;
+}
+
+/* Appends text inside of a quoted string: names are others' bytes. */
+static void put_text(struct strbuf *out, const char *text, size_t length)
+{
+	for (size_t i = 0; i < length;) {
+		uint32_t character;
+		size_t bad, n = utf8_decode(text + i, length - i, &character, &bad);
+
+		if (!n || utf8_is_harmful(character))
+			strbuf_adds(out, UTF8_REPLACEMENT);
+		else if (character == '"' || character == '\\')
+			strbuf_addf(out, "\\%c", (char)character);
+		else
+			strbuf_add(out, text + i, n);
+		i += n ? n : bad;
+	}
+}
+
+static void put_kernel(struct dot *d, uint32_t row)
+{
+	uint32_t config = kernel_columns(d->trace)->config[row];
+	_cleanup_strbuf_ struct strbuf name = STRBUF_INIT;
+
+	if (config != TRACE_NO_ROW)
+		kernel_name_short(
+			trace_string(d->trace, kernel_config_columns(d->trace)->name[config]),
+			&name);
+	put_text(&d->out, strbuf_text(&name), name.length);
+}
+
+static void put_name(struct dot *d, const struct task *task)
+{
+	const struct column_schema *kind = &schema_table(TABLE_memcpy)->columns[COLUMN_memcpy_kind];
+	const char *name;
+	size_t length;
+
+	switch (task->kind) {
+	case GPU_WORK_kernel:
+		put_kernel(d, task->row);
+		break;
+	case GPU_WORK_memcpy:
+		name = schema_value_name(kind, memcpy_columns(d->trace)->kind[task->row]);
+		strbuf_addf(&d->out, "copy %s", name ? name : "");
+		break;
+	case TASK_CALL:
+		name = calls_function_name(
+			d->trace, api_call_columns(d->trace)->function[task->row], &length);
+		put_text(&d->out, name, length);
+		break;
+	case TASK_JOIN:
+		strbuf_adds(&d->out, "all of");
+		break;
+	default:
+		strbuf_adds(&d->out, task->kind == GPU_WORK_memset ? "memory set" : "graph");
+	}
+}
+
+static void put_task(struct dot *d, uint32_t task)
+{
+	const struct task *of = &d->causes.tasks.data[task];
+
+	strbuf_addf(&d->out, "\t\tt%u [label=\"", task);
+	put_name(d, of);
+	strbuf_addf(&d->out, "\\n%.3f us at %.3f us\"", (double)(of->end_ns - of->start_ns) / 1e3,
+		    ((double)of->start_ns - (double)d->start_ns) / 1e3);
+	strbuf_adds(&d->out, d->on_path[task] ? ", color=red, penwidth=2];\n" : "];\n");
+	if (of->kind != TASK_JOIN)
+		d->result->written[of->kind == TASK_CALL ? TABLE_api_call
+							 : schema_gpu_work[of->kind]->id]++;
+}
+
+static void put_lane(struct dot *d, uint32_t lane)
+{
+	const struct task_lane *l = &d->causes.lanes.data[lane];
+	const struct trace_process *p = trace_process(d->trace, l->process);
+	bool any = false;
+
+	for (uint32_t i = 0; i < causes_task_count(&d->causes); i++) {
+		if (d->causes.tasks.data[i].lane != lane || !is_shown(d, i))
+			continue;
+		if (!any)
+			strbuf_addf(&d->out, "\tsubgraph cluster_%u {\n\t\tlabel=\"", lane);
+		if (!any && l->is_thread)
+			strbuf_addf(&d->out, "process %u, thread %u\";\n", p->pid, l->id);
+		else if (!any)
+			strbuf_addf(&d->out, "process %u, device %u, stream %u\";\n", p->pid,
+				    l->device, l->id);
+		any = true;
+		put_task(d, i);
+	}
+	if (any)
+		strbuf_adds(&d->out, "\t}\n");
+}
+
+static void put_edge(struct dot *d, uint32_t from, uint32_t to, enum edge_kind kind)
+{
+	if (from == TASK_NONE || !is_shown(d, from) || !is_shown(d, to))
+		return;
+	strbuf_addf(&d->out, "\tt%u -> t%u [", from, to);
+	if (kind != EDGE_program && kind != EDGE_stream)
+		strbuf_addf(&d->out, "label=\"%s\"", edge_kind_texts[kind]);
+	strbuf_adds(&d->out, kind == EDGE_launch ? ", style=dashed];\n" : "];\n");
+	d->result->arrows++;
+}
+
+static void put_edges(struct dot *d, uint32_t i)
+{
+	const struct task *task = &d->causes.tasks.data[i];
+
+	put_edge(d, task->previous, i, (enum edge_kind)task->order);
+	put_edge(d, task->launch, i, EDGE_launch);
+	for (uint32_t e = task->edges; e < task[1].edges; e++)
+		put_edge(d, d->causes.edges.data[e].from, i,
+			 (enum edge_kind)d->causes.edges.data[e].kind);
+	if (task->flags & TASK_BLOCKS)
+		put_edge(d, i, task->launch, EDGE_copy);
+}
+
+static int mark_path(struct dot *d)
+{
+	uint64_t start_ns = MAX(d->options->since_ns, d->start_ns), end_ns = 0;
+	struct path path = { VEC_INIT };
+	int rc = 0;
+
+	for (uint32_t i = 0; i < causes_task_count(&d->causes); i++)
+		if (is_shown(d, i))
+			end_ns = MAX(end_ns, d->causes.tasks.data[i].end_ns);
+	if (end_ns > start_ns)
+		rc = path_find(&path, &d->causes, NULL, start_ns, end_ns);
+	for (size_t i = 0; i < path.pieces.count; i++)
+		if (path.pieces.data[i].task != TASK_NONE &&
+		    path.pieces.data[i].kind != PIECE_UNKNOWN)
+			d->on_path[path.pieces.data[i].task] = 1;
+	path_release(&path);
+	return rc < 0 ? rc : 0;
+}
+
+static int load(struct dot *d, struct error *e)
+{
+	uint64_t end_ns;
+	int rc = causes_load(d->trace, e);
+
+	if (rc >= 0)
+		rc = trace_load(d->trace, TABLE_kernel, COLUMN_BITS(kernel, config), e);
+	if (rc >= 0)
+		rc = trace_load(d->trace, TABLE_kernel_config, COLUMN_BITS(kernel_config, name), e);
+	if (rc >= 0)
+		rc = trace_load(d->trace, TABLE_api_function, 0, e);
+	if (rc < 0)
+		return rc;
+	trace_span(d->trace, &d->start_ns, &end_ns);
+	rc = causes_build(&d->causes, d->trace);
+	d->on_path = calloc(causes_task_count(&d->causes) + 1, 1);
+	if (!d->on_path)
+		rc = -ENOMEM;
+	return rc < 0 ? error_set(e, rc, "out of memory") : 0;
+}
+
+static int write_graph(struct dot *d, struct error *e)
+{
+	uint64_t count = 0;
+
+	for (uint32_t i = 0; i < causes_task_count(&d->causes); i++)
+		count += is_shown(d, i);
+	if (!count)
+		return -ENODATA;
+	if (count > TASKS_SHOWN_MAX)
+		return error_set(e, -E2BIG,
+				 "%llu calls and pieces of work are too many for a graph: choose "
+				 "at most %u with --since and --until",
+				 (unsigned long long)count, TASKS_SHOWN_MAX);
+	if (mark_path(d) < 0)
+		return error_set(e, -ENOMEM, "out of memory");
+	strbuf_adds(&d->out, "digraph causes {\n\trankdir=LR;\n\tnode [shape=box];\n");
+	for (uint32_t lane = 0; lane < d->causes.lanes.count; lane++)
+		put_lane(d, lane);
+	for (uint32_t i = 0; i < causes_task_count(&d->causes); i++)
+		put_edges(d, i);
+	strbuf_adds(&d->out, "}\n");
+	return d->out.failed ? error_set(e, -ENOMEM, "out of memory") : 0;
+}
+
+int dot_write(struct trace *t, const struct export_options *options, const char *path,
+	      struct export_result *result, struct error *e)
+{
+	struct dot d = { .trace = t, .options = options, .result = result, .out = STRBUF_INIT };
+	struct output *output;
+	int rc;
+
+	*result = (struct export_result){ 0 };
+	if (options->kernel || options->scope)
+		return error_set(e, -EINVAL,
+				 "a graph without some of its work has no dependencies: choose a "
+				 "window with --since and --until, not --kernel or --scope");
+	output = output_open(path, options->overwrite, e);
+	if (!output)
+		return e && e->code ? e->code : -EIO;
+	rc = load(&d, e);
+	if (rc >= 0)
+		rc = write_graph(&d, e);
+	if (rc >= 0) {
+		output_move(output, &d.out);
+		result->files = 1;
+		rc = output_commit(&output, &result->bytes, e);
+	}
+	output_abort(&output);
+	causes_release(&d.causes);
+	free(d.on_path);
+	strbuf_release(&d.out);
+	return rc;
+}
