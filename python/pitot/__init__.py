@@ -405,6 +405,14 @@ class Recording:
 
         return dict(json.loads(run("what-if", "--json", self.path, *transforms)))
 
+    def replay(self, *options: str) -> dict[str, Any]:
+        """Executes the GPU work again, and returns what ``pitot replay --json`` prints: ``r.replay("--dry-run")``."""
+        import json
+
+        from pitot._notebook import run
+
+        return dict(json.loads(run("replay", "--json", self.path, *options)))
+
     def flame(self, mode: Optional[str] = None) -> Page:
         """Returns the page of ``pitot flame`` for a notebook: merged (all; the default), gpu, cpu, wait or launches."""
         from pitot._notebook import flame_page

@@ -14,6 +14,11 @@ from enum import Enum, IntEnum
 
 from pitot import Error
 from pitot import __version__ as __version__
+from pitot._replay import ReplayConfig as ReplayConfig
+from pitot._replay import ReplayEngine as ReplayEngine
+from pitot._replay import ReplayMode as ReplayMode
+from pitot._replay import ReplayResult as ReplayResult
+from pitot._replay import replay_trace as replay_trace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,9 +30,9 @@ if TYPE_CHECKING:
     Path = Union[str, os.PathLike[str]]
 
 __all__ = (
-    "EventType PlatformType Profiler ProfilerConfig SBTReader SBTWriter Timeline "
-    "TimelineSpan TraceEvent TraceMetadata TracingConfig TracingSession TracingStatistics build_timeline create_profiler "
-    "__version__ detect_platform events_of export_perfetto get_current_timestamp is_cuda_available"
+    "EventType PlatformType Profiler ProfilerConfig ReplayConfig ReplayEngine ReplayMode ReplayResult SBTReader SBTWriter "
+    "Timeline TimelineSpan TraceEvent TraceMetadata TracingConfig TracingSession TracingStatistics build_timeline "
+    "create_profiler __version__ detect_platform events_of export_perfetto get_current_timestamp is_cuda_available replay_trace"
 ).split()
 
 
@@ -522,10 +527,11 @@ _ABSENT = (
     (r"(Stack(Frame|Capture)|CallStack).*", "use ProfilerConfig(capture_callstacks=True), and TraceEvent.call_stack"),
     (r"Memory.*|profile_memory", "use pitot.record(path, memory=True), recording.plot.memory() and `pitot report`"),
     (r"(Frame|Captured?|DrawCall|Resource).*|resource_.*", "record a part of the program: pitot.record(path) around it"),
-    (r"Replay.*|replay_trace", "recordings are not replayed; `pitot flame --diff` compares two runs"),
     (r"Timeline(Builder|View.*)", "use build_timeline(events), recording.timeline() or recording.export('trace.html')"),
     (r"Perfetto.*|is_protobuf_available", "use export_perfetto(events, path), or recording.export('trace.pftrace')"),
-    (r"(GPUSt|StateTr|Operation|Instruction|Dependency).*", "use recording.report() and the tables of the recording"),
+    (r"Determinism.*", "use `pitot diff --determinism A B`"),
+    (r"(GPUSt|StateTr).*", "use `pitot report --states`"),
+    (r"(Operation|Instruction|Dependency).*", "use `pitot report --critical-path`, and the tables of the recording"),
     (r"(XRay|BPF|bpf_).*|is_bpf_available", "use `pitot record --cpu-via ebpf` for the functions that ran on the CPU"),
     (
         r"(GPU(Link|Device|Topology)|NVLink|Peer|MultiGPU).*|get_nvlink.*|.*link_.*",

@@ -208,8 +208,8 @@ def test_threads_share_a_session(run):
 #: Names of TraceSmith's documents that are not here.
 PROMISED = """
 SBTFile StackCapture CallStack StackFrame StackCaptureConfig MemoryProfiler MemoryProfilerConfig MemoryReport MemoryEvent profile_memory FrameCapture
-FrameCaptureConfig CapturedFrame DrawCallInfo ResourceState ResourceTracker CaptureState ResourceType resource_type_to_string ReplayEngine ReplayConfig
-ReplayMode replay_trace TimelineBuilder TimelineViewer TimelineViewConfig PerfettoExporter PerfettoProtoExporter PerfettoFormat is_protobuf_available
+FrameCaptureConfig CapturedFrame DrawCallInfo ResourceState ResourceTracker CaptureState ResourceType resource_type_to_string
+DeterminismChecker TimelineBuilder TimelineViewer TimelineViewConfig PerfettoExporter PerfettoProtoExporter PerfettoFormat is_protobuf_available
 GPUStateMachine GPUStreamState GPUState StateTransition InstructionStreamBuilder OperationDependency DependencyType XRayImporter XRayEntryType BPFTracer
 bpf_event_type_to_string is_bpf_available GPUTopology GPULink GPULinkType MultiGPUProfiler NVLinkTransfer PeerAccess get_link_bandwidth link_type_to_string
 TimeSync TimeSyncMethod SyncResult ClockCorrelator DriftModel NCCLTracker NCCLOpType CommAnalysis CommMatrix LoadImbalance nccl_op_type_to_string
@@ -229,6 +229,25 @@ def test_names_that_are_missing_name_what_to_use(ts, name):
 def test_other_names_are_unknown(ts):
     with pytest.raises(AttributeError, match="^module 'pitot.tracesmith' has no attribute 'kernels'$"):
         ts.kernels
+
+
+def test_replay(ts, make_recording, tmp_path):
+    """The plan of a recording and of events; without a GPU the reason is an error of the result."""
+    engine = ts.ReplayEngine()
+    assert engine.load_trace(make_recording(tmp_path / "r.pitot", "training"))
+    planned = engine.replay(ts.ReplayConfig(ts.ReplayMode.DryRun))
+    assert planned.success and not planned.deterministic
+    assert planned.operations_total == sum(s["operations"] for s in planned.details["streams"]) > 0
+    assert planned.operations_executed == planned.operations_skipped == planned.replay_duration == 0 < planned.original_duration
+    assert f"0 of {planned.operations_total} operations" in planned.summary()
+    failed = engine.replay()
+    assert failed.success == (not failed.errors) and not (failed.errors and failed.operations_executed)
+    kernels = [ts.TraceEvent(ts.EventType.KernelLaunch, "k", 1000 + 100 * i, 50, stream_id=i % 2, correlation_id=i + 1) for i in range(10)]
+    assert ts.replay_trace(kernels, ts.ReplayMode.DryRun).operations_total == 10
+    with pytest.raises(Exception, match="choose the part"):
+        engine.replay(ts.ReplayConfig(ts.ReplayMode.Partial))
+    with pytest.raises(Exception, match="nothing is loaded"):
+        ts.ReplayEngine().replay()
 
 
 def test_a_platform_prints_its_name(run):
