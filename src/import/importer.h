@@ -25,7 +25,8 @@
 	F(sbt, "SBT files of TraceSmith (version 0.1), also such as were never completed")         \
 	F(torch_memory, "memory snapshots of PyTorch (pickles of torch.cuda.memory) and its raw "  \
 			"memory timelines (*.raw.json.gz)")                                        \
-	F(ncu, "CSV of Nsight Compute, which `ncu --csv --page raw` or `--page details` prints")
+	F(ncu, "CSV of Nsight Compute, which `ncu --csv --page raw` or `--page details` prints")  \
+	F(xctrace, "XML of Apple's Instruments, which `xctrace export --xpath` writes")
 
 /* The process of a recording about which an import adds rows. Texts belong to the caller. */
 struct import_target {
