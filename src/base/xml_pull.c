@@ -133,7 +133,7 @@ static int add_entity(struct strbuf *out, const char *name)
 	return 0;
 }
 
-/* Appends what has been read from a text or a value, and resolves an entity. Returns 0 or a code. */
+/* Appends a byte of a text or a value, or the entity that it begins. Returns 0 or a code. */
 static int add_text(struct xml_pull *p, struct strbuf *out, size_t start, int c, struct error *e)
 {
 	char name[12];

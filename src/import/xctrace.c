@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/options.h"
+#include "base/plural.h"
 #include "format/rows.h"
 #include "import/kineto/kineto.h"
 #include "base/xml_pull.h"
@@ -388,8 +389,9 @@ static int read_row(struct xctrace *x)
 static void end_node(struct xctrace *x)
 {
 	if (x->unknown_rows)
-		import_note(x->k->result, "left out: %llu rows of table %.200s, which is unknown",
-			    (unsigned long long)x->unknown_rows, text_of(x, x->schema_name));
+		import_note(x->k->result, "left out: %llu row%s of table %.200s, which is unknown",
+			    (unsigned long long)x->unknown_rows, plural(x->unknown_rows),
+			    text_of(x, x->schema_name));
 	x->unknown_rows = 0;
 	x->schema = -1;
 	x->schema_name = 0;
