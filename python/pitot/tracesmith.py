@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = (
     "EventType PlatformType Profiler ProfilerConfig ReplayConfig ReplayEngine ReplayMode ReplayResult SBTReader SBTWriter "
-    "Timeline TimelineSpan TraceEvent TraceMetadata TracingConfig TracingSession TracingStatistics build_timeline "
+    "Timeline TimelineSpan TraceEvent TraceMetadata TracingConfig TracingSession TracingStatistics XRayImporter build_timeline "
     "create_profiler __version__ detect_platform events_of export_perfetto get_current_timestamp is_cuda_available replay_trace"
 ).split()
 
@@ -532,7 +532,8 @@ _ABSENT = (
     (r"Determinism.*", "use `pitot diff --determinism A B`"),
     (r"(GPUSt|StateTr).*", "use `pitot report --states`"),
     (r"(Operation|Instruction|Dependency).*", "use `pitot report --critical-path`, and the tables of the recording"),
-    (r"(XRay|BPF|bpf_).*|is_bpf_available", "use `pitot record --cpu-via ebpf` for the functions that ran on the CPU"),
+    (r"XRay.*", "use XRayImporter, or pitot.open(path)"),
+    (r"(BPF|bpf_).*|is_bpf_available", "use `pitot record --cpu-via ebpf` for the functions that ran on the CPU"),
     (
         r"(GPU(Link|Device|Topology)|NVLink|Peer|MultiGPU).*|get_nvlink.*|.*link_.*",
         "a recording has all GPUs; `pitot devices` lists them",
@@ -562,6 +563,26 @@ def __getattr__(name: str) -> NoReturn:
         if re.fullmatch(pattern, name):
             raise _Absent(f"pitot.tracesmith has no {name}: {advice}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+class XRayImporter:
+    """Calls in logs of LLVM's XRay, as ranges. Names are those of the program, which lies beside the log."""
+
+    def import_file(self, filename: Path) -> list[TraceEvent]:
+        import pitot
+
+        kinds = {"push": EventType.RangeStart, "start": EventType.RangeStart, "mark": EventType.Marker}
+        rows = pitot.open(filename).nvtx.to_arrow().to_pylist()
+        return [
+            TraceEvent(
+                kinds.get(row["kind"], EventType.RangeEnd), row["message"] or "", row["time_ns"], thread_id=row["thread"]
+            )
+            for row in rows
+        ]
+
+    @staticmethod
+    def is_available() -> bool:
+        return True
 
 
 # --- events of the program itself ---

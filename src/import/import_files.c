@@ -98,6 +98,7 @@ int import_files(struct import_files *f, struct import_source *source, struct er
 {
 	struct stat st;
 
+	f->source = source;
 	if (source->folder >= 0)
 		return read_folder(f, source, e);
 	if (fstat(source->input.fd, &st) == 0)

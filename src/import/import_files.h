@@ -19,6 +19,7 @@ struct import_format {
 };
 
 struct import_files {
+	const struct import_source *source;
 	const struct import_format *format;
 	const struct import_options *options;
 	const char *directory;

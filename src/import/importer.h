@@ -26,7 +26,8 @@
 	F(torch_memory, "memory snapshots of PyTorch (pickles of torch.cuda.memory) and its raw "  \
 			"memory timelines (*.raw.json.gz)")                                        \
 	F(ncu, "CSV of Nsight Compute, which `ncu --csv --page raw` or `--page details` prints")  \
-	F(xctrace, "XML of Apple's Instruments, which `xctrace export --xpath` writes")
+	F(xctrace, "XML of Apple's Instruments, which `xctrace export --xpath` writes")            \
+	F(xray, "logs of LLVM's XRay (xray-log.NAME.XXXXXX), basic and of the flight data recorder")
 
 /* The process of a recording about which an import adds rows. Texts belong to the caller. */
 struct import_target {

@@ -1,6 +1,7 @@
 """pitot.tracesmith's SBT files, read and written by others too; and what a session becomes."""
 import importlib
 import json
+import struct
 
 import pytest
 
@@ -143,3 +144,12 @@ def test_a_session_is_a_recording(ts, package, tmp_path, plain, monkeypatch):
     assert [event.name for event in ts.SBTReader(tmp_path / "own.sbt").read_all()][0] == "gemm"
     session.export_to_file(tmp_path / "own.json")
     assert json.loads((tmp_path / "own.json").read_text())["traceEvents"]
+
+
+def test_calls_of_xray(ts, tmp_path, plain, monkeypatch):
+    monkeypatch.setenv("PATH", str(plain), prepend=":")
+    records = [struct.pack("<HBBiQII8x", 0, 0, kind, 1, T0 + at, 7, 42) for kind, at in ((0, 0), (1, 50))]
+    (tmp_path / "xray-log.app.x").write_bytes(struct.pack("<HHIQQQ", 3, 0, 3, 10**9, 0, 0) + b"".join(records))
+    events = ts.XRayImporter().import_file(tmp_path / "xray-log.app.x")
+    assert [(e.type.name, e.name, e.thread_id) for e in events] == [("RangeStart", "function 1", 7), ("RangeEnd", "", 7)]
+    assert events[1].timestamp - events[0].timestamp == 50 and ts.XRayImporter.is_available()

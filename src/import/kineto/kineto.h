@@ -153,6 +153,7 @@ struct kineto_launch {
 	F(DAMAGED, "value that cannot be", "values that cannot be")                                \
 	F(SHORTENED, "range ended with the one around it", "ranges ended with those around them")  \
 	F(CROSSING, "range that does not nest", "ranges that do not nest")                         \
+	F(UNENDED, "range that did not end", "ranges that did not end")                            \
 	F(NO_ROOM, "name or range without room", "names and ranges without room")
 #define KINETO_COUNT(id, one, many) KINETO_##id##_COUNT,
 enum kineto_count { KINETO_COUNTS(KINETO_COUNT) KINETO_COUNTERS };

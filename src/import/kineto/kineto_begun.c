@@ -46,7 +46,10 @@ void kineto_end_range(struct kineto *k, uint64_t key, uint64_t end_ns)
 
 void kineto_end_ranges(struct kineto *k)
 {
-	for (size_t i = 0; i < k->all_begun.count; i++)
-		if (!k->all_begun.data[i].has_ended)
-			end_range(k, &k->all_begun.data[i], k->last_ns);
+	for (size_t i = 0; i < k->all_begun.count; i++) {
+		if (k->all_begun.data[i].has_ended)
+			continue;
+		kineto_count(k, KINETO_UNENDED_COUNT);
+		end_range(k, &k->all_begun.data[i], k->last_ns);
+	}
 }
