@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     Path = Union[str, os.PathLike[str]]
 
 CPU_HZ = 99  # samples per second of CPU time in %%pitot
-FLAME_MODES = ("merged", "gpu", "cpu", "wait", "launches")
+FLAME_MODES = ("merged", "gpu", "cpu", "wait", "launches", "memory")
 
 
 def run(command: str, *words: Path) -> str:

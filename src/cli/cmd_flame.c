@@ -12,9 +12,9 @@
 #include "cli/window.h"
 #include "export/flame/flame_formats.h"
 
-static const char *const mode_choices[] = { "merged",   "gpu",    "cpu", "wait",
-					    "launches", "stalls", NULL };
-enum { MODE_MERGED, MODE_GPU, MODE_CPU, MODE_WAIT, MODE_LAUNCHES, MODE_STALLS };
+static const char *const mode_choices[] = { "merged",   "gpu",    "cpu",    "wait",
+					    "launches", "stalls", "memory", NULL };
+enum { MODE_MERGED, MODE_GPU, MODE_CPU, MODE_WAIT, MODE_LAUNCHES, MODE_STALLS, MODE_MEMORY };
 
 static const char *const by_choices[] = { "stack",  "thread", "stream", "process",
 					  "device", "scope",  "nvtx",   NULL };
@@ -102,6 +102,7 @@ static const struct command_example examples[] = {
 	{ "pitot flame train.pitot -o train.html", "an interactive page" },
 	{ "pitot flame --mode gpu --inverted", "kernels first, and what launched them" },
 	{ "pitot flame --mode cpu --by thread -o cpu.svg", "what each thread did on the CPU" },
+	{ "pitot flame --mode memory -o memory.html", "who owns the memory at its peak" },
 	{ "pitot flame --by scope -o train.svg", "grouped by the scopes of the launches" },
 	{ "pitot flame new.pitot --diff old.pitot -o diff.html", "what grew and what shrank" },
 	{ "pitot flame -o train.pb.gz && go tool pprof -http=: train.pb.gz", "with pprof" },
@@ -209,6 +210,8 @@ static unsigned wanted_kinds(const struct shape *s, unsigned recorded)
 		return 1 << FLAME_LAUNCHES;
 	case MODE_STALLS:
 		return 1 << FLAME_STALLS;
+	case MODE_MEMORY:
+		return 1 << FLAME_MEMORY;
 	default:
 		break;
 	}

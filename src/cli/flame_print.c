@@ -9,7 +9,7 @@ static void add_amount(struct json *j, enum flame_kind kind, const char *what, u
 {
 	_cleanup_strbuf_ struct strbuf key = STRBUF_INIT;
 
-	strbuf_addf(&key, "%s_%s", what, flame_kind_unit(kind));
+	strbuf_addf(&key, "%s_%s", what, flame_kind_unit_name(kind));
 	j->out->failed |= key.failed;
 	json_key_u64(j, strbuf_text(&key), ns);
 }
@@ -42,7 +42,9 @@ static void add_section(struct json *j, const struct flame *f, enum flame_kind k
 	json_key_u64(j, "count", s->count);
 	if (flame_kind_attribution(kind))
 		json_key_string(j, "attribution", flame_kind_attribution(kind));
-	if (kind == FLAME_STALLS) {
+	if (kind == FLAME_MEMORY) {
+		json_key_u64(j, "without_stack", s->stackless);
+	} else if (kind == FLAME_STALLS) {
 		json_key_u64(j, "unmatched", s->unmatched);
 	} else if (flame_kind_is_sampled(kind)) {
 		json_key_u64(j, "without_stack", s->stackless);
@@ -169,6 +171,8 @@ bool flame_print_empty(const struct flame *f, bool narrowed, struct strbuf *out)
 	}
 	if (!narrowed && f->kinds == 1u << FLAME_STALLS && *why)
 		strbuf_addf(out, ": %s", why);
+	else if (!narrowed && f->kinds == 1u << FLAME_MEMORY)
+		strbuf_adds(out, ": `pitot record --memory` records it");
 	else if (!narrowed && f->kinds == 1u << FLAME_STALLS)
 		strbuf_adds(out, ": `pitot record --engine pc-sampling` takes them");
 	else if (narrowed)

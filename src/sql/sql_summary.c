@@ -50,7 +50,7 @@ static const struct {
 			 "when it began: times in the report are since then" },
 		       { "json", "TEXT", "what `pitot report --json --top 0` prints" } } },
 	[CAUSES] = { "report_causes",
-		     "the same with --critical-path, --states and --steps",
+		     "the same with --critical-path, --states, --steps and --memory",
 		     { { "recording", "TEXT", "name of the recording" },
 		       { "start_ns", "INTEGER",
 			 "when it began: times in the report are since then" },
@@ -238,7 +238,7 @@ static int add_gaps(struct sql_summary *s, const struct sql *sql, size_t recordi
 static int add_report(struct sql *sql, size_t recording, bool causes, struct error *e)
 {
 	struct report_options options = {
-		.filter = FILTER_ALL, .critical_path = causes, .states = causes, .steps = causes
+		.filter = FILTER_ALL, .critical_path = causes, .states = causes, .memory = causes
 	};
 	const struct sql_recording *r = &sql->recordings[recording];
 	struct report report;

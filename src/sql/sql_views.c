@@ -18,10 +18,16 @@
 #define WHEN(E, name, value) " WHEN '" #name "' THEN " #value
 #define ROW(E, name, value) " UNION ALL SELECT " #value ", '" #name "'"
 #define ROWS(rows) "SELECT 0 AS id, '' AS name WHERE 0" rows
-/* Nsight Systems numbers kinds of memory from 0, and has the unknown one at the end. */
+/* Nsight Systems numbers kinds of memory from 0, has the unknown one at the end, and no others. */
 #define WHEN_NSYS(E, name, value) " WHEN '" #name "' THEN (" #value " + 7) % 8"
-#define ROW_NSYS(E, name, value) " UNION ALL SELECT (" #value " + 7) % 8, '" #name "'"
+#define ROW_NSYS(E, name, value)                                                                   \
+	" UNION ALL SELECT (" #value " + 7) % 8, '" #name "' WHERE " #value " < 8"
 #define NSYS_MEMORY(column) " CASE " column ENUM_memory_kind(WHEN_NSYS, ) " END"
+
+#define OWNER                                                                                      \
+	COPY(pid) "," COPY(device) "," COPY(kind) "," COPY(name) "," COPY(bytes) "," COPY(count)
+#define OWNERS(at, by)                                                                             \
+	"SELECT recording, '" at "' AS at, '" by "' AS part," OWNER CAUSES("memory_peak.by_" by)
 
 #define SPAN " start_ns AS start, end_ns AS \"end\","
 #define PLACE                                                                                      \
@@ -64,6 +70,18 @@ static const struct {
 	  COPY(allocated_bytes) "," COPY(releases) "," COPY(unknown_releases) "," COPY(peak_bytes)
 	  ", start_ns + (value ->> 'peak_time_ns') AS peak_ns," COPY(live) "," COPY(live_bytes)
 	  REPORT("memory") },
+	{ "memory_owner", "who owns memory: its peak by line, scope, step and size, its end by line",
+	  OWNERS("peak", "line") " UNION ALL " OWNERS("peak", "scope") " UNION ALL "
+	  OWNERS("peak", "step") " UNION ALL " OWNERS("peak", "size") " UNION ALL "
+	  "SELECT recording, 'end', 'line'," OWNER CAUSES("memory_peak.live") },
+	{ "memory_leak", "lines whose live memory grows from step to step",
+	  "SELECT recording," COPY(pid) "," COPY(device) "," COPY(kind) "," COPY(name) ","
+	  COPY(step_bytes) "," COPY(steps) "," COPY(first_bytes) "," COPY(last_bytes) ","
+	  COPY(last_count) "," COPY(p) CAUSES("memory_steps.leaks") },
+	{ "memory_churn", "lines that allocate or release memory of the driver within steps",
+	  "SELECT recording," COPY(pid) "," COPY(name) "," COPY(allocations) "," COPY(releases) ","
+	  COPY(allocated_bytes) "," COPY(synchronizing) "," COPY(host_ns) "," COPY(steps) ","
+	  COPY(loop_steps) CAUSES("memory_steps.churn") },
 	{ "state", "what GPUs and streams did; stream is NULL for a whole GPU",
 	  "SELECT recording," COPY(gpu) "," COPY(pid) "," COPY(stream) "," COPY(count) ","
 	  COPY(span_ns) "," COPY(running_ns) "," COPY(queued_ns) "," COPY(waiting_ns) ","

@@ -1,9 +1,11 @@
 """pitot report --memory: goldens, and parts that add up."""
+import gzip
 import json
 
 import pytest
 
 from golden import check_golden
+from pprof import Pprof
 
 MIB = 1 << 20
 
@@ -68,3 +70,47 @@ def test_page_has_curves(pitot, folder, tmp_path):
     pitot("report", "memory.pitot", "--memory", "-o", page, cwd=folder)
     html = page.read_text()
     assert html.count('<svg viewBox="0 0 960 82"') == 4 and "train.py:40 log_loss" in html
+
+
+def test_flame_graphs_add_up_to_the_peaks(pitot, folder, tmp_path):
+    """In all formats; the base has a frame of its own."""
+    peaks = {f"{group['kind']}, device {group['device']}": group["peak_bytes"] for group in report(pitot, folder, "memory")["memory"]}
+    said = pitot("flame", "memory.pitot", "--mode", "memory", "--json", cwd=folder, json_output=True)
+    section, = said["sections"]
+    assert section["total_bytes"] == sum(peaks.values()) and section["count"] == 15
+    assert {node["name"]: node["total_bytes"] for node in section["nodes"] if node["parent"] == 0} == peaks
+
+    def write(name):
+        pitot("flame", "memory.pitot", "--mode", "memory", "-o", tmp_path / name, cwd=folder)
+        return (tmp_path / name).read_bytes()
+
+    lines = dict(line.rsplit(" ", 1) for line in write("x.folded").decode().splitlines())
+    assert sum(map(int, lines.values())) == section["total_bytes"]
+    assert lines["device, device 0;[before the recording]"] == str(100 * MIB)
+    assert lines["device, device 0;log_loss (train.py:40)"] == str(36 * MIB)
+    profile = Pprof(gzip.decompress(write("x.pb.gz")))
+    assert ("memory_peak", "bytes") in profile.types and profile.sum("memory_peak") == section["total_bytes"]
+    speedscope, = json.loads(write("x.speedscope.json"))["profiles"]
+    assert speedscope["unit"] == "bytes" and sum(speedscope["weights"]) == section["total_bytes"]
+    thread, = json.loads(write("x.json"))["threads"]
+    assert thread["samples"]["weightType"] == "bytes" and sum(thread["samples"]["weight"]) == section["total_bytes"]
+    assert b"log_loss" in write("x.svg") and b"kind-memory" in write("x.html")
+    early = pitot("flame", "memory.pitot", "--mode", "memory", "--until", "3500us", "--json", cwd=folder, json_output=True)
+    assert early["sections"][0]["total_bytes"] == (768 + 64) * MIB
+
+
+def test_flame_without_memory(pitot, make_recording, tmp_path):
+    made = make_recording(tmp_path / "none.pitot", kernels=100)
+    assert "pitot record --memory" in pitot("flame", made, "--mode", "memory", "-o", tmp_path / "x.svg", status=1).stderr
+
+
+def test_sql_has_the_same_owners(pitot, folder):
+    found = report(pitot, folder, "memory")
+    query = "SELECT at, part, kind, name, bytes, count FROM memory_owner"
+    rows = [tuple(row.values()) for row in map(json.loads, pitot("sql", "memory.pitot", query, "--json", cwd=folder).stdout.splitlines())]
+    wanted = [("peak", by, part["kind"], part["name"], part["bytes"], part["count"])
+              for by in ("line", "scope", "step", "size") for part in found["memory_peak"][f"by_{by}"]]
+    wanted += [("end", "line", part["kind"], part["name"], part["bytes"], part["count"]) for part in found["memory_peak"]["live"]]
+    assert sorted(rows) == sorted(wanted)
+    leak = json.loads(pitot("sql", "memory.pitot", "SELECT name, step_bytes FROM memory_leak", "--json", cwd=folder).stdout)
+    assert leak == {"name": "train.py:40 log_loss", "step_bytes": 4 * MIB}

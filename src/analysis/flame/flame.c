@@ -16,6 +16,7 @@ static const struct kind {
 	[FLAME_LAUNCHES] = { "time launching", "[launches]", "launch", "launches" },
 	[FLAME_OFF_CPU] = { "time off the CPU", "[off-CPU]", "pause", "pauses" },
 	[FLAME_STALLS] = { "samples of kernels", "[stalls]", "sample", "samples" },
+	[FLAME_MEMORY] = { "memory at its peak", "[memory]", "block", "blocks" },
 };
 
 const char *flame_kind_title(enum flame_kind kind)
@@ -33,9 +34,16 @@ const char *flame_kind_item(enum flame_kind kind, uint64_t count)
 	return count == 1 ? kinds[kind].one : kinds[kind].many;
 }
 
-const char *flame_kind_unit(enum flame_kind kind)
+enum flame_unit flame_kind_unit(enum flame_kind kind)
 {
-	return kind == FLAME_STALLS ? "samples" : "ns";
+	return kind == FLAME_STALLS ? FLAME_SAMPLES : kind == FLAME_MEMORY ? FLAME_BYTES : FLAME_NS;
+}
+
+const char *flame_kind_unit_name(enum flame_kind kind)
+{
+	static const char *const names[] = { "ns", "samples", "bytes" };
+
+	return names[flame_kind_unit(kind)];
 }
 
 const char *flame_kind_attribution(enum flame_kind kind)
@@ -48,10 +56,17 @@ const char *flame_kind_attribution(enum flame_kind kind)
 
 void flame_amount(struct strbuf *out, enum flame_kind kind, uint64_t ns)
 {
-	if (kind == FLAME_STALLS)
-		human_count(out, ns);
-	else
+	switch (flame_kind_unit(kind)) {
+	case FLAME_NS:
 		human_duration(out, ns);
+		break;
+	case FLAME_SAMPLES:
+		human_count(out, ns);
+		break;
+	case FLAME_BYTES:
+		human_bytes(out, ns);
+		break;
+	}
 }
 
 void flame_whole(struct strbuf *out, enum flame_kind kind, const struct flame_node *n)
@@ -203,6 +218,8 @@ static int add_up(struct flame_builder *b, struct error *e)
 			rc = flame_add_samples(b, kind, e);
 		else if (kind == FLAME_STALLS)
 			rc = flame_add_stalls(b, e);
+		else if (kind == FLAME_MEMORY)
+			rc = flame_add_memory(b, e);
 	}
 	return rc;
 }
@@ -221,6 +238,8 @@ unsigned flame_kinds_recorded(const struct trace *t)
 		recorded |= 1 << FLAME_OFF_CPU;
 	if (trace_rows(t, TABLE_pc_sample))
 		recorded |= 1 << FLAME_STALLS;
+	if (trace_rows(t, TABLE_allocation))
+		recorded |= 1 << FLAME_MEMORY;
 	return recorded;
 }
 

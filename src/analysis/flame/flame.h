@@ -5,7 +5,8 @@
  * Each kind of time is a section, a separate tree below a frame such as [GPU]; kinds are never
  * added up. The GPU section contains each kernel, copy, set and (if nodes are not recorded) graph
  * once; its total is the sum of CUPTI's durations. The total of the CPU section is the sum of the
- * samples' weights, that of the stalls section the number of kernel samples.
+ * samples' weights, that of the stalls section the number of kernel samples, that of the memory
+ * section the sum of the peaks of all kinds of memory.
  */
 #ifndef PITOT_ANALYSIS_FLAME_FLAME_H
 #define PITOT_ANALYSIS_FLAME_FLAME_H
@@ -19,6 +20,7 @@ enum flame_kind {
 	FLAME_LAUNCHES,
 	FLAME_OFF_CPU,
 	FLAME_STALLS, /* counts kernel samples, not ns */
+	FLAME_MEMORY, /* bytes live at the peak, not ns */
 	FLAME_KINDS,
 };
 
@@ -102,7 +104,10 @@ const char *flame_kind_title(enum flame_kind kind); /* "GPU time" */
 const char *flame_kind_frame(enum flame_kind kind); /* "[GPU]" */
 /* Noun for `count` items: "operation", "operations". */
 const char *flame_kind_item(enum flame_kind kind, uint64_t count);
-const char *flame_kind_unit(enum flame_kind kind); /* "ns", "samples": unit of total_ns … */
+/* Unit of total_ns …: that of most kinds is time. */
+enum flame_unit { FLAME_NS, FLAME_SAMPLES, FLAME_BYTES };
+enum flame_unit flame_kind_unit(enum flame_kind kind);
+const char *flame_kind_unit_name(enum flame_kind kind); /* "ns", "samples", "bytes" */
 /* Explains to people how samples were attributed to stacks; NULL: no explanation needed. */
 const char *flame_kind_attribution(enum flame_kind kind);
 /* Appends "1.23 ms", "1,234". */

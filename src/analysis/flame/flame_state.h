@@ -76,6 +76,8 @@ int flame_add_calls(struct flame_builder *b, enum flame_kind kind) MUST_USE;
 int flame_add_samples(struct flame_builder *b, enum flame_kind kind, struct error *e) MUST_USE;
 /* Adds kernel samples. 0 or a negative code. */
 int flame_add_stalls(struct flame_builder *b, struct error *e) MUST_USE;
+/* Adds memory. 0 or a negative code. */
+int flame_add_memory(struct flame_builder *b, struct error *e) MUST_USE;
 /* Loads what flame_launch needs. 0 or a negative code. */
 int flame_load_work(struct flame_builder *b, struct error *e) MUST_USE;
 /*

@@ -201,7 +201,7 @@ static void add_sample_time(struct firefox *x, uint32_t node)
 
 static void add_sample_weight(struct firefox *x, uint32_t node)
 {
-	if (x->kind == FLAME_STALLS)
+	if (flame_kind_unit(x->kind) != FLAME_NS)
 		strbuf_addu(&x->text, node_at(x, node)->self_ns);
 	else
 		add_ms(&x->text, node_at(x, node)->self_ns);
@@ -234,7 +234,7 @@ static void add_thread(struct firefox *x, enum flame_kind kind, bool main)
 		"\"nativeSymbols\":{\"libIndex\":[],\"address\":[],\"name\":[],"
 		"\"functionSize\":[],\"length\":0},\n\"samples\":{\"weightType\":\"%s\",",
 		flame_kind_title(kind), main ? "true" : "false", (int)kind + 1,
-		kind == FLAME_STALLS ? "samples" : "tracing-ms");
+		flame_kind_unit(kind) == FLAME_NS ? "tracing-ms" : flame_kind_unit_name(kind));
 	add_table(x, sample_columns, x->first + 1, end, has_own_time);
 	strbuf_adds(&x->text, ",\n\"frameTable\":{");
 	add_table(x, frame_columns, 0, (uint32_t)s->frames.count, NULL);

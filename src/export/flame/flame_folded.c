@@ -1,6 +1,7 @@
 /*
  * flame_folded.c: folded stacks such as "[GPU];main;step;kernel 1234", one line for each stack with
- * self time. The number is in microseconds or samples; a comparison has two, before and after.
+ * self time. The number is in microseconds, samples or bytes; a comparison has two, before and
+ * after.
  *
  * Rounding errors are carried over to the next stack, so that the microseconds of a kind sum to its
  * rounded total. A stack that is shorter has a line all the same, with 0: a launch is a launch.
@@ -16,7 +17,7 @@ struct folding {
 	const struct flame *flame;
 	bool with_kind; /* prepend a frame such as [GPU] */
 	bool xpu_perf;
-	bool in_samples; /* the current kind is in samples, not ns */
+	bool in_ns; /* unit of the current kind */
 	struct strbuf line; /* path of the previous node */
 	VEC(size_t) ends; /* per depth: length of the path up to there */
 	unsigned __int128 sum_ns, before_sum_ns; /* of the current kind so far */
@@ -73,7 +74,7 @@ static uint64_t samples(uint64_t ns)
 
 static uint64_t number(const struct folding *x, unsigned __int128 *sum_ns, uint64_t ns)
 {
-	return x->in_samples ? ns : x->xpu_perf ? samples(ns) : microseconds(sum_ns, ns);
+	return !x->in_ns ? ns : x->xpu_perf ? samples(ns) : microseconds(sum_ns, ns);
 }
 
 static void add_line(struct folding *x, const struct flame_node *n, struct strbuf *out)
@@ -131,7 +132,8 @@ int flame_folded_write(const struct flame *f, const struct flame_write *w, struc
 
 		if (n->parent == FLAME_ROOT) {
 			x.sum_ns = x.before_sum_ns = 0;
-			x.in_samples = i == f->sections[FLAME_STALLS].node;
+			x.in_ns = i != f->sections[FLAME_STALLS].node &&
+				  i != f->sections[FLAME_MEMORY].node;
 			if (!x.with_kind)
 				continue;
 		}

@@ -24,9 +24,17 @@
 		}
 		return three_digits(ns) + " " + units[unit];
 	}
+	function bytes(n) {
+		const units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+		let unit = 0;
+
+		for (; n >= 1024 && unit < 6; unit++)
+			n /= 1024;
+		return (unit ? n.toFixed(1) : n) + " " + units[unit];
+	}
 	const count = (n) => n.toLocaleString("en-US");
 	const in_samples = (source) => source.kind === "kind-stalls";
-	const amount = (source, n) => in_samples(source) ? count(n) : duration(n);
+	const amount = (source, n) => in_samples(source) ? count(n) : source.kind === "kind-memory" ? bytes(n) : duration(n);
 	const items = (source, n) => in_samples(source) ? "" : ", " + count(n) + " " + source.items[n === 1 ? 0 : 1];
 	const percent = (part, whole) => (whole ? 100 * part / whole : 0).toFixed(1) + "%";
 

@@ -18,9 +18,10 @@ const char *flame_class_word(enum frame_class class)
 const char *flame_kind_word(enum flame_kind kind)
 {
 	static const char *const words[FLAME_KINDS] = {
-		[FLAME_CPU] = "kind-cpu",     [FLAME_GPU] = "kind-gpu",
-		[FLAME_WAIT] = "kind-wait",   [FLAME_LAUNCHES] = "kind-launches",
-		[FLAME_OFF_CPU] = "kind-off", [FLAME_STALLS] = "kind-stalls",
+		[FLAME_CPU] = "kind-cpu",       [FLAME_GPU] = "kind-gpu",
+		[FLAME_WAIT] = "kind-wait",     [FLAME_LAUNCHES] = "kind-launches",
+		[FLAME_OFF_CPU] = "kind-off",   [FLAME_STALLS] = "kind-stalls",
+		[FLAME_MEMORY] = "kind-memory",
 	};
 
 	return words[kind];

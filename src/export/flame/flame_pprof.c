@@ -105,14 +105,16 @@ static void add_value_type(struct pprof *p, const char *type, const char *unit)
 }
 
 static const char *const type_names[FLAME_KINDS] = { "cpu",         "gpu",     "wait",
-						     "launch_time", "off_cpu", "stalls" };
+						     "launch_time", "off_cpu", "stalls",
+						     "memory_peak" };
 
 static void add_types(struct pprof *p)
 {
+	static const char *const units[] = { "nanoseconds", "count", "bytes" };
+
 	for (size_t kind = 0; kind < FLAME_KINDS; kind++)
 		if (p->flame->kinds & 1u << kind)
-			add_value_type(p, type_names[kind],
-				       kind == FLAME_STALLS ? "count" : "nanoseconds");
+			add_value_type(p, type_names[kind], units[flame_kind_unit(kind)]);
 	if (p->flame->kinds & 1u << FLAME_LAUNCHES)
 		add_value_type(p, "launches", "count");
 }

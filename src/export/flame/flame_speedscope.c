@@ -80,6 +80,7 @@ static int add_list(struct speedscope *x, enum flame_kind kind, const char *sepa
 
 static int add_profile(struct speedscope *x, enum flame_kind kind)
 {
+	static const char *const units[] = { "nanoseconds", "none", "bytes" };
 	uint32_t node = x->flame->sections[kind].node;
 	uint64_t total = node == FLAME_NONE ? 0 : x->flame->tree.nodes.data[node].total_ns;
 	int r;
@@ -87,7 +88,7 @@ static int add_profile(struct speedscope *x, enum flame_kind kind)
 	strbuf_addf(&x->text,
 		    "{\"type\":\"sampled\",\"name\":\"%s\",\"unit\":\"%s\",\"startValue\":0,"
 		    "\"endValue\":%llu,\n\"samples\":[\n",
-		    flame_kind_title(kind), kind == FLAME_STALLS ? "none" : "nanoseconds",
+		    flame_kind_title(kind), units[flame_kind_unit(kind)],
 		    (unsigned long long)total);
 	r = add_list(x, kind, ",\n", add_stack);
 	strbuf_adds(&x->text, ",\n\"weights\":[");
