@@ -25,13 +25,23 @@ static const struct analysis *const for_ranks[] = { &analysis_busy, &analysis_id
 						    &analysis_rank_times };
 #define RUN_FOR_RANKS 3 /* the first of these; job_report.h runs the others on all processes */
 
+/* What a look at the last seconds of a program needs. */
+static const struct analysis *const for_now[] = { &analysis_hotspots, &analysis_busy,
+						  &analysis_launches, &analysis_last_words };
+
+static bool is_among(const struct analysis *const *list, size_t count, const struct analysis *a)
+{
+	for (size_t i = 0; i < count; i++)
+		if (list[i] == a)
+			return true;
+	return false;
+}
+
 static bool is_needed(const struct report *r, const struct analysis *a, size_t of_ranks)
 {
-	bool needed = !r->options.ranks;
-
-	for (size_t i = 0; i < of_ranks; i++)
-		needed |= for_ranks[i] == a;
-	return needed;
+	if (r->options.now)
+		return is_among(for_now, ARRAY_SIZE(for_now), a);
+	return !r->options.ranks || is_among(for_ranks, of_ranks, a);
 }
 
 static bool is_loaded(const struct report *r, const struct analysis *a)

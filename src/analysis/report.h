@@ -40,6 +40,7 @@ struct report_options {
 	bool collectives; /* show collectives */
 	/* load only what ranks are compared by (job_report.h); more can be loaded afterwards */
 	bool ranks;
+	bool now; /* load and compute only hotspots, launches, busy and last_words */
 	bool steady; /* with `ranks`: analyze what each rank is measured by */
 	bool critical_path, states, steps; /* compute these */
 	bool memory; /* compute memory_peak and memory_steps, and with them steps */

@@ -143,7 +143,7 @@ int io_process_text(pid_t pid, const char *name, size_t max, struct strbuf *out)
 bool io_process_stat(pid_t pid, struct process_stat *out)
 {
 	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
-	unsigned long long ticks;
+	unsigned long long ticks, user, system;
 	const char *after_name; /* the name may contain any character */
 	int parent;
 
@@ -151,12 +151,13 @@ bool io_process_stat(pid_t pid, struct process_stat *out)
 		return false;
 	after_name = strrchr(strbuf_text(&text), ')');
 	if (!after_name || sscanf(after_name + 1,
-				  " %c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d "
+				  " %c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu %*d %*d %*d "
 				  "%*d %*d %*d %llu",
-				  &out->state, &parent, &ticks) != 3)
+				  &out->state, &parent, &user, &system, &ticks) != 5)
 		return false;
 	out->parent = parent;
 	out->start_ticks = ticks;
+	out->cpu_ticks = user + system;
 	return true;
 }
 

@@ -53,6 +53,7 @@ struct process_stat {
 	char state;
 	pid_t parent;
 	uint64_t start_ticks; /* clock ticks since boot */
+	uint64_t cpu_ticks; /* CPU time of all threads */
 };
 /* Returns false when the process is gone. */
 bool io_process_stat(pid_t pid, struct process_stat *out);

@@ -1,5 +1,4 @@
 /* cmd_monitor.c: `pitot monitor`: the GPUs and the machine, with or without a program. */
-#include <poll.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -103,11 +102,10 @@ static int show(const struct context *c, const struct monitor *m, struct screen 
 	return out->length ? cli_print(c, out) : EXIT_DONE;
 }
 
-static const int signals[] = { SIGINT, SIGTERM, SIGHUP };
-
 /* The first signal ends monitoring; a second one ends the program, which may hang in a driver. */
 static void catch_signals(void)
 {
+	static const int signals[] = { SIGINT, SIGTERM, SIGHUP };
 	struct sigaction action;
 
 	terminal_catch_signals();
@@ -116,26 +114,6 @@ static void catch_signals(void)
 		action.sa_flags |= SA_RESETHAND;
 		sigaction(signals[i], &action, NULL);
 	}
-}
-
-/*
- * Sleeps until `until_ns`. Returns false if a signal asked to end. No signal is missed between the
- * check and the sleep.
- */
-static bool wait_until(uint64_t until_ns)
-{
-	uint64_t now_ns = clock_monotonic_ns(), ns = until_ns > now_ns ? until_ns - now_ns : 0;
-	struct timespec t = { (time_t)(ns / NS_PER_S), (long)(ns % NS_PER_S) };
-	sigset_t set, before;
-
-	sigemptyset(&set);
-	for (size_t i = 0; i < ARRAY_SIZE(signals); i++)
-		sigaddset(&set, signals[i]);
-	sigprocmask(SIG_BLOCK, &set, &before);
-	if (!terminal_stop_signal)
-		ppoll(NULL, 0, &t, &before);
-	sigprocmask(SIG_SETMASK, &before, NULL);
-	return !terminal_stop_signal;
 }
 
 /* Reads at multiples of the interval from the start, skips late readings, and reads at the end. */
@@ -156,7 +134,7 @@ static int monitor(const struct context *c, struct monitor *m)
 			break;
 		step_ns = (1 + (now_ns - next_ns) / option_interval) * option_interval;
 		next_ns = step_ns > end_ns - next_ns ? end_ns : next_ns + step_ns;
-	} while (wait_until(next_ns));
+	} while (terminal_wait(next_ns, NULL, 0));
 	strbuf_release(&screen.text);
 	return status;
 }

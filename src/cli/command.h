@@ -98,6 +98,7 @@ struct command {
 	C(record)                                                                                  \
 	C(dump)                                                                                    \
 	C(monitor)                                                                                 \
+	C(top)                                                                                     \
 	C(report)                                                                                  \
 	C(info)                                                                                    \
 	C(flame)                                                                                   \

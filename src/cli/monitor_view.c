@@ -215,26 +215,32 @@ static void add_time(struct strbuf *out)
 	strbuf_adds(out, text);
 }
 
+void monitor_gpu_text(const struct monitor *m, unsigned i, struct strbuf *out)
+{
+	const struct monitor_gpu *g = &m->gpus[i];
+	_cleanup_strbuf_ struct strbuf throttling = STRBUF_INIT;
+
+	strbuf_addf(out, "GPU %u: use ", i);
+	add_level(out, METRIC_gpu_utilization, GPU(g, utilization));
+	strbuf_adds(out, ", memory ");
+	add_memory(out, g);
+	strbuf_adds(out, ", power ");
+	add_power(out, g);
+	strbuf_adds(out, ", SM clock ");
+	add_level(out, METRIC_gpu_sm_clock, GPU(g, sm_clock));
+	strbuf_adds(out, ", ");
+	add_level(out, METRIC_gpu_temperature, GPU(g, temperature));
+	add_throttling(&throttling, g);
+	if (throttling.length)
+		strbuf_addf(out, ", throttled by: %s", strbuf_text(&throttling));
+}
+
 void monitor_lines(const struct monitor *m, struct strbuf *out)
 {
 	for (unsigned i = 0; i < m->gpu_count; i++) {
-		const struct monitor_gpu *g = &m->gpus[i];
-		_cleanup_strbuf_ struct strbuf throttling = STRBUF_INIT;
-
 		add_time(out);
-		strbuf_addf(out, " GPU %u: use ", i);
-		add_level(out, METRIC_gpu_utilization, GPU(g, utilization));
-		strbuf_adds(out, ", memory ");
-		add_memory(out, g);
-		strbuf_adds(out, ", power ");
-		add_power(out, g);
-		strbuf_adds(out, ", SM clock ");
-		add_level(out, METRIC_gpu_sm_clock, GPU(g, sm_clock));
-		strbuf_adds(out, ", ");
-		add_level(out, METRIC_gpu_temperature, GPU(g, temperature));
-		add_throttling(&throttling, g);
-		if (throttling.length)
-			strbuf_addf(out, ", throttled by: %s", strbuf_text(&throttling));
+		strbuf_addc(out, ' ');
+		monitor_gpu_text(m, i, out);
 		strbuf_addc(out, '\n');
 	}
 	add_time(out);
@@ -287,8 +293,10 @@ static void add_throttled(struct json *j, const struct monitor_reading *r)
 	json_end(j);
 }
 
-static void gpu_json(struct json *j, const struct monitor_gpu *g, unsigned index, uint64_t round_ns)
+void monitor_gpu_json(const struct monitor *m, unsigned index, struct json *j)
 {
+	const struct monitor_gpu *g = &m->gpus[index];
+
 	json_object(j);
 	json_key_u64(j, "gpu", index);
 	json_key_string(j, "name", g->is.name);
@@ -297,7 +305,7 @@ static void gpu_json(struct json *j, const struct monitor_gpu *g, unsigned index
 	if (g->is.memory_bytes)
 		json_key_u64(j, "memory_bytes", g->is.memory_bytes);
 	for (uint32_t id = METRIC_GPU_FIRST; id < METRIC_GPU_END; id++)
-		add_metric(j, id, &g->readings[id], round_ns);
+		add_metric(j, id, &g->readings[id], m->round_ns);
 	add_throttled(j, GPU(g, throttle_reasons));
 	json_key_array(j, "processes");
 	for (unsigned i = 0; i < g->process_count; i++) {
@@ -346,7 +354,7 @@ void monitor_json(const struct monitor *m, struct strbuf *out)
 	json_key_u64(&j, "monotonic_ns", clock_monotonic_ns());
 	json_key_array(&j, "gpus");
 	for (unsigned i = 0; i < m->gpu_count; i++)
-		gpu_json(&j, &m->gpus[i], i, m->round_ns);
+		monitor_gpu_json(m, i, &j);
 	json_end(&j);
 	json_key(&j, "host");
 	host_json(&j, m);

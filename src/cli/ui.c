@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 
+#include "base/clock.h"
 #include "base/human.h"
 #include "base/io.h"
 #include "base/plural.h"
@@ -163,11 +164,28 @@ static void on_signal(int signal_number)
 	terminal_stop_signal = signal_number;
 }
 
+static const int signals[] = { SIGINT, SIGTERM, SIGHUP };
+
 void terminal_catch_signals(void)
 {
-	static const int signals[] = { SIGINT, SIGTERM, SIGHUP };
 	struct sigaction action = { .sa_handler = on_signal, .sa_flags = SA_RESTART };
 
 	for (size_t i = 0; i < ARRAY_SIZE(signals); i++)
 		sigaction(signals[i], &action, NULL);
+}
+
+bool terminal_wait(uint64_t until_ns, struct pollfd *polled, unsigned count)
+{
+	uint64_t now_ns = clock_monotonic_ns(), ns = until_ns > now_ns ? until_ns - now_ns : 0;
+	struct timespec t = { (time_t)(ns / NS_PER_S), (long)(ns % NS_PER_S) };
+	sigset_t set, before;
+
+	sigemptyset(&set);
+	for (size_t i = 0; i < ARRAY_SIZE(signals); i++)
+		sigaddset(&set, signals[i]);
+	sigprocmask(SIG_BLOCK, &set, &before);
+	if (!terminal_stop_signal)
+		ppoll(polled, count, &t, &before);
+	sigprocmask(SIG_SETMASK, &before, NULL);
+	return !terminal_stop_signal;
 }

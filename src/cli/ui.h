@@ -5,6 +5,7 @@
 #ifndef PITOT_CLI_UI_H
 #define PITOT_CLI_UI_H
 
+#include <poll.h>
 #include <signal.h>
 
 #include "base/error.h"
@@ -121,5 +122,10 @@ extern volatile sig_atomic_t terminal_stop_signal;
  * From now on these signals only set terminal_stop_signal, so that incomplete files can be removed.
  */
 void terminal_catch_signals(void);
+/*
+ * Sleeps until `until_ns` (CLOCK_MONOTONIC), input, or a signal. Returns false if one of these
+ * signals has arrived; none is missed between the check and the sleep.
+ */
+bool terminal_wait(uint64_t until_ns, struct pollfd *polled, unsigned count);
 
 #endif

@@ -2,7 +2,6 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
-#include <string.h>
 #include <sys/socket.h>
 
 #include "base/clock.h"
@@ -11,7 +10,6 @@
 #include "record/recording.h"
 #include "sampler/proc_tree.h"
 
-#define BEGIN_NS (PITOT_SLOWNESS * 5 * NS_PER_S) /* loading CUPTI takes a second */
 #define DETACH_NS (PITOT_SLOWNESS * 3 * NS_PER_S)
 
 static bool is_python(pid_t pid)
@@ -74,32 +72,15 @@ static void serve(void *recording)
 static int attach_to(struct recording *r, pid_t pid, const struct attach_request *request,
 		     struct error *e)
 {
-	struct attached a = { pid, attach_connect(pid, e) };
+	struct attached a;
 	struct attach_answer answer;
-	int rc = a.fd;
+	int rc = attach_start(pid, request, r->segments.fd, serve, r, &a, &answer, e);
 
 	if (rc < 0)
 		return rc;
-	rc = send(a.fd, request, sizeof(*request), MSG_NOSIGNAL) < 0 ? -errno : 0;
-	if (rc == 0)
-		rc = attach_await(&a, r->segments.fd, serve, r, clock_monotonic_ns() + BEGIN_NS,
-				  &answer);
-	if (rc == -ECONNRESET)
-		error_set(e, rc,
-			  "process %d does not begin to record: it has ended, or executed another "
-			  "program",
-			  (int)pid);
-	else if (rc < 0)
-		error_set(e, rc, "process %d is prepared, but does not begin to record: %s",
-			  (int)pid, error_code_text(rc));
-	else if (answer.error < 0)
-		rc = error_set(e, answer.error, "process %d does not record: %s", (int)pid,
-			       answer.text);
-	else if (vec_push(&r->attached, a) < 0)
-		rc = error_set(e, -ENOMEM, "out of memory");
-	if (rc < 0) {
+	if (vec_push(&r->attached, a) < 0) {
 		close(a.fd);
-		return rc;
+		return error_set(e, -ENOMEM, "out of memory");
 	}
 	record_emit(r, RECORD_NOTE, "recording the GPU work of process %d, which was prepared",
 		    (int)pid);
@@ -109,31 +90,13 @@ static int attach_to(struct recording *r, pid_t pid, const struct attach_request
 	return 0;
 }
 
-static int put_text(char *to, size_t size, const char *text, struct error *e)
-{
-	size_t length = strlen(text);
-
-	if (length >= size)
-		return error_set(e, -ENAMETOOLONG, "'%.100s…' is too long", text);
-	memcpy(to, text, length + 1);
-	return 0;
-}
-
 static int make_request(struct recording *r, struct attach_request *request, struct error *e)
 {
 	_cleanup_strbuf_ struct strbuf launcher = STRBUF_INIT;
-	int err;
 
 	segment_server_text(&r->segments, false, &launcher);
-	request->magic = ATTACH_MAGIC;
-	request->wish = ATTACH_RECORD;
-	err = put_text(request->launcher, sizeof(request->launcher), strbuf_text(&launcher), e);
-	if (err >= 0)
-		err = put_text(request->directory, sizeof(request->directory), r->directory, e);
-	if (err >= 0)
-		err = put_text(request->options, sizeof(request->options), strbuf_text(&r->options),
-			       e);
-	return err;
+	return attach_request_fill(request, strbuf_text(&launcher), r->directory,
+				   strbuf_text(&r->options), e);
 }
 
 /* The processes may be in a container: the server's socket belongs to the first one's network. */

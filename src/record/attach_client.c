@@ -19,6 +19,7 @@
 #define SOCKETS_BYTES ((size_t)64 << 20) /* of /proc/PID/net/unix */
 #define MAPS_BYTES ((size_t)16 << 20)
 #define STATE_S 2
+#define BEGIN_NS (PITOT_SLOWNESS * 5 * NS_PER_S) /* loading CUPTI takes a second */
 
 /* --- the process --- */
 
@@ -263,4 +264,61 @@ int attach_state(pid_t pid, struct attach_answer *out, struct error *e)
 	return rc < 0 ? error_set(e, rc, "process %d is prepared, but does not answer: %s",
 				  (int)pid, error_code_text(rc))
 		      : out->error;
+}
+
+/* --- recordings --- */
+
+static int put_text(char *to, size_t size, const char *text, struct error *e)
+{
+	size_t length = strlen(text);
+
+	if (length >= size)
+		return error_set(e, -ENAMETOOLONG, "'%.100s…' is too long", text);
+	memcpy(to, text, length + 1);
+	return 0;
+}
+
+int attach_request_fill(struct attach_request *request, const char *launcher, const char *directory,
+			const char *options, struct error *e)
+{
+	int err = put_text(request->launcher, sizeof(request->launcher), launcher, e);
+
+	request->magic = ATTACH_MAGIC;
+	request->wish = ATTACH_RECORD;
+	if (err >= 0)
+		err = put_text(request->directory, sizeof(request->directory), directory, e);
+	if (err >= 0)
+		err = put_text(request->options, sizeof(request->options), options, e);
+	return err;
+}
+
+int attach_start(pid_t pid, const struct attach_request *request, int served,
+		 void (*serve)(void *user), void *user, struct attached *out,
+		 struct attach_answer *answer, struct error *e)
+{
+	struct attached a = { pid, attach_connect(pid, e) };
+	int rc = a.fd;
+
+	if (rc < 0)
+		return rc;
+	rc = send(a.fd, request, sizeof(*request), MSG_NOSIGNAL) < 0 ? -errno : 0;
+	if (rc == 0)
+		rc = attach_await(&a, served, serve, user, clock_monotonic_ns() + BEGIN_NS,
+				  answer);
+	if (rc == -ECONNRESET)
+		error_set(e, rc,
+			  "process %d does not begin to record: it has ended, or executed another "
+			  "program",
+			  (int)pid);
+	else if (rc < 0)
+		error_set(e, rc, "process %d is prepared, but does not begin to record: %s",
+			  (int)pid, error_code_text(rc));
+	else if (answer->error < 0)
+		rc = error_set(e, answer->error, "process %d does not record: %s", (int)pid,
+			       answer->text);
+	if (rc < 0)
+		close(a.fd);
+	else
+		*out = a;
+	return rc < 0 ? rc : 0;
 }

@@ -42,4 +42,15 @@ int attach_state(pid_t pid, struct attach_answer *out, struct error *e) MUST_USE
 int attach_await(const struct attached *a, int served, void (*serve)(void *user), void *user,
 		 uint64_t end_ns, struct attach_answer *out) MUST_USE;
 
+/* Fills a request to record. Returns 0, or a negative code if a text is too long. */
+int attach_request_fill(struct attach_request *request, const char *launcher, const char *directory,
+			const char *options, struct error *e) MUST_USE;
+/*
+ * Makes a prepared process record itself; `served` and `serve` as above. Returns 0 and *out, whose
+ * connection the caller closes, or a negative code.
+ */
+int attach_start(pid_t pid, const struct attach_request *request, int served,
+		 void (*serve)(void *user), void *user, struct attached *out,
+		 struct attach_answer *answer, struct error *e) MUST_USE;
+
 #endif

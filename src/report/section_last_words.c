@@ -15,7 +15,7 @@ static void add_function(const struct report *r, uint32_t function, struct strbu
 	text_safe(out, length ? name : "?", length ? length : 1);
 }
 
-static void add_what(const struct report *r, const struct last_work *work, struct strbuf *out)
+void report_work_text(const struct report *r, const struct last_work *work, struct strbuf *out)
 {
 	const uint32_t *names = kernel_config_columns(r->trace)->name;
 
@@ -98,7 +98,7 @@ static void add_work(const struct report *r, const struct last_work *work, struc
 {
 	sentence_add(out, WORDS("on stream "), NUMBER(work->stream), WORDS(" of GPU "),
 		     NUMBER(work->device), WORDS(", "));
-	add_what(r, work, out);
+	report_work_text(r, work, out);
 	strbuf_adds(out, " had no end");
 	if (work->launched_ns)
 		add_since(r, ", launched", work->launched_ns, work->seen_ns, out);
@@ -182,7 +182,7 @@ static void print(const struct report_view *v)
 }
 
 ROW_READ(read_text, void, add_text(v->report, &out->text))
-ROW_READ(read_kernel, struct last_work, add_what(v->report, row, &out->text))
+ROW_READ(read_kernel, struct last_work, report_work_text(v->report, row, &out->text))
 ROW_READ(read_collective, struct last_work, add_collective(v->report, row, &out->text))
 ROW_IF(has_collective, struct last_work, row->collective != TRACE_NO_ROW)
 ROW_IF(is_launch_known, struct last_work, row->launched_ns)

@@ -11,6 +11,7 @@
 #include "report/report_view.h"
 
 struct memory_group;
+struct last_work;
 struct step_loop;
 
 /* "python 4711 (pid 4700)" */
@@ -57,6 +58,8 @@ void report_kernel_text(const struct report *r, uint32_t config, bool full, stru
 const char *report_memory_kind(const struct memory_group *g); /* "device" */
 /* "device, device 0", "pinned, device 0 (pid 4711)". In section_memory.c. */
 void report_memory_text(const struct report *r, const struct memory_group *g, struct strbuf *out);
+/* The kernel, or the kind of other work. In section_last_words.c. */
+void report_work_text(const struct report *r, const struct last_work *work, struct strbuf *out);
 /* Owner of a part of the critical path: "host before train.py:57". In section_critical_path.c. */
 void report_place_text(const struct report_view *v, struct path_place p, struct strbuf *out);
 /* "scopes like step": by what steps were found; why there are none. In section_steps.c. */

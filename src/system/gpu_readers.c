@@ -38,6 +38,12 @@ static unsigned nvidia_processes(const struct gpu_device *d, struct nvml_process
 	return nvml_processes(&d->is.nvml, out, max);
 }
 
+static int nvidia_process_use(const struct gpu_device *d, uint64_t since_ns,
+			      struct nvml_process_use *out, unsigned max)
+{
+	return nvml_process_use(&d->is.nvml, since_ns, out, max);
+}
+
 static unsigned amd_find(const struct metric_sink *calls, struct strbuf *why)
 {
 	(void)calls;
@@ -67,9 +73,12 @@ static unsigned amd_device_processes(const struct gpu_device *d, struct nvml_pro
 	return amd_processes(&d->is.amd, out, max);
 }
 
-static const struct gpu_reader nvidia = { nvidia_find, nvidia_open,      nvidia_describe,
-					  nvidia_read, nvidia_read_last, nvidia_processes };
+static const struct gpu_reader nvidia = { nvidia_find,      nvidia_open,
+					  nvidia_describe,  nvidia_read,
+					  nvidia_read_last, nvidia_processes,
+					  nvidia_process_use };
 static const struct gpu_reader amd = { amd_find,        amd_open, amd_describe_device,
-				       amd_read_device, NULL,     amd_device_processes };
+				       amd_read_device, NULL,     amd_device_processes,
+				       NULL };
 
 const struct gpu_reader *const gpu_readers[GPU_READERS] = { &nvidia, &amd };

@@ -28,6 +28,9 @@ struct gpu_reader {
 	void (*read)(struct gpu_device *d, uint64_t now_ns, const struct metric_sink *sink);
 	void (*read_last)(struct gpu_device *d, const struct metric_sink *sink); /* or NULL */
 	unsigned (*processes)(const struct gpu_device *d, struct nvml_process *out, unsigned max);
+	/* As nvml_process_use(); or NULL. */
+	int (*process_use)(const struct gpu_device *d, uint64_t since_ns,
+			   struct nvml_process_use *out, unsigned max);
 };
 
 #define GPU_READERS 2u

@@ -538,3 +538,17 @@ enum topology_way nvml_way(const struct nvml_device *a, const struct nvml_device
 			return ways[i].way;
 	return topology_way_unknown;
 }
+
+int nvml_process_use(const struct nvml_device *d, uint64_t since_ns, struct nvml_process_use *out,
+		     unsigned max)
+{
+	unsigned count = max;
+	int status;
+
+	if (!nvml.DeviceGetProcessUtilization || d->lost)
+		return -1;
+	status = nvml.DeviceGetProcessUtilization(d->handle, out, &count, since_ns / NS_PER_US);
+	if (status == NVML_NOT_FOUND) /* nobody has worked */
+		return 0;
+	return status == NVML_SUCCESS ? (int)MIN(count, max) : -1;
+}

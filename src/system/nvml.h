@@ -98,6 +98,13 @@ enum topology_way {
 /* What is between two GPUs. */
 enum topology_way nvml_way(const struct nvml_device *a, const struct nvml_device *b);
 
+/*
+ * Lists at most `max` processes that have worked since a time (CLOCK_REALTIME), one or several times
+ * each. Returns their number, or -1 if the GPU does not tell.
+ */
+int nvml_process_use(const struct nvml_device *d, uint64_t since_ns, struct nvml_process_use *out,
+		     unsigned max);
+
 /* Writes a row of `device` with what is known; the rest is missing. */
 struct writer;
 void device_row_write(struct writer *w, uint32_t id, const struct gpu_description *d);

@@ -48,6 +48,14 @@ struct nvml_process {
 };
 _Static_assert(sizeof(struct nvml_process) == 24, "must match NVML's layout");
 
+/* Of a process that has worked lately. */
+struct nvml_process_use {
+	unsigned pid;
+	unsigned long long time_us; /* CLOCK_REALTIME */
+	unsigned sm, memory, encoder, decoder; /* % of the time */
+};
+_Static_assert(sizeof(struct nvml_process_use) == 32, "must match NVML's layout");
+
 /* Fields of nvmlDeviceGetFieldValues. */
 enum {
 	NVML_FIELD_ECC_CORRECTED = 3,
@@ -149,6 +157,8 @@ struct nvml_gpm_metrics {
 	F(DeviceGetFieldValues, nvml_handle device, int count, struct nvml_field *fields)          \
 	F(DeviceGetComputeRunningProcesses_v3, nvml_handle device, unsigned *count,                \
 	  struct nvml_process *out)                                                                \
+	F(DeviceGetProcessUtilization, nvml_handle device, struct nvml_process_use *out,           \
+	  unsigned *count, unsigned long long since_us)                                            \
 	F(DeviceGetCount_v2, unsigned *count)                                                      \
 	F(DeviceGetHandleByIndex_v2, unsigned index, nvml_handle *out)                             \
 	F(DeviceGetName, nvml_handle device, char *name, unsigned size)                            \

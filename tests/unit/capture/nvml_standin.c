@@ -36,7 +36,7 @@ static void read_environment(void)
 		M(init_status),  M(utilization_status), M(temperature_status),
 		M(power_status), M(field_status),       M(gpm_status),
 		M(hang),         M(lost_after),         M(xid),
-		M(processes),
+		M(processes),        M(pid),                M(use_status),
 #undef M
 	};
 	const char *script = getenv("NVML_STANDIN");
@@ -175,9 +175,28 @@ int nvmlDeviceGetComputeRunningProcesses_v3(nvml_handle d, unsigned *count,
 	if (*count > room)
 		return NVML_INSUFFICIENT_SIZE;
 	for (unsigned i = 0; i < *count; i++)
-		out[i] = (struct nvml_process){ i ? 4194305u : (unsigned)getpid(),
+		out[i] = (struct nvml_process){ i			? 4194305u
+						: nvml_standin.pid ? nvml_standin.pid
+								   : (unsigned)getpid(),
 						i ? ~0ull : 123ull << 20, ~0u, ~0u };
 	return NVML_SUCCESS;
+}
+
+/* The process that asks has had the GPU for 40 % of the time, then for 61 %; another one for 5 %. */
+int nvmlDeviceGetProcessUtilization(nvml_handle d, struct nvml_process_use *out, unsigned *count,
+				    unsigned long long since_us)
+{
+	unsigned pid = nvml_standin.pid ? nvml_standin.pid : (unsigned)getpid();
+
+	if (d->number != 1)
+		return NVML_NOT_SUPPORTED;
+	if (!since_us || *count < 3)
+		return NVML_INSUFFICIENT_SIZE;
+	*count = 3;
+	out[0] = (struct nvml_process_use){ pid, since_us + 2, 61, 30, 0, 0 };
+	out[1] = (struct nvml_process_use){ 4194305u, since_us + 1, 5, 1, 0, 0 };
+	out[2] = (struct nvml_process_use){ pid, since_us + 1, 40, 20, 0, 0 };
+	return nvml_standin.use_status;
 }
 
 int nvmlDeviceGetCount_v2(unsigned *count)

@@ -14,6 +14,8 @@ struct nvml_standin {
 	unsigned hang; /* not 0: reading the power never ends */
 	unsigned lost_after; /* not 0: readings of the power until the GPU is lost */
 	unsigned processes; /* on the first GPU; 0: two */
+	unsigned pid; /* of the process that has the first GPU; 0: the one that asks */
+	int use_status; /* of asking how much each process has had it */
 	unsigned xid; /* the next event's; 0: there is none */
 	unsigned long long throttle;
 	double gpm_value; /* 0: its number and a fraction */
