@@ -230,8 +230,11 @@ static int add_line(struct session *s, struct strbuf *text, struct strbuf *line,
 	strbuf_add(text, strbuf_text(line), line->length);
 	if (text->failed)
 		return cli_failf(s->context, "out of memory");
-	/* A file takes the rows of one statement, which only the whole input tells. */
-	if (s->rows.file || !sqlite3_complete(strbuf_text(text)))
+	/*
+	 * A file takes the rows of one statement, which only the whole input tells. SQLite reads
+	 * the whole text, so it is asked only where a statement may end.
+	 */
+	if (s->rows.file || !strchr(strbuf_text(line), ';') || !sqlite3_complete(strbuf_text(text)))
 		return EXIT_DONE;
 	status = run_text(s, strbuf_text(text));
 	strbuf_clear(text);
@@ -360,6 +363,7 @@ static int choose_format(const struct context *c, struct sql_rows *rows)
 	else if (option_output && rows->format == SQL_TABLE)
 		return cli_usage(c, "no format has files like '%s': name a .csv or .json file",
 				 option_output);
+	rows->is_terminal = !option_output && isatty(STDOUT_FILENO);
 	rows->limit = limit_given || rows->format != SQL_TABLE ? option_limit : LIMIT;
 	if (!rows->limit)
 		rows->limit = UINT64_MAX;

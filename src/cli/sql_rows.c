@@ -48,19 +48,31 @@ static void add_real(struct strbuf *out, double value)
 	json_double(&j, value);
 }
 
-static void csv_heads(sqlite3_stmt *s, struct strbuf *out)
+static void add_text(const struct sql_rows *r, struct strbuf *out, const char *text, size_t length)
+{
+	_cleanup_strbuf_ struct strbuf safe = STRBUF_INIT;
+
+	if (r->is_terminal && text)
+		text_safe(&safe, text, length);
+	if (safe.length)
+		add_quoted(out, strbuf_text(&safe), safe.length);
+	else
+		add_quoted(out, text, length);
+}
+
+static void csv_heads(const struct sql_rows *r, sqlite3_stmt *s, struct strbuf *out)
 {
 	for (int i = 0; i < sqlite3_column_count(s); i++) {
 		const char *name = sqlite3_column_name(s, i);
 
 		if (i)
 			strbuf_addc(out, ',');
-		add_quoted(out, name, strlen(name));
+		add_text(r, out, name, strlen(name));
 	}
 	strbuf_adds(out, "\r\n");
 }
 
-static void csv_row(sqlite3_stmt *s, struct strbuf *out)
+static void csv_row(const struct sql_rows *r, sqlite3_stmt *s, struct strbuf *out)
 {
 	for (int i = 0; i < sqlite3_column_count(s); i++) {
 		int type = sqlite3_column_type(s, i);
@@ -72,8 +84,8 @@ static void csv_row(sqlite3_stmt *s, struct strbuf *out)
 		else if (type == SQLITE_INTEGER)
 			strbuf_addf(out, "%lld", sqlite3_column_int64(s, i));
 		else if (type != SQLITE_NULL)
-			add_quoted(out, (const char *)sqlite3_column_text(s, i),
-				   (size_t)sqlite3_column_bytes(s, i));
+			add_text(r, out, (const char *)sqlite3_column_text(s, i),
+				 (size_t)sqlite3_column_bytes(s, i));
 	}
 	strbuf_adds(out, "\r\n");
 }
@@ -167,7 +179,7 @@ static void add(const struct sql_rows *r, sqlite3_stmt *s, struct page *p, struc
 		add_row(p, s);
 		break;
 	case SQL_CSV:
-		csv_row(s, out);
+		csv_row(r, s, out);
 		break;
 	case SQL_JSON:
 		json_row(s, out);
@@ -187,7 +199,7 @@ int sql_rows_write(const struct sql_rows *r, struct sql *sql, sqlite3_stmt *s, b
 	if (r->format == SQL_TABLE && rc >= 0 && !make_page(&page, s, rc > 0))
 		return cli_failf(r->context, "out of memory");
 	if (r->format == SQL_CSV && rc >= 0)
-		csv_heads(s, &out);
+		csv_heads(r, s, &out);
 	for (; rc > 0 && status == EXIT_DONE && !*left_out; rc = sql_next(sql, s, &e)) {
 		if (rows == r->limit) {
 			*left_out = true;

@@ -132,7 +132,8 @@ static void stddev_final(sqlite3_context *c)
 
 /* ---- kernels, spans ---- */
 
-/* Short or full names of the names so far. */
+/* Short or full names of the names so far. Those beyond are made for each value. */
+#define NAMES_MAX (1u << 16)
 struct kernel_names {
 	bool full;
 	struct interner names;
@@ -171,18 +172,24 @@ static void kernel_name(sqlite3_context *c, int count, sqlite3_value **values)
 {
 	struct kernel_names *n = sqlite3_user_data(c);
 	const char *name = (const char *)sqlite3_value_text(values[0]), *text;
+	size_t length = (size_t)sqlite3_value_bytes(values[0]);
+	struct strbuf other = STRBUF_INIT;
 
 	(void)count;
 	if (!name || !*name)
 		return;
 	/* A failed vec_push() leaves a name without a text; nothing is added after that. */
-	text = n->names.count == n->texts.count
-		       ? kernel_text(n, name, (size_t)sqlite3_value_bytes(values[0]))
-		       : NULL;
+	if (n->texts.count < NAMES_MAX || interner_find(&n->names, name, length) >= 0) {
+		text = n->names.count == n->texts.count ? kernel_text(n, name, length) : NULL;
+	} else {
+		kernel_name_text(name, n->full, &other);
+		text = other.failed ? NULL : strbuf_text(&other);
+	}
 	if (text)
-		sqlite3_result_text(c, text, -1, SQLITE_STATIC);
+		sqlite3_result_text(c, text, -1, other.data ? SQLITE_TRANSIENT : SQLITE_STATIC);
 	else
 		sqlite3_result_error_nomem(c);
+	strbuf_release(&other);
 }
 
 /* The number of a text: equal texts have equal numbers, as in databases of Nsight Systems. */

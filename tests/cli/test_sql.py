@@ -369,9 +369,21 @@ def test_outputs(program, run, ask, recordings, tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["x.csv", "x.json"]
 
 
-def test_hostile_texts(run, recordings):
-    text = run(recordings["varied"], "SELECT char(27) || '[31mred' AS t").stdout
+def test_hostile_texts(program, terminal, run, recordings):
+    statement = "SELECT char(27) || '[31mred' AS t"
+    text = run(recordings["varied"], statement).stdout
     assert "\x1b" not in text and "\\x1b[31mred" in text
+    assert "\x1b[31mred" in run(recordings["varied"], "--csv", statement).stdout
+    text = terminal([program, "sql", "-q", "--csv", recordings["varied"], statement], 80)
+    assert "\x1b[31m" not in text and "\\x1b[31mred" in text
+
+
+def test_long_scripts(run, recordings):
+    """Each line is read once, and names without end do not grow without end."""
+    assert "syntax error" in run(recordings["varied"], text="select x,\n" * 300_000, status=2).stderr
+    [count] = run(recordings["varied"], "--csv", "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 66000)"
+                  " SELECT count(*) AS c FROM n WHERE kernel_short('void k' || i || '(int)') = 'k' || i").stdout.split()[1:]
+    assert int(count) == 66000
 
 
 def documented(source):
