@@ -107,27 +107,38 @@ static void add_side(const struct comparison_view *v, const char *name, struct r
 	}
 }
 
+/* Adds sentences for a terminal. */
+static void add_paragraph(const struct comparison_view *v, enum style style, const char *text)
+{
+	_cleanup_strbuf_ struct strbuf safe = STRBUF_INIT, folded = STRBUF_INIT;
+
+	add_safe(&safe, text);
+	text_fold(&folded, strbuf_text(&safe), 0, v->width);
+	style_add(v->out, v->color, style, strbuf_text(&folded));
+}
+
 void comparison_print_text(const struct comparison_view *v)
 {
 	const struct comparison *c = v->comparison;
-	_cleanup_strbuf_ struct strbuf line = STRBUF_INIT, safe = STRBUF_INIT;
+	_cleanup_strbuf_ struct strbuf line = STRBUF_INIT;
 
 	add_side(v, "A", c->a);
 	add_side(v, "B", c->b);
 	comparison_verdict_text(c, &line);
 	strbuf_addc(v->out, '\n');
-	add_safe(&safe, strbuf_text(&line));
-	style_add(v->out, v->color, STYLE_BOLD, strbuf_text(&safe));
-	strbuf_addc(v->out, '\n');
-	if (c->within_runs && c->verdict != VERDICT_INCONCLUSIVE)
-		strbuf_addf(v->out,
+	add_paragraph(v, STYLE_BOLD, strbuf_text(&line));
+	if (c->within_runs && c->verdict != VERDICT_INCONCLUSIVE) {
+		strbuf_clear(&line);
+		strbuf_addf(&line,
 			    "within runs: steps were compared, because a side has fewer than %u "
-			    "runs; that another run would be the same is not shown\n",
+			    "runs; that another run would be the same is not shown",
 			    COMPARISON_RUNS_MIN);
+		add_paragraph(v, STYLE_NONE, strbuf_text(&line));
+	}
 	for (size_t i = 0; i < c->notes.count; i++) {
-		strbuf_adds(v->out, "note: ");
-		add_safe(v->out, c->notes.data[i]);
-		strbuf_addc(v->out, '\n');
+		strbuf_clear(&line);
+		strbuf_addf(&line, "note: %s", c->notes.data[i]);
+		add_paragraph(v, STYLE_NONE, strbuf_text(&line));
 	}
 	add_table(v, "a step, medians", QUANTITY_step, QUANTITY_memory);
 	add_table(v, "on the critical path of a step, means", QUANTITY_path, QUANTITY_path);
@@ -135,11 +146,10 @@ void comparison_print_text(const struct comparison_view *v)
 	add_table(v, "copies and memory sets, median time in a step", QUANTITY_copy, QUANTITY_copy);
 	add_table(v, "GPU work of a step, by the function that launched it", QUANTITY_function,
 		  QUANTITY_function);
+	strbuf_adds(v->out, v->condition_count ? "\n" : "");
 	for (size_t i = 0; i < v->condition_count; i++) {
 		strbuf_clear(&line);
 		comparison_condition_text(&v->conditions[i], &line);
-		strbuf_adds(v->out, i ? "" : "\n");
-		add_safe(v->out, strbuf_text(&line));
-		strbuf_addc(v->out, '\n');
+		add_paragraph(v, STYLE_NONE, strbuf_text(&line));
 	}
 }

@@ -49,6 +49,11 @@ def test_text(diff):
     assert "… " in text and "… " not in diff("balanced", "sleep-1", options=("--top", "0")).stdout
 
 
+def test_text_is_folded(program, terminal, rank_recording):
+    text = terminal([program, "diff", rank_recording("balanced"), rank_recording("sleep-1")], 60)
+    assert max(len(line) for line in text[text.index("within runs: "):].split("\n\n")[0].splitlines()) <= 60
+
+
 def test_the_same(diff):
     result = diff("balanced", "balanced", json_output=True)
     assert result["verdict"] == "same" and not any(row["significant"] for row in result["rows"])
@@ -86,7 +91,7 @@ def test_what_cannot_be_compared(diff, pitot, make_recording, tmp_path, rank_rec
     make_recording(tmp_path / "small.pitot")
     for status, options in ((1, ()), (0, ("--inconclusive", "pass"))):
         result = pitot("diff", tmp_path / "small.pitot", rank_recording("balanced"), *options, status=status)
-        assert re.search(r"^inconclusive: the GPU differs: NVIDIA H200 in \S*small\.pitot, NVIDIA H200 x 2 in ", result.stdout, re.M)
+        assert re.search(r"^inconclusive: the GPU differs: NVIDIA H200 in\s\S*small\.pitot,\sNVIDIA\sH200\sx\s2\sin\s", result.stdout, re.M)
         assert re.search(r"^note: the work itself changed: ", result.stdout, re.M)
     make_recording(tmp_path / "none.pitot", "cpu_only")
     result = pitot("diff", rank_recording("balanced"), tmp_path / "none.pitot", "--json", json_output=True, status=1)
