@@ -231,7 +231,7 @@ with pitot.torch.watch(model, backward=True, operators=True):
     for _ in steps:
         model(x).square().mean().backward()
         torch.cuda.synchronize()
-steps.recordings[0].report()
+print(steps.recordings[0].report())
 """
     done = subprocess.run([torch_python, "-c", code, str(tmp_path / "steps.pitot")], capture_output=True, text=True,
                           env={**os.environ, "PYTHONPATH": str(BUILD / "python")})
