@@ -25,6 +25,7 @@
 	X(syncs)                                                                                   \
 	X(waits)                                                                                   \
 	X(last_words)                                                                              \
+	X(triggered)                                                                               \
 	X(failures)                                                                                \
 	X(range_times)                                                                             \
 	X(scope_times)                                                                             \

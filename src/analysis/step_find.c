@@ -8,20 +8,19 @@
 #include "causes/launch_loop.h"
 #include "trace/columns.h"
 
-#define NAME_MAX_BYTES 64u
 #define GRAPH_PERCENT 80u /* of the GPU work, to be in one graph whose launches are steps */
 
 /* --- ranges --- */
 
 /* "Training step 12" is "training_step", "ProfilerStep#7" "profilerstep". */
-static void plain_name(const char *text, char name[NAME_MAX_BYTES])
+static void plain_name(const char *text, char name[STEP_NAME_MAX])
 {
 	size_t length = 0;
 
 	while (*text == '[' && strchr(text, ']')) /* "[pl][profile]run_training_batch" */
 		text = strchr(text, ']') + 1;
 	for (; *text && !isdigit((unsigned char)*text) && !strchr("#:([=", *text) &&
-	       length + 1 < NAME_MAX_BYTES;
+	       length + 1 < STEP_NAME_MAX;
 	     text++)
 		name[length++] = strchr(" -/.", *text) ? '_' : (char)tolower((unsigned char)*text);
 	while (length && name[length - 1] == '_')
@@ -29,7 +28,7 @@ static void plain_name(const char *text, char name[NAME_MAX_BYTES])
 	name[length] = '\0';
 }
 
-static bool is_step_name(const char *text)
+bool step_name_read(const char *text, char name[STEP_NAME_MAX])
 {
 	static const char *const names[] = {
 		"step",
@@ -50,7 +49,6 @@ static bool is_step_name(const char *text)
 		"run_training_batch",
 		"training_iteration",
 	};
-	char name[NAME_MAX_BYTES];
 
 	plain_name(text, name);
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
@@ -100,6 +98,7 @@ static int add_range(struct range_sets *s, const struct trace *t, size_t i)
 {
 	const struct nvtx_range *range = &s->items[i];
 	const char *text = trace_string(t, range->message);
+	char name[STEP_NAME_MAX];
 	size_t outer = outer_of(s, i);
 	uint64_t *set;
 
@@ -114,7 +113,7 @@ static int add_range(struct range_sets *s, const struct trace *t, size_t i)
 						    .thread = range->thread,
 						    .place = s->place_of[i],
 						    .is_pitot = range->pitot,
-						    .is_step = is_step_name(text) })) < 0)
+						    .is_step = step_name_read(text, name) })) < 0)
 		return -ENOMEM;
 	if (range->open || range->carried)
 		return 0;

@@ -95,6 +95,14 @@ const struct step *steps_at(const struct steps *s, const struct step_loop *loop,
 
 /* --- step_find.c --- */
 
+#define STEP_NAME_MAX 64u
+
+/*
+ * Whether a range of this name is a step. Sets `name` to its form without numbers: "Training step
+ * 12" is "training_step".
+ */
+bool step_name_read(const char *text, char name[STEP_NAME_MAX]);
+
 struct step_list {
 	VEC(struct step) items; /* with host times and `number` only */
 };

@@ -11,20 +11,27 @@
 #include "base/clock.h"
 #include "cli/flame_print.h"
 #include "cli/record_output.h"
+#include "cli/record_windows.h"
 #include "cli/ui.h"
 #include "cupti/profiler_host.h"
 #include "format/recording_dir.h"
 #include "record/recording.h"
 #include "record/start_time.h"
+#include "rules/rule_plan.h"
 
 static struct record_request request = {
 	.recording = true,
 	.symbols = true,
 	.hz = RECORD_CPU_HZ,
 	.settings = SETTINGS_INIT,
+	.before_ns = PLAN_BEFORE_NS,
+	.after_ns = PLAN_AFTER_NS,
 };
 
-static struct option_list pids;
+static struct option_list pids, rules;
+static bool usual_rules = true;
+static struct record_windows windows = { .keep = 60 };
+static bool keep_given;
 static const char *start_at;
 static struct flame_request flame; /* output NULL: none */
 
@@ -46,6 +53,23 @@ static const struct option options[] = {
 	OPTION(STRING, "ring", 0, request.ring, "SIZE|TIME",
 	       "keep only the end of the recording, in memory: SIZE a process, such as 256M, or "
 	       "TIME, such as 10m, of at most 64M; `pitot dump` writes it while the command runs"),
+	OPTION(LIST, "when", 0, rules, "RULE",
+	       "--ring: dump it when RULE holds, such as 'step-time > 2x median'; `pitot rules` "
+	       "lists "
+	       "what rules can say, and those that are on anyway; may be given several times",
+	       .group = "rules"),
+	FLAG("rules", 0, usual_rules,
+	     "--ring: with the usual rules, too: hangs, errors that end a context, Xids, fatal "
+	     "signals (default)",
+	     .negatable = true, .group = "rules"),
+	OPTION(DURATION, "pre", 0, request.before_ns, "TIME",
+	       "what a rule's dump has from before its moment (default 30s)", .positive = true,
+	       .group = "rules"),
+	OPTION(DURATION, "post", 0, request.after_ns, "TIME",
+	       "how long after its moment the dump is made (default 5s)", .group = "rules"),
+	OPTION(STRING, "on-trigger", 0, request.on_trigger, "COMMAND",
+	       "run COMMAND by sh after a rule's dump; PITOT_DUMP is its path, PITOT_RULE the rule",
+	       .group = "rules"),
 	OPTION(STRING, "log", 0, request.log, "gpufl[=DIR]",
 	       "write gpufl's logs while the command runs, into DIR (default: NAME.gpufl beside "
 	       "the recording)",
@@ -75,6 +99,16 @@ static const struct option options[] = {
 	       "start recording at this time of the day, on several hosts at once: 12:30, "
 	       "12:30:15, "
 	       "2026-01-31T12:30:15 (with Z: UTC), or /10s: the next multiple of 10 s"),
+	OPTION(DURATION, "every", 0, windows.every_ns, "TIME",
+	       "--pid: a recording in each multiple of TIME of the wall clock, such as 60s; "
+	       "between "
+	       "them the process is left alone (needs --for)",
+	       .positive = true, .group = "windows"),
+	OPTION(DURATION, "for", 0, windows.for_ns, "TIME", "length of the recordings of --every",
+	       .positive = true, .group = "windows"),
+	OPTION(U64, "keep", 0, windows.keep, "N",
+	       "--every: remove the oldest recordings of more than N (default 60)",
+	       .positive = true, .given = &keep_given, .group = "windows"),
 	OPTION(U64, "cpu", 0, request.hz, "HZ", "CPU samples per second and thread (default 99)",
 	       .given = &request.hz_given, .most = SETTING_CPU_HZ_MAX, .bare = "99",
 	       .negatable = true),
@@ -139,6 +173,28 @@ static int check_ring(const struct context *c)
 	return EXIT_DONE;
 }
 
+static int read_rules(const struct context *c)
+{
+	const char *more = secure_getenv("PITOT_RULES");
+	struct error e = { 0 };
+	int rc = 0;
+
+	if (!request.ring)
+		return rules.count || request.on_trigger
+			       ? cli_usage(c, "--when and --on-trigger need --ring, of which rules "
+					      "make dumps: --ring 10m")
+			       : EXIT_DONE;
+	for (unsigned i = 0; i < rules.count && rc == 0; i++)
+		rc = rule_list_add(&request.rules, rules.items[i], &e);
+	if (rc == 0 && more)
+		rc = rule_list_add_all(&request.rules, more, &e);
+	if (rc < 0)
+		return cli_fail(c, &e);
+	if (usual_rules)
+		rule_list_add_usual(&request.rules);
+	return EXIT_DONE;
+}
+
 /* Refuses options that contradict each other. */
 static int check_options(const struct context *c, int argc)
 {
@@ -185,7 +241,7 @@ static int check_options(const struct context *c, int argc)
 	request.ring = request.ring ? request.ring : secure_getenv("PITOT_RING");
 	if (request.ring && !*request.ring)
 		request.ring = NULL;
-	if (request.ring && check_ring(c) != EXIT_DONE)
+	if ((request.ring && check_ring(c) != EXIT_DONE) || read_rules(c) != EXIT_DONE)
 		return EXIT_USAGE;
 	if (request.gpu_only || !request.recording || request.ring)
 		request.hz = 0;
@@ -207,6 +263,24 @@ static int choose_start(const struct context *c)
 		return cli_usage(c, "--start-at and --delay contradict each other");
 	if (start_time_parse(start_at, clock_read_ns(CLOCK_REALTIME), &request.start_at_ns, &e) < 0)
 		return cli_usage(c, "--start-at: %s", e.text);
+	return EXIT_DONE;
+}
+
+static int check_windows(const struct context *c)
+{
+	if (!windows.every_ns)
+		return windows.for_ns || keep_given
+			       ? cli_usage(c, "--for and --keep need --every, such as: --every 60s "
+					      "--for 1s")
+			       : EXIT_DONE;
+	if (!windows.for_ns || windows.for_ns * 2 > windows.every_ns)
+		return cli_usage(c, "--every needs --for TIME, at most half of it");
+	if (!pids.count || request.output || flame.output || start_at ||
+	    given[SETTING_ID_delay_ns] || given[SETTING_ID_duration_ns])
+		return cli_usage(c,
+				 "--every records running processes (--pid) into folders with the "
+				 "time in their names; leave out -o, --flame, --start-at, --delay "
+				 "and --duration");
 	return EXIT_DONE;
 }
 
@@ -408,8 +482,12 @@ static int run_record(struct context *c, int argc, char **argv)
 	output.temporary = flame.output && !request.output;
 	warn_of_options_without_engine(c);
 	warn_of_unknown_metrics(c);
+	if (check_windows(c) != EXIT_DONE)
+		return EXIT_USAGE;
 	/* If stderr has no reader any more, the command continues, and its status is returned. */
 	signal_to_error(SIGPIPE);
+	if (windows.every_ns)
+		return record_windows(c, &request, &windows);
 	err = pids.count ? record_attach(&r, &e) : record_launch(&r, argc - 1, argv + 1, &e);
 	if (err < 0) {
 		status = cannot_record(c, &r, &e);
@@ -437,6 +515,7 @@ static const struct command_example examples[] = {
 	{ "srun pitot record --start-at /1m --duration 10s -- python train.py",
 	  "the same ten seconds on all hosts" },
 	{ "pitot record --pid 1234 --duration 10s", "record ten seconds of a running process" },
+	{ "pitot record --pid 1234 --every 60s --for 1s", "a second of each minute, for days" },
 	{ "pitot record --log gpufl=/var/log/gpufl -- ./server",
 	  "beside the recording, logs for gpufl's agent" },
 	{ NULL, NULL },

@@ -97,6 +97,7 @@ struct command {
 #define COMMANDS(C)                                                                                \
 	C(record)                                                                                  \
 	C(dump)                                                                                    \
+	C(rules)                                                                                   \
 	C(monitor)                                                                                 \
 	C(top)                                                                                     \
 	C(report)                                                                                  \

@@ -25,7 +25,7 @@ static void write_start(struct recording *r, const char *what,
 {
 	const struct segment_ring *ring = &r->segments.ring;
 	uint64_t now = clock_monotonic_ns(), since_ns = ring->complete_ns;
-	char text[250], last[64] = "from the start", until[64] = "";
+	char text[600], last[64] = "from the start", until[64] = "";
 
 	if (ago(interval->from_ns) < now)
 		since_ns = MAX(since_ns, now - ago(interval->from_ns));
@@ -74,8 +74,11 @@ static int copy_files(const struct recording *r, int to)
 	return to_cubins < 0 ? to_cubins : copy_folder(cubins, to_cubins);
 }
 
-/* Without it the dump is a recording all the same. */
-static void add_unfinished(const struct recording *r, int folder)
+/*
+ * Adds what is under way in processes that live, and the last moments of those that have died.
+ * Without it the dump is a recording all the same.
+ */
+static void add_memories(const struct recording *r, int folder)
 {
 	const struct segment_server *s = &r->segments;
 	struct folder_id id;
@@ -83,24 +86,32 @@ static void add_unfinished(const struct recording *r, int folder)
 
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", folder);
 	for (size_t i = 0; i < s->memories.count && folder_identify(folder, &id) == 0; i++) {
+		const struct held_memory *memory = &s->memories.data[i];
+		struct recovered found;
 		struct error e = { 0 };
+		int rc;
 
-		if (recover_unfinished(s->memories.data[i].fd, path, &id, &e) < 0)
+		if (memory->process >= 0 && !process_has_ended(memory->process))
+			rc = recover_unfinished(memory->fd, path, &id, &e);
+		else
+			rc = recover_area(memory->fd, path, &id, &found, &e);
+		if (rc < 0)
 			record_emit(r, RECORD_WARNING,
 				    "the dump does not say what had not ended: %s", e.text);
 	}
 }
 
-static int make_dump(struct recording *r, int folder, const struct segment_interval *interval)
+int record_make_dump(struct recording *r, int folder, const struct segment_interval *interval,
+		     const char *why)
 {
 	int err, count;
 
-	write_start(r, "a dump", interval);
+	write_start(r, why, interval);
 	err = copy_files(r, folder);
 	count = err < 0 ? err : segment_ring_write(&r->segments.ring, folder, interval);
 	/* What is under way now is of no interval of the past. */
 	if (count > 0 && (!interval->until_ns || !ago(interval->until_ns)))
-		add_unfinished(r, folder);
+		add_memories(r, folder);
 	return count;
 }
 
@@ -114,7 +125,7 @@ bool record_serve_ring(struct recording *r)
 	segment_server_trim_memories(s);
 	if (s->dump.folder < 0)
 		return false;
-	segment_server_dumped(s, make_dump(r, s->dump.folder, &s->dump.interval));
+	segment_server_dumped(s, record_make_dump(r, s->dump.folder, &s->dump.interval, "a dump"));
 	return true;
 }
 

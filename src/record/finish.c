@@ -61,6 +61,7 @@ static void finish_segments(struct recording *r)
 	do
 		segment_server_answer(s);
 	while (record_serve_ring(r));
+	triggers_finish(r);
 	record_finish_ring(r);
 	record_recover(r, true);
 	stored = MIN(s->refused_count, ARRAY_SIZE(s->refused));
@@ -197,4 +198,5 @@ void record_finish(struct recording *r)
 	finish_log(r);
 	if (r->directory)
 		symbolize_stacks(r);
+	triggers_end(r);
 }

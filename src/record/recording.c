@@ -11,6 +11,7 @@
 
 void recording_release(struct recording *r)
 {
+	triggers_free(r->triggers);
 	process_tree_free(r->tree);
 	writer_abandon(&r->writer);
 	process_command_release(&r->running);

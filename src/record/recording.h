@@ -75,6 +75,7 @@ struct recording {
 	struct writer *writer;
 	struct process_tree *tree;
 	struct segment_server segments;
+	struct triggers *triggers; /* of a ring; NULL: none */
 	struct spawn spawn;
 };
 
@@ -125,8 +126,27 @@ void record_recover(struct recording *r, bool last);
 void record_detach(struct recording *r);
 /* dump.c: drops old segments of a ring, makes a requested dump, and returns whether it has. */
 bool record_serve_ring(struct recording *r);
+/*
+ * Writes what the ring has of an interval into a new folder; `why` is a few words. Returns the
+ * number of segments or a negative code.
+ */
+int record_make_dump(struct recording *r, int folder, const struct segment_interval *interval,
+		     const char *why) MUST_USE;
 /* Writes the ring's segments into the recording. */
 void record_finish_ring(struct recording *r);
+
+/* --- triggers.c: dumps of a ring that rules make; without rules or a ring they do nothing --- */
+
+void triggers_begin(struct recording *r);
+/* Reads what is new, and makes the dump that is due. */
+void triggers_step(struct recording *r);
+void triggers_process_ended(struct triggers *t, pid_t pid, int status);
+/* Judges what is left, before the ring is written into the recording. */
+void triggers_finish(struct recording *r);
+/* Runs the command of --on-trigger if the finished recording is what rules asked for. */
+void triggers_end(const struct recording *r);
+void triggers_free(struct triggers *t); /* may be NULL */
+
 /* Undoes record_prepare if nothing was recorded: stops sampling, removes the folder. */
 void record_undo(struct recording *r);
 

@@ -3,6 +3,7 @@
 #define PITOT_RECORD_REQUEST_H
 
 #include "record/spawn.h"
+#include "rules/rule_list.h"
 #include "sampler/cpu_sampler.h"
 #include "schema/settings.h"
 
@@ -11,6 +12,9 @@
 struct record_request {
 	const char *output, *name; /* NULL: not given */
 	const char *ring; /* --ring; NULL: not given */
+	struct rule_list rules; /* that make dumps of the ring */
+	uint64_t before_ns, after_ns; /* that these dumps have of a rule's moment */
+	const char *on_trigger; /* command after such a dump; NULL: none */
 	const char *log; /* gpufl[=DIR]; NULL: not given */
 	bool recording; /* false: only gpufl's logs */
 	/* socket of Perfetto's service, "1": the usual one; NULL: not traced live */

@@ -13,6 +13,7 @@ static void on_end(void *user, pid_t pid, int status)
 
 	if (r->tree)
 		process_tree_ended(r->tree, pid, status);
+	triggers_process_ended(r->triggers, pid, status);
 }
 
 /* Whether the window of attached processes has closed. */
@@ -99,10 +100,12 @@ void record_run(struct recording *r)
 	}
 	write_capabilities(r);
 	writer_flush(r->writer);
+	triggers_begin(r);
 
 	while (spawn_wait(&r->spawn, SCAN_MS, on_end, r)) {
 		segment_server_answer(&r->segments);
 		record_serve_ring(r);
+		triggers_step(r);
 		if (!r->request->ring) /* a ring's segments are in memory until the end */
 			record_recover(r, false);
 		if (is_window_over(r))

@@ -233,6 +233,10 @@ static void forward_signal(struct spawn *s, const struct signalfd_siginfo *info)
 
 	if (signal == SIGCHLD || signal == SIGWINCH)
 		return;
+	if (signal < 32 && s->kept_signals >> signal & 1) {
+		s->received |= UINT32_C(1) << signal;
+		return;
+	}
 	if (s->end_ns) {
 		s->late_signal = signal;
 		return;

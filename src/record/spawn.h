@@ -31,6 +31,8 @@ struct spawn {
 	uint64_t end_ns; /* time at which its end was noticed; 0 while it runs */
 	int status; /* as in a shell; valid once end_ns is set */
 	int killed_by; /* the signal that killed it, or 0 */
+	uint32_t kept_signals; /* signals to pitot that are not passed on: bits 1 << n */
+	uint32_t received; /* those of them that have arrived; the caller clears them */
 	int late_signal; /* the last signal to pitot after the command's end, or 0 */
 };
 

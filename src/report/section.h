@@ -25,6 +25,7 @@
 /* In the order of the output. */
 #define SECTIONS(X)                                                                                \
 	X(header)                                                                                  \
+	X(rules)                                                                                   \
 	X(last_words)                                                                              \
 	X(verdict)                                                                                 \
 	X(bounds)                                                                                  \

@@ -51,6 +51,7 @@
 #include "schema/tables_last_words.h"
 #include "schema/tables_ranks.h"
 #include "schema/tables_samples.h"
+#include "schema/tables_triggers.h"
 
 /* clang-format off */
 #define SCHEMA_TABLES(T)                                                                                               \
@@ -102,7 +103,8 @@
 	T(graph_edge, 46, "dependencies between nodes of CUDA graphs") \
 	T(communicator, 47, "NCCL communicators") \
 	T(collective, 48, "NCCL collectives, sends and receives, as they were enqueued") \
-	T(unfinished, 49, "what had not ended when a process died, or when a dump was made")
+	T(unfinished, 49, "what had not ended when a process died, or when a dump was made") \
+	T(trigger, 50, "moments at which rules held (--ring, --when), and what became of them")
 
 #define SCHEMA_string(C, T)                                                                                            \
 	C(T, id, U32, ALWAYS, NONE, "", "id within the process")                                                       \
@@ -659,7 +661,7 @@
 	E(copy_kind) E(memory_kind) E(synchronization_kind) E(memory_operation) E(pool_operation)                      \
 	E(pool_kind) E(api_kind) E(nvtx_kind) E(nvtx_payload) E(counter_reading) E(counter_kind) E(overhead_kind) E(capability_state) \
 	E(feature) E(sampling_method) E(loss_reason) E(cost_kind) E(frame_kind) E(stack_end) E(graph_node_kind) E(off_cpu_state) E(range_kind) \
-	E(job_launcher) E(collective_function) E(nccl_datatype) E(collective_source) E(unfinished_kind)
+	E(job_launcher) E(collective_function) E(nccl_datatype) E(collective_source) E(unfinished_kind) E(trigger_outcome)
 /* clang-format on */
 
 #endif

@@ -1,4 +1,4 @@
-/* layer: export */
+/* layer: record */
 /*
  * Any rows as a recording: everything that reads one must bear every value in every column, also
  * those that no recorder writes. An input is a byte for how it is looked at, and a list of blocks:
@@ -18,6 +18,8 @@
 #include "export/flame/flame_formats.h"
 #include "format/block_build.h"
 #include "format/segment.h"
+#include "rules/rule_feed.h"
+#include "rules/rule_list.h"
 
 #define ROWS_MAX 16
 #define MISSING 0xff
@@ -189,6 +191,24 @@ static void export_all(struct trace *t)
 	}
 }
 
+static void count_firing(void *user, const struct rule_firing *firing)
+{
+	*(uint64_t *)user += strlen(firing->evidence);
+}
+
+/* All metrics. */
+static void evaluate_rules(const char *path)
+{
+	static struct rule_list list;
+	uint64_t count = 0;
+
+	for (unsigned i = list.count; i < RULE_METRIC_COUNT; i++)
+		if (rule_list_add(&list, rule_metrics[i].example, NULL) < 0)
+			abort();
+	if (rule_feed_recording(path, list.rules, list.count, count_firing, &count, NULL) < 0)
+		abort();
+}
+
 static void look_at(const char *path, uint8_t how)
 {
 	struct trace_options options = { .threads = 1 };
@@ -197,6 +217,7 @@ static void look_at(const char *path, uint8_t how)
 	if (trace_open(path, &options, &t, NULL) < 0)
 		return;
 	load_all(t);
+	evaluate_rules(path);
 	report(t, how);
 	draw(t, how);
 	export_all(t);

@@ -541,3 +541,35 @@ def test_refusals(what, build, pitot, environment, tmp_path):
 def test_usage(pitot):
     for words in ("--gpu", "--", "true"), ("--gpu", "--cpu-only", "-p", "1"):
         assert "--gpu belongs to --pid" in pitot("record", *words, status=2).stderr
+
+
+def test_a_window_of_each_period(for_ever, program, environment, pitot, rows, tmp_path):
+    """Recordings at multiples of the period; between them the process is as it was, and old ones are removed."""
+    command = [program, "record", "-p", for_ever.pid, "--gpu-only", "--gpu", "--stacks", "none", "--every", "4s", "--for", "500ms", "--keep", "2"]
+    process = subprocess.Popen(list(map(str, command)), cwd=tmp_path, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+                               env={**environment, "ASAN_OPTIONS": "detect_leaks=0"})
+    made = []
+
+    def recorded():
+        made.extend(folder for folder in sorted(tmp_path.glob("*.pitot")) if folder not in made)
+        return len(made) > 2
+
+    wait_until(recorded, "three windows", process)
+    wait_until(lambda: not made[0].exists(), "the first one is removed", process)
+    wait_until(lambda: is_idle(for_ever.pid), "nothing but the idle thread is left between windows", process)
+    assert has_kernels(pitot, made[1]) and made[1].exists()
+    start = json.loads((made[1] / "recording.json").read_text())["start_realtime_ns"]
+    assert start % 4_000_000_000 < 3_000_000_000, "it begins with the period"
+    end(process)
+    wait_until(lambda: is_idle(for_ever.pid), "the process is left", for_ever)
+
+
+@pytest.mark.parametrize("options, said", [
+    (["--every", "60s"], "--every needs --for"), (["--every", "2s", "--for", "1500ms"], "at most half"), (["--for", "1s"], "need --every"),
+    (["--every", "9s", "--for", "1s", "-o", "x"], "leave out -o")])
+def test_what_windows_refuse(pitot, options, said):
+    assert said in pitot("record", "-p", os.getpid(), "--cpu-only", *options, status=2).stderr
+
+
+def test_windows_need_a_process(pitot):
+    assert "records running processes" in pitot("record", "--every", "9s", "--for", "1s", "--", "true", status=2).stderr

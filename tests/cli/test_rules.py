@@ -1,0 +1,40 @@
+"""`pitot rules`: the list of what rules can say, and rules tested on a recording."""
+import json
+
+import pytest
+
+
+@pytest.fixture(scope="module")
+def recording(make_recording, tmp_path_factory):
+    return make_recording(tmp_path_factory.mktemp("rules") / "synthetic.pitot")
+
+
+def test_the_list(pitot):
+    listed = json.loads(pitot("rules", "--json").stdout)
+    names = [metric["name"] for metric in listed]
+    assert names[:2] == ["hang", "sticky-error"] and {"step-time", "gpu-idle", "signal"} <= set(names)
+    assert [metric["default"] for metric in listed if metric["default"]] == ["hang > 30s", "sticky-error", "xid", "fatal-signal"]
+    text = pitot("rules").stdout
+    assert all(metric["example"] in text or metric["default"] in text for metric in listed)
+    assert text.count("yes") == 4
+
+
+def test_rules_on_a_recording(pitot, recording):
+    result = pitot("rules", "--test", recording, "launch-rate > 1/s", "hang > 1h", "signal USR2")
+    assert result.stdout.splitlines()[0].split() == ["time", "rule", "outcome", "process", "evidence"]
+    assert "'hang > 1h' never holds" in result.stderr and "no recording shows when 'signal USR2' holds" in result.stderr
+    usual = pitot("rules", "--test", recording)
+    assert usual.stdout == "" and usual.stderr.count("never holds") == 4
+
+
+def test_the_same_as_json(pitot, recording):
+    rows = json.loads(pitot("rules", "--json", "--test", recording, "gpu-idle > 1us").stdout)
+    assert rows and rows[0]["outcome"] == "dump" and rows[0]["dump"] == 1
+    assert {row["outcome"] for row in rows[1:]} <= {"joined", "cooldown"}
+    assert all(row["rule"] == "gpu-idle > 1us" and row["evidence"].startswith("GPU 0 has had no work") for row in rows)
+
+
+def test_what_is_refused(pitot, recording, tmp_path):
+    assert "rules are tested in a recording" in pitot("rules", "hang > 3s", status=2).stderr
+    assert "'hang >' needs a time with its unit" in pitot("rules", "--test", recording, "hang > 3", status=2).stderr
+    assert "cannot open recording" in pitot("rules", "--test", tmp_path / "none", status=1).stderr

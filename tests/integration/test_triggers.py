@@ -1,0 +1,124 @@
+"""Rules that dump a ring while the command goes on: one dump for one cause, with what happened around it."""
+import json
+import os
+import signal
+import subprocess
+
+import pytest
+
+from waiting import wait_until
+
+TAPE = "tests/data/tapes/train.tape"
+
+
+@pytest.fixture
+def ring(player, program, source, environment, tmp_path):
+    """ring(tape, "--when", "xid", faults="gpu-fault at 500"): plays a tape below `pitot record --ring` until end() is called."""
+    started = []
+
+    class Ring:
+        def __init__(self, tape, *options, faults="", arguments=(), rings=("--ring", "10m"), env=()):
+            (tmp_path / "faults").write_text(faults)
+            self.end_file, self.folder = tmp_path / "end", tmp_path / "run.pitot"
+            command = [program, "record", *rings, "-o", self.folder, "--stacks", "none", "--no-symbols", *options, "--", player, "--now",
+                       "--realtime", "--faults", tmp_path / "faults", "--end-when", self.end_file, *arguments, tape or source / TAPE]
+            self.process = subprocess.Popen(list(map(str, command)), env={**environment, "ASAN_OPTIONS": "detect_leaks=0:handle_segv=0", **dict(env)},
+                                            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True)
+            started.append(self.process)
+
+        def dumps(self):
+            return sorted(tmp_path.glob("run-dump-*.pitot"))
+
+        def until(self, condition, what):
+            wait_until(condition, what, self.process)
+
+        def end(self):
+            self.end_file.touch()
+            _, said = self.process.communicate(timeout=120)
+            return said
+
+    yield Ring
+    for process in started:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+
+
+def held(rows, folder):
+    return [(row["rule"], row["outcome"], row["dump"]) for row in rows(folder, "trigger")]
+
+
+def test_an_error_makes_one_dump(ring, pitot, rows, tmp_path):
+    """The error comes back with each call, and another rule holds at the same moment."""
+    run = ring(None, "--post", "0s", "--when", "cuda-error", "--on-trigger", f'echo "$PITOT_RULE $PITOT_DUMP" >>{tmp_path}/told',
+               faults="gpu-fault at 500")
+    run.until((tmp_path / "told").exists, "the command of the dump has run")
+    [dump] = run.dumps()
+    pitot("info", "--verify", dump)
+    assert rows(dump, "api_call"), "the dump has what happened before"
+    first = held(rows, dump)
+    assert first[0][1:] == ("dump", 1) and {rule for rule, _, _ in first} == {"cuda-error", "sticky-error"}
+    assert all(outcome == "joined" for _, outcome, _ in first[1:])
+    assert [row["reason"] for row in rows(dump, "capability") if row["name"] == "ring"][-1].startswith(f"a dump because of '{first[0][0]}', of a ring")
+    report = json.loads(pitot("report", "--json", dump).stdout)
+    assert report["rules"][0]["dump"] == 1 and "CUDA_ERROR_ILLEGAL_ADDRESS (700)" in report["rules"][0]["evidence"]
+    assert "rules that held" in pitot("report", dump).stdout
+    said = run.end()
+    assert run.process.returncode == 0 and said.count("a dump follows") == 1
+    assert run.dumps() == [dump] and (tmp_path / "told").read_text() == f"{first[0][0]} {dump}\n"
+    outcomes = {outcome for _, outcome, _ in held(rows, run.folder)}
+    assert outcomes <= {"dump", "joined", "cooldown"}
+
+
+def test_a_hang_makes_one_dump(ring, make_tape, pitot, rows):
+    """Work that never ends, after six seconds of work that does."""
+    run = ring(make_tape("quiet", 100), "--when", "hang > 500ms", "--post", "0s", faults="incomplete every 50")
+    run.until(run.dumps, "the hang is noticed")
+    [dump] = run.dumps()
+    assert held(rows, dump) == [("hang > 500ms", "dump", 1)]
+    [row] = rows(dump, "trigger")
+    assert "no GPU work has ended for 500 ms" in row["evidence"]
+    run.end()
+    assert run.dumps() == [dump] and held(rows, run.folder) == [("hang > 500ms", "dump", 1)]
+    assert pitot("rules", "--test", run.folder, "hang > 500ms").stdout.count("dump 1") == 1, "the recording shows the same"
+
+
+def test_what_the_user_asks_for(ring, tmp_path, pitot, rows):
+    """A file and a signal, which the command does not get."""
+    run = ring(None, "--no-rules", "--when", f"file {tmp_path}/now touched", "--when", "signal USR2", "--post", "0s")
+
+    def touch():
+        (tmp_path / "now").touch()
+        return len(run.dumps()) == 1
+
+    run.until(touch, "the file makes a dump")
+    os.kill(run.process.pid, signal.SIGUSR2)
+    run.until(lambda: len(run.dumps()) == 2, "the signal makes a dump")
+    run.end()
+    assert run.process.returncode == 0, "the command did not get the signal"
+    made = [row for row in held(rows, run.folder) if row[1] == "dump"]
+    assert made == [(f"file {tmp_path}/now touched", "dump", 1), ("signal USR2", "dump", 2)]
+
+
+@pytest.mark.parametrize("how, number", [("segv", signal.SIGSEGV), ("kill", signal.SIGKILL)])
+def test_the_end_of_the_command_needs_no_dump(ring, pitot, rows, how, number, tmp_path):
+    run = ring(None, "--on-trigger", f"echo $PITOT_DUMP >{tmp_path}/told", arguments=("--exit", how, "--exit-at", "900"))
+    assert run.process.wait(timeout=120) == 128 + number, run.process.stderr.read()
+    assert held(rows, run.folder) == [("fatal-signal", "recording", None)] and not run.dumps()
+    wait_until((tmp_path / "told").exists, "the command is run for the recording")
+    assert f"killed by {number.name}" in pitot("report", run.folder).stdout
+
+
+def test_a_normal_end_fires_nothing(ring, rows):
+    run = ring(None, "--when", "exit-status != 0", env={"PITOT_RULES": "cuda-error; hang > 1h"})
+    run.until(lambda: run.folder.exists() and list(run.folder.glob("*.pit")), "it records")
+    run.end()
+    assert held(rows, run.folder) == [] and not run.dumps()
+
+
+@pytest.mark.parametrize("options, said", [
+    (["--when", "xid"], "need --ring"), (["--on-trigger", "true"], "need --ring"),
+    (["--ring", "1m", "--when", "hang > 3"], "rule 'hang > 3': 'hang >' needs a time"),
+    (["--ring", "1m", "--when", "hangs > 3s"], "did you mean 'hang'?")])
+def test_what_is_refused(pitot, options, said):
+    assert said in pitot("record", *options, "--", "true", status=2).stderr

@@ -1,0 +1,236 @@
+#include "rules/rule_feed.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "rules/rule_list.h"
+#include "support/cmocka_tests.h"
+#include "support/make_recording.h"
+
+#define S NS_PER_S
+#define MS NS_PER_MS
+#define PID 100
+
+struct fired {
+	struct rule_firing items[64];
+	size_t count;
+};
+
+static void on_firing(void *user, const struct rule_firing *firing)
+{
+	struct fired *f = user;
+
+	assert_true(f->count < ARRAY_SIZE(f->items));
+	f->items[f->count++] = *firing;
+}
+
+/* Rules are separated by ';'. */
+static void test_rules(const char *folder, const char *rules, struct fired *fired)
+{
+	struct rule_list list = { .count = 0 };
+	struct error e = { 0 };
+
+	fired->count = 0;
+	if (rule_list_add_all(&list, rules, &e) < 0 ||
+	    rule_feed_recording(folder, list.rules, list.count, on_firing, fired, &e) < 0)
+		fail_msg("%s", e.text);
+}
+
+static void fires_once(const char *folder, const char *rule, uint64_t time_ns, const char *evidence)
+{
+	struct fired fired;
+
+	test_rules(folder, rule, &fired);
+	if (fired.count != 1 || fired.items[0].time_ns != time_ns ||
+	    !strstr(fired.items[0].evidence, evidence))
+		fail_msg("'%s': %zu, %llu: %s", rule, fired.count,
+			 (unsigned long long)fired.items[0].time_ns, fired.items[0].evidence);
+	assert_int_equal(fired.items[0].pid, PID);
+}
+
+static void never_fires(const char *folder, const char *rule)
+{
+	struct fired fired;
+
+	test_rules(folder, rule, &fired);
+	if (fired.count)
+		fail_msg("'%s': %s", rule, fired.items[0].evidence);
+}
+
+static void add_counter(struct maker *m, uint32_t id, const char *name, uint32_t decimals,
+			enum counter_kind kind, enum counter_reading reading)
+{
+	struct row_counter row = { .id = id,
+				   .name = maker_string(m, name),
+				   .unit = maker_string(m, ""),
+				   .decimals = decimals,
+				   .description = maker_string(m, ""),
+				   .reading = (uint8_t)reading,
+				   .kind = (uint8_t)kind };
+
+	writer_append(m->writer, TABLE_counter, &row);
+}
+
+static void add_sample(struct maker *m, uint32_t counter, uint64_t time_ns, int64_t value)
+{
+	struct row_counter_sample row = { .time_ns = time_ns, .counter = counter, .value = value };
+
+	ROW_MISSING(&row, counter_sample, thread);
+	writer_append(m->writer, TABLE_counter_sample, &row);
+}
+
+static int64_t bits_of(double value)
+{
+	int64_t bits;
+
+	memcpy(&bits, &value, sizeof(bits));
+	return bits;
+}
+
+/* A second of steps, then one thing after the other; the process dies at 60 s. */
+static void make(const char *folder)
+{
+	struct maker *m = maker_begin_with((struct writer_options){ .pid = PID }, folder, PID,
+					   1 * S, "./app");
+	uint32_t add = maker_config(m, "add", 1, 32);
+
+	maker_device(m, 0, 1 * S);
+	add_counter(m, 1, "gpu_xid", 0, counter_kind_event, counter_reading_integer);
+	add_counter(m, 2, "gpu_memory_used", 0, counter_kind_level, counter_reading_integer);
+	add_counter(m, 3, "gpu_power", 3, counter_kind_level, counter_reading_integer);
+	add_counter(m, 4, "loss", 0, counter_kind_level, counter_reading_real);
+	add_counter(m, 5, "gpu_ecc_uncorrected", 0, counter_kind_sum, counter_reading_integer);
+	for (uint64_t i = 0; i < 30; i++) {
+		uint64_t at = 1 * S + i * 100 * MS, length = i == 25 ? 60 * MS : 20 * MS;
+		char name[20];
+
+		snprintf(name, sizeof(name), "step %d", (int)i);
+		maker_nvtx(m, nvtx_kind_push, 7, name, at);
+		maker_nvtx(m, nvtx_kind_push, 7, "forward", at + 1);
+		maker_call(m, MAKER_LAUNCH, 7, at + 10, at + 20, i + 1);
+		maker_kernel(m, add, 7, at + 1 * MS, at + 2 * MS, i + 1);
+		maker_nvtx(m, nvtx_kind_pop, 7, NULL, at + 5 * MS);
+		maker_nvtx(m, nvtx_kind_pop, 7, NULL, at + length);
+		if (i == 10)
+			maker_flush(m);
+	}
+	maker_nvtx(m, nvtx_kind_mark, 7, "here", 10 * S);
+	add_sample(m, 1, 11 * S, 79);
+	add_sample(m, 2, 12 * S, 1000);
+	add_sample(m, 2, 13 * S, INT64_C(140) << 30);
+	add_sample(m, 3, 14 * S, 650500);
+	add_sample(m, 4, 15 * S, bits_of(0.5));
+	add_sample(m, 4, 16 * S, bits_of(NAN));
+	add_sample(m, 5, 17 * S, 3);
+	add_sample(m, 5, 18 * S, 4);
+	m->result = 719;
+	maker_call(m, MAKER_DEVICE_SYNCHRONIZE, 7, 19 * S, 20 * S, 100);
+	m->result = 600; /* not ready */
+	maker_call(m, MAKER_STREAM_SYNCHRONIZE, 7, 20 * S, 20 * S + 1, 101);
+	m->result = 0;
+	maker_call(m, MAKER_LAUNCH, 7, 21 * S, 21 * S + 10, 102);
+	add_sample(m, 3, 55 * S, 1000);
+	maker_flush(m);
+	maker_crash(m);
+	maker_record(folder, PID, 1, 1 * S, 60 * S, "./app", 139);
+}
+
+static void rules_hold_at_their_moments(void **state)
+{
+	const char *folder = *state;
+	char path[4096];
+
+	make(folder);
+	fires_once(folder, "step-time > 2x median", 3560 * MS, "60.0 ms; the median");
+	fires_once(folder, "step-time > 50ms", 3560 * MS, "it took 60.0 ms");
+	fires_once(folder, "range-time \"step 25\" > 50ms", 3560 * MS, "it took 60.0 ms");
+	never_fires(folder, "range-time forward > 5ms");
+	never_fires(folder, "range-time other > 1ns");
+	fires_once(folder, "nvtx == here", 10 * S, "mark");
+	fires_once(folder, "nvtx == \"step 7\"", 1700 * MS, "range begins");
+	fires_once(folder, "xid", 11 * S, "it is 79");
+	never_fires(folder, "xid == 31");
+	fires_once(folder, "memory > 95%", 13 * S, "%");
+	fires_once(folder, "counter gpu_power > 650", 14 * S, "it is 650.5");
+	never_fires(folder, "counter gpu_power > 651");
+	fires_once(folder, "counter loss == nan", 16 * S, "NaN");
+	fires_once(folder, "ecc", 18 * S, "1/s");
+	fires_once(folder, "sticky-error", 20 * S, "CUDA_ERROR_LAUNCH_FAILED (719)");
+	fires_once(folder, "cuda-error", 20 * S, "719");
+	fires_once(folder, "gpu-idle > 1s", 4902 * MS, "GPU 0 has had no work for 1.00 s");
+	fires_once(folder, "hang > 10s", 31 * S, "1 launch is outstanding");
+	never_fires(folder, "hang > 35s"); /* the last that is known is from 55 s */
+	fires_once(folder, "exit-status != 0", 60 * S, "status 139");
+	fires_once(folder, "fatal-signal", 60 * S, "SIGSEGV");
+	fires_once(folder, "launch-rate < 5/s", 5 * S + 10, "0 launches");
+	never_fires(folder, "file x; signal USR1");
+	snprintf(path, sizeof(path), "%s/%d.0.pit", folder, PID);
+	fires_once(path, "xid", 11 * S, "it is 79"); /* one segment */
+}
+
+static void what_cannot_be_read_is_named(void **state)
+{
+	const struct rule none = { .metric = RULE_xid };
+	struct fired fired = { .count = 0 };
+	struct error e = { 0 };
+	char path[4096];
+	FILE *f;
+
+	assert_int_equal(rule_feed_recording(*state, &none, 1, on_firing, &fired, &e), E_FORMAT);
+	assert_non_null(strstr(e.text, "no .pit segment in it"));
+	snprintf(path, sizeof(path), "%s/x.pit", (char *)*state);
+	assert_true(rule_feed_recording(path, &none, 1, on_firing, &fired, &e) < 0);
+	f = fopen(path, "w");
+	fputs("no segment", f);
+	fclose(f);
+	assert_true(rule_feed_recording(*state, &none, 1, on_firing, &fired, &e) < 0);
+	assert_non_null(strstr(e.text, "x.pit"));
+}
+
+/* While a recording grows, its rows are read once. */
+static void new_blocks_are_read(void **state)
+{
+	struct rule_list list = { .count = 0 };
+	struct fired fired = { .count = 0 };
+	struct maker *m = maker_begin(*state, PID, 1 * S, "./app");
+	struct rule_segment *s;
+	struct rule_watch *w;
+	struct rule_feed *f;
+	char path[4096];
+
+	assert_int_equal(rule_list_add(&list, "nvtx == here", NULL), 0);
+	w = rule_watch_new(list.rules, list.count, on_firing, &fired);
+	f = rule_feed_new(list.rules, list.count, w);
+	assert_non_null(f);
+	maker_nvtx(m, nvtx_kind_mark, 7, "here", 2 * S);
+	maker_flush(m);
+	snprintf(path, sizeof(path), "%s/%d.0.pit", (char *)*state, PID);
+	assert_int_equal(rule_segment_open(f, path, &s, NULL), 0);
+	for (unsigned round = 1; round < 4; round++) {
+		assert_int_equal(rule_segment_read(f, s), 0);
+		assert_int_equal(rule_segment_read(f, s), 0);
+		rule_feed_pass(f, (round + 1) * S - 1);
+		assert_int_equal(fired.count, round - 1); /* that moment is not over */
+		rule_feed_pass(f, (round + 1) * S);
+		assert_int_equal(fired.count, round);
+		maker_nvtx(m, nvtx_kind_mark, 7, "here", (round + 2) * S);
+		maker_flush(m);
+	}
+	maker_close(m, 9 * S);
+	rule_segment_free(s);
+	rule_feed_free(f);
+	rule_watch_free(w);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		folder_test(rules_hold_at_their_moments),
+		folder_test(what_cannot_be_read_is_named),
+		folder_test(new_blocks_are_read),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
