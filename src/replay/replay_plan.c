@@ -116,7 +116,7 @@ static int begin_call(struct plan_maker *m, uint32_t i, bool is_call)
 	m->call.own_ns = m->call.end_ns - m->call.start_ns;
 	if (is_call && waited.from != TASK_NONE) {
 		m->call.own_ns = MIN(m->call.own_ns, task->end_ns - waited.ns);
-		m->call.waits = waited.kind == EDGE_queue_full;
+		m->call.is_queued = waited.kind == EDGE_queue_full;
 	}
 	return thread < 0 ? -ENOMEM : 0;
 }
@@ -361,7 +361,7 @@ static int add_graph(struct plan_maker *m, uint32_t first, uint32_t end, uint32_
 	return add_op(m, stream,
 		      (struct replay_work){ .kind = REPLAY_graph,
 					    .item = (uint32_t)graph,
-					    .flags = m->call.waits ? OP_WAITS : 0 });
+					    .flags = m->call.is_queued ? OP_QUEUED : 0 });
 }
 
 static void average_nodes(struct replay_plan *p)
@@ -409,8 +409,10 @@ static int add_work(struct plan_maker *m, uint32_t first, uint32_t end)
 		code = add_graph(m, first, end, (uint32_t)stream);
 	} else if (code >= 0) {
 		code = describe_work(m, task, &work);
-		if (task->flags & TASK_BLOCKS || m->call.waits)
+		if (task->flags & TASK_BLOCKS)
 			work.flags |= OP_WAITS;
+		if (m->call.is_queued)
+			work.flags |= OP_QUEUED;
 		count_work(m, task, (uint32_t)stream);
 		if (code >= 0)
 			code = add_op(m, (uint32_t)stream, work);

@@ -68,7 +68,8 @@ enum replay_substitution { REPLAY_SUBSTITUTIONS(SUBSTITUTION_NAME) SUBSTITUTION_
 enum {
 	OP_FIRST = 1, /* of its call: it keeps the pace */
 	OP_WAITS = 2, /* the host waits until it is over */
-	OP_PAGEABLE = 4, /* a copy from or to pageable memory */
+	OP_QUEUED = 4, /* its call waits for a place in the launch queue */
+	OP_PAGEABLE = 8, /* a copy from or to pageable memory */
 };
 
 struct replay_work {

@@ -13,7 +13,7 @@ struct current_call {
 	uint64_t start_ns, end_ns, own_ns;
 	uint32_t thread;
 	bool is_new; /* no operation of it has been added */
-	bool waits; /* for a place in the launch queue */
+	bool is_queued; /* it waited for a place in the launch queue */
 };
 
 struct free_event {

@@ -224,10 +224,10 @@ static int execute(struct host *h, size_t index, struct error *e)
 	if (rc == 0)
 		rc = run_op(h->r, op, e);
 	pass_turn(h->r, index);
-	if (rc == 0 && op->work.flags & OP_WAITS) {
+	if (rc == 0 && op->work.flags & OP_WAITS)
 		rc = synchronize(m, op, e);
+	if (op->work.flags & (OP_WAITS | OP_QUEUED))
 		h->free_ns = MAX(h->free_ns, clock_monotonic_ns());
-	}
 	h->executed[op->work.kind] += rc == 0;
 	return rc;
 }

@@ -365,6 +365,30 @@ static void what_is_special(void **state)
 	planned_release(&b);
 }
 
+/* A call that waited for a place in the launch queue waits there again, not for its stream. */
+static void a_full_queue(void **state)
+{
+	struct made p = make(state);
+	struct planned b;
+	uint64_t now_us = 10, gpu_us = 15;
+
+	for (uint64_t i = 0; i < 300; i++) {
+		uint64_t return_us = MAX(now_us + 2, i > 70 ? 16 + 20 * (i - 70) : 0);
+
+		maker_call(p.m, MAKER_LAUNCH, 1, now_us * US, return_us * US, i + 1);
+		maker_kernel(p.m, p.kernel, 20, gpu_us * US, (gpu_us + 20) * US, i + 1);
+		now_us = return_us;
+		gpu_us += 20;
+	}
+	maker_close(p.m, 100000 * US);
+	assert_int_equal(plan_of(&b, *state, &everything, NULL), 0);
+	for (size_t i = 100; i < 300; i++) {
+		assert_int_equal(b.plan.ops.data[i].work.flags, OP_FIRST | OP_QUEUED);
+		assert_int_equal(b.plan.ops.data[i].own_ns, US);
+	}
+	planned_release(&b);
+}
+
 /* Threads whose calls overlap have a thread each; events in use by one are not used again. */
 static void threads_side_by_side(void **state)
 {
@@ -420,6 +444,7 @@ int main(void)
 		folder_test(graphs_without_edges_are_chains),
 		folder_test(parts),
 		folder_test(what_is_special),
+		folder_test(a_full_queue),
 		folder_test(threads_side_by_side),
 		folder_test(processes),
 	};
