@@ -7,6 +7,9 @@
 
 extern const char stand_in_ptx[];
 
+/* Blocks of a stand-in: hostile grids would take years, although they do nothing. */
+#define BLOCKS_MAX (UINT64_C(1) << 24)
+
 /* Copies move through a pool of the largest copy and this, so that no cache holds it all. */
 #define POOL_EXTRA_BYTES (UINT64_C(64) << 20)
 
@@ -36,12 +39,16 @@ static void set_work(const struct replay_machine *m, const struct replay_gpu *gp
 {
 	const struct replay_shape *shape = &m->plan->shapes.data[work->item];
 	const struct replay_pace_of_work *pace = gpu->shapes ? &gpu->shapes[work->item] : NULL;
-	uint64_t threads = 1;
+	uint64_t threads = 1, blocks = 1;
 
 	out->function = gpu->work;
 	for (unsigned i = 0; i < 3; i++) {
-		out->grid[i] = MIN(shape->grid[i], i ? UINT16_MAX : INT32_MAX);
-		out->block[i] = MAX(MIN(shape->block[i], (uint64_t)gpu->max_threads / threads), 1);
+		uint64_t grid = MIN(BLOCKS_MAX / blocks, i ? UINT16_MAX : BLOCKS_MAX),
+			 block = MIN((uint64_t)gpu->max_threads / threads, i < 2 ? 1024 : 64);
+
+		out->grid[i] = (uint32_t)MAX(MIN(shape->grid[i], grid), 1);
+		out->block[i] = (uint32_t)MAX(MIN(shape->block[i], block), 1);
+		blocks *= out->grid[i];
 		threads *= out->block[i];
 	}
 	out->shared_bytes = MIN(shape->shared_bytes, (uint32_t)gpu->max_shared_bytes);
@@ -101,10 +108,12 @@ static bool has_shape(const struct replay_machine *m, const struct replay_gpu *g
 		      const struct replay_work *work)
 {
 	const struct replay_shape *shape = &m->plan->shapes.data[work->item];
-	uint64_t threads = (uint64_t)shape->block[0] * shape->block[1];
+	struct stand_in s;
 
-	return threads <= UINT32_MAX && threads * shape->block[2] <= (uint64_t)gpu->max_threads &&
-	       shape->shared_bytes <= (uint64_t)gpu->max_shared_bytes;
+	stand_in_make(m, gpu, work, false, &s);
+	return !memcmp(s.grid, shape->grid, sizeof(s.grid)) &&
+	       !memcmp(s.block, shape->block, sizeof(s.block)) &&
+	       s.shared_bytes == shape->shared_bytes;
 }
 
 /* Counts what this machine cannot do as it was recorded. */

@@ -51,7 +51,7 @@
 	X(peers, "copies between GPUs, inside of one")                                             \
 	X(priorities, "streams whose priority this GPU does not have")                             \
 	X(large_copies, "copies and memory sets cut to what --memory allows")                      \
-	X(shapes, "kernels with more threads or shared memory than this GPU has")                  \
+	X(shapes, "kernels with more blocks, threads or shared memory than this GPU takes")        \
 	X(floor, "kernels shorter than the shortest stand-in")
 
 #define REPLAY_NAME(name, text) REPLAY_##name,

@@ -1,5 +1,6 @@
 #include "replay/replay_run.h"
 
+#include <math.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -52,9 +53,10 @@ static void wait_until(const struct runner *r, uint64_t ns)
 	}
 }
 
+/* A time of the host at this speed; no time of a recording is waited for longer than 30 years. */
 static uint64_t scaled(const struct runner *r, uint64_t ns)
 {
-	return (uint64_t)((double)ns / r->m->settings->speed);
+	return (uint64_t)fmin((double)ns / r->m->settings->speed, 1e18);
 }
 
 /* Waits until the call of an operation is due. */
@@ -66,7 +68,8 @@ static void keep_pace(struct host *h, const struct replay_op *op)
 	if (r->m->settings->pace == PACE_FREE)
 		return;
 	due_ns = r->m->settings->pace == PACE_RECORDED
-			 ? r->base_ns + scaled(r, op->call_ns - r->m->plan->start_ns)
+			 ? r->base_ns +
+				   scaled(r, op->call_ns - MIN(r->m->plan->start_ns, op->call_ns))
 			 : h->free_ns + scaled(r, op->gap_ns);
 	wait_until(r, due_ns);
 	now = clock_monotonic_ns();
@@ -143,12 +146,33 @@ static int run_copy(struct replay_machine *m, const struct replay_op *op, struct
 	}
 }
 
+struct delay {
+	uint64_t ns;
+	const volatile sig_atomic_t *stop;
+};
+
 static void host_function(void *user)
 {
-	uint64_t end_ns = clock_monotonic_ns() + (uint64_t)(uintptr_t)user;
+	const struct delay *delay = user;
+	uint64_t end_ns = clock_monotonic_ns() + delay->ns;
 
-	while (clock_monotonic_ns() < end_ns)
+	while (clock_monotonic_ns() < end_ns && !*delay->stop)
 		sched_yield();
+	free(user);
+}
+
+static int run_host_function(struct runner *r, const struct replay_op *op, struct error *e)
+{
+	struct delay *delay = malloc(sizeof(*delay));
+	int rc;
+
+	if (!delay)
+		return error_set(e, -ENOMEM, "out of memory");
+	*delay = (struct delay){ scaled(r, op->work.duration_ns), r->m->settings->stop };
+	rc = CUDA(r->m, launch_host, r->m->streams[op->stream].stream, host_function, delay);
+	if (rc < 0)
+		free(delay);
+	return rc;
 }
 
 static void record(struct replay_machine *m, const struct replay_op *op)
@@ -178,8 +202,7 @@ static int run_op(struct runner *r, const struct replay_op *op, struct error *e)
 	case REPLAY_graph:
 		return CUDA(m, graph_launch, m->graphs[work->item], s->stream);
 	case REPLAY_host_function:
-		return CUDA(m, launch_host, s->stream, host_function,
-			    (void *)(uintptr_t)scaled(r, work->duration_ns));
+		return run_host_function(r, op, e);
 	case REPLAY_event_record:
 		record(m, op);
 		return CUDA(m, event_record, m->events[work->item].event, s->stream);

@@ -1,6 +1,6 @@
 #include "replay/replay_view.h"
 
-#include <inttypes.h>
+#include <math.h>
 
 #include "analysis/sentence.h"
 #include "base/human.h"
@@ -51,7 +51,7 @@ static const uint64_t *substituted(const struct replay_view *v)
 /* Kernels' times in a replay at another speed are compared with what they should be. */
 static uint64_t wanted_ns(const struct replay_view *v, uint64_t ns)
 {
-	return (uint64_t)((double)ns / v->settings->speed);
+	return (uint64_t)fmin((double)ns / v->settings->speed, 1e18);
 }
 
 /* --- text --- */
