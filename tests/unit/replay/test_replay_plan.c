@@ -1,4 +1,6 @@
 /* test_replay_plan.c: the operations that are made of a recording, one line each */
+#include <stdio.h>
+
 #include "replay/replay_plan.h"
 #include "support/cmocka_tests.h"
 #include "support/make_recording.h"
@@ -353,7 +355,7 @@ static void what_is_special(void **state)
 	assert_planned(&p, state, &b, &everything,
 		       "memcpy s20 64 B 30 us, gap 0 own 2, waits\n"
 		       "memcpy s20 64 B 10 us, gap 8 own 2\n"
-		       "host_function s20, gap 4 own 2\nkernel s20 9 us\n"
+		       "host_function s20 101 us, gap 4 own 2\nkernel s20 9 us\n"
 		       "kernel s20 10 us, gap 132 own 0\n"
 		       "kernel s20 10000000 us, gap 30 own 2\n");
 	assert_int_equal(b.plan.substituted[SUBSTITUTION_copy_kinds], 1);
@@ -433,6 +435,142 @@ static void processes(void **state)
 	planned_release(&b);
 }
 
+/* --- any recording --- */
+
+#define RANDOM_RECORDINGS 150u
+
+static uint64_t seed;
+
+static uint64_t any(uint64_t below)
+{
+	seed = seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+	return (seed >> 33) % below;
+}
+
+/* Times in any order, ids that return, graphs with circles, calls without work and work without. */
+static void add_anything(struct made *p, uint64_t i)
+{
+	static const enum maker_function functions[] = {
+		MAKER_STREAM_SYNCHRONIZE, MAKER_EVENT_RECORD,      MAKER_DEVICE_SYNCHRONIZE,
+		MAKER_STREAM_WAIT,        MAKER_EVENT_SYNCHRONIZE, MAKER_HOST_FUNCTION,
+		MAKER_BEGIN_CAPTURE,      MAKER_END_CAPTURE,
+	};
+	static const uint32_t streams[] = { 7, 8, 20, 21, 99 };
+	uint32_t stream = streams[any(5)], thread = 1 + (uint32_t)any(2);
+	uint64_t now = (20 * i + any(30)) * US, begin = now + any(300) * US,
+		 end = begin + any(200) * US, id = 1 + any(60);
+
+	switch (any(8)) {
+	case 0:
+		maker_graph_edge(p->m, 1 + any(6), 1 + any(6), now);
+		return;
+	case 1:
+		maker_call(p->m, MAKER_GRAPH_LAUNCH, thread, now, now + any(9) * US, id);
+		for (uint64_t n = any(6); n > 0; n--)
+			maker_graph_kernel(p->m, p->kernel, stream, begin + any(90) * US,
+					   end + 90 * US, id, 5, any(7));
+		return;
+	case 2:
+		maker_call(p->m, MAKER_MEMCPY, thread, now, now + any(400) * US, id);
+		maker_memcpy(p->m, (enum copy_kind)any(11), any(5000), stream, begin, end, id);
+		return;
+	case 3:
+	case 4:
+	case 5:
+		maker_stream_call(p->m, functions[any(8)], thread, now, now + any(400) * US,
+				  any(9) ? stream : 0, any(9) ? 0xe0 + any(3) : 0);
+		return;
+	default:
+		if (any(9))
+			maker_call(p->m, any(9) ? MAKER_LAUNCH : MAKER_GRAPH_LAUNCH, thread, now,
+				   now + any(9) * US, id);
+		maker_kernel(p->m, p->kernel, stream, any(20) ? begin : 0, end, id);
+	}
+}
+
+static void assert_graphs(const struct replay_plan *p)
+{
+	for (size_t g = 0; g < p->graphs.count; g++) {
+		const struct replay_node *nodes = p->nodes.data + p->graphs.data[g].first_node;
+
+		assert_true(p->graphs.data[g].stream < p->streams.count);
+		assert_true(p->graphs.data[g].launches > 0);
+		for (uint32_t n = 0; n < p->graphs.data[g].node_count; n++) {
+			assert_true(nodes[n].first_edge <= nodes[n + 1].first_edge);
+			for (uint32_t e = nodes[n].first_edge; e < nodes[n + 1].first_edge; e++)
+				assert_true(p->edges.data[e] < n);
+		}
+	}
+}
+
+/* Whoever waits for an event does so after it was recorded; each number means something. */
+static void assert_sound(const struct planned *b)
+{
+	const struct replay_plan *p = &b->plan;
+	uint64_t work = 0, tasks = 0, counts[REPLAY_KIND_COUNT] = { 0 };
+	uint8_t recorded[4096] = { 0 };
+
+	for (size_t i = 0; i < p->ops.count; i++) {
+		const struct replay_op *op = &p->ops.data[i];
+
+		counts[op->work.kind]++;
+		assert_true(op->stream < p->streams.count && op->thread < p->threads);
+		assert_true(op->gap_ns + op->own_ns <= 100000 * US);
+		if (op->work.kind == REPLAY_event_record)
+			recorded[op->work.item] = 1;
+		if (op->work.kind == REPLAY_event_wait || op->work.kind == REPLAY_event_synchronize)
+			assert_true(op->work.item < p->events && recorded[op->work.item]);
+		if (op->work.kind == REPLAY_graph)
+			assert_true(op->work.item < p->graphs.count);
+		if (op->work.kind == REPLAY_kernel)
+			assert_true(op->work.item < p->shapes.count);
+	}
+	assert_memory_equal(counts, p->counts, sizeof(counts));
+	for (size_t i = 0; i < p->streams.count; i++)
+		work += p->streams.data[i].operations;
+	for (size_t i = 0; i < causes_task_count(&b->causes); i++)
+		tasks += task_is_work(&b->causes.tasks.data[i]);
+	assert_int_equal(work + p->skipped[SKIP_window] + p->skipped[SKIP_numbers] +
+				 p->skipped[SKIP_streams],
+			 tasks);
+	assert_true(p->end_ns >= p->start_ns);
+	assert_graphs(p);
+}
+
+static void any_recording(void **state)
+{
+	for (uint64_t number = 0; number < RANDOM_RECORDINGS; number++) {
+		struct replay_options o = ALL;
+		struct error e = { 0 };
+		char folder[4096];
+		void *path = folder;
+		struct planned b;
+		struct made p;
+		int rc;
+
+		seed = number;
+		snprintf(folder, sizeof(folder), "%s/%u", (const char *)*state, (unsigned)number);
+		p = make(&path);
+		for (uint64_t i = 0; i < 20 + number; i++)
+			add_anything(&p, i);
+		maker_close(p.m, 100000 * US);
+		if (number % 3 == 1)
+			o.since_ns = any(2000) * US;
+		if (number % 5 == 1)
+			o.until_ns = o.since_ns + (1 + any(2000)) * US;
+		if (number % 7 == 1)
+			o.last_op = (o.first_op = 1 + any(9)) + any(30);
+		if (number % 4 == 1)
+			o.streams[o.stream_count++] = 20;
+		rc = plan_of(&b, folder, &o, &e);
+		if (rc == 0)
+			assert_sound(&b);
+		else
+			assert_int_equal(rc, E_UNSUPPORTED);
+		planned_release(&b);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -447,6 +585,7 @@ int main(void)
 		folder_test(a_full_queue),
 		folder_test(threads_side_by_side),
 		folder_test(processes),
+		folder_test(any_recording),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
