@@ -97,7 +97,8 @@ static int list_parts(struct comparing *x, uint32_t rank)
 		last = MAX(x->intervals.last_ns[match], part.start_ns) + ahead;
 		part.start_ns += ahead;
 		part.end_ns += ahead;
-		if (!x->intervals.last_ns[match])
+		if (!x->intervals.last_ns[match] ||
+		    !selection_has_time(&x->report->selection, true, part.start_ns))
 			match = NO_MATCH;
 		if (vec_push(&x->parts, part) < 0 || vec_push(&x->matches, match) < 0 ||
 		    vec_push(&x->last, last) < 0)

@@ -19,8 +19,10 @@ uint64_t rank_times_total(const struct rank_times *t)
 	return sum;
 }
 
-/* Of all delays of a job, the longest: a hiccup of one rank, and one of another. */
+/* Hiccups of two ranks. */
 #define JOB_HICCUPS (2 * RANK_HICCUPS)
+/* There is at most one hiccup in so many collectives: a window of few steps has none. */
+#define HICCUP_COLLECTIVES 10
 
 /* Whether one place makes ranks late in turn: the sum over all ranks. */
 static bool find_turns(const struct rank_times *t)
@@ -77,10 +79,11 @@ static enum job_kind find_late(const struct collectives *c, struct rank_times *t
 {
 	uint64_t most = 0, sum = 0, all = 0, hiccups[JOB_HICCUPS] = { 0 };
 	uint32_t late = 0, late_end = 0;
+	size_t single = MIN(RANK_HICCUPS, t->compared / HICCUP_COLLECTIVES);
 
 	for (uint32_t i = 0; i < t->count;) {
 		struct late_rank r = sum_restarts(c, t, i);
-		uint64_t ns = without_hiccups(r.late_ns, r.hiccup_ns, RANK_HICCUPS);
+		uint64_t ns = without_hiccups(r.late_ns, r.hiccup_ns, single);
 
 		sum += ns;
 		all += r.late_ns;
@@ -93,8 +96,8 @@ static enum job_kind find_late(const struct collectives *c, struct rank_times *t
 		}
 		i = r.end;
 	}
-	all = without_hiccups(all, hiccups, JOB_HICCUPS);
-	if (all <= t->span_ns / 100 * JOB_LATE_PERCENT)
+	all = without_hiccups(all, hiccups, 2 * single);
+	if (MAX(all, most) <= t->span_ns / 100 * JOB_LATE_PERCENT)
 		return JOB_ALIKE;
 	if (most <= sum / 3 * 2 || most <= t->span_ns / 100 * JOB_LATE_PERCENT) {
 		t->cause = find_turns(t) ? t->causes : NULL;

@@ -5,7 +5,7 @@
 #include "analysis/rank_measures.h"
 #include "base/vec.h"
 
-/* A rank must still be late without this many of its delays, the longest: they are hiccups. */
+/* A rank must still be late without so many of its delays, the longest: they are hiccups. */
 #define RANK_HICCUPS 3
 
 struct rank_time {

@@ -20,7 +20,7 @@ static bool top_given, process_given, device_given, stream_given, option_full_na
 	option_flame = true;
 
 static int option_by = HOTSPOT_KERNEL, option_graphs, option_scopes;
-static const char *option_kernel, *option_scope, *option_source, *option_output;
+static const char *option_kernel, *option_scope, *option_source, *option_output, *option_step;
 
 static const struct option options[] = {
 	OPTION(STRING, "output", 'o', option_output, "FILE",
@@ -43,6 +43,7 @@ static const struct option options[] = {
 	       "launching lines to show per kernel, at most 8 (default 2; 0: none)",
 	       .group = "stacks and names"),
 	WINDOW_OPTIONS(option_window),
+	STEP_OPTION(option_step),
 	GRAPHS_OPTION(option_graphs,
 		      "kernels of CUDA graphs belong to the line of the graph's launch (default), "
 		      "or capture: to the line that captured them"),
@@ -94,6 +95,7 @@ static const struct option options[] = {
 static const struct command_example examples[] = {
 	{ "pitot report", "the newest recording in this folder" },
 	{ "pitot report train.pitot --since 10s --until 12s", "two seconds of it" },
+	{ "pitot report --step 100..110", "these steps, on all ranks" },
 	{ "pitot report --scopes", "the tree of scopes and NVTX ranges" },
 	{ "pitot report --scope 'step/forward'", "what was launched in them" },
 	{ "pitot report --by caller", "GPU time by the line that launched the work" },
@@ -127,6 +129,22 @@ static int make_filter(const struct context *c, const struct trace *t, struct fi
 	f->kernel = option_kernel;
 	f->scope = option_scope;
 	return EXIT_DONE;
+}
+
+/* Sets the window to the steps that --step names. */
+static int find_steps(const struct context *c, struct trace *t, struct filter *f)
+{
+	struct report_options wanted = { .filter = *f, .steps = true };
+	struct error e = { 0 };
+	struct report whole;
+	int status;
+
+	wanted.filter.kernel = wanted.filter.scope = NULL;
+	if (report_init(&whole, t, &wanted, &e) < 0)
+		return cli_fail(c, &e);
+	status = window_of_steps(c, &whole, option_step, &f->since_ns, &f->until_ns);
+	report_release(&whole);
+	return status;
 }
 
 static bool is_picture(void)
@@ -236,6 +254,10 @@ static int print_ranks(const struct context *c, const char *recording)
 	};
 	int status;
 
+	if (option_step || option_window.since_given || option_window.until_given)
+		return cli_usage(
+			c, "--ranks reads whole processes: leave it out; with --step, --since "
+			   "and --until the report compares ranks, too");
 	if (is_picture())
 		return cli_usage(c, "--ranks has no picture: name a page, x.html, with -o");
 	status = check_output(c);
@@ -290,6 +312,8 @@ static int run(struct context *c, int argc, char **argv)
 	if (status != EXIT_DONE)
 		return status;
 	status = make_filter(c, trace, &report_options.filter);
+	if (status == EXIT_DONE && option_step)
+		status = find_steps(c, trace, &report_options.filter);
 	if (status == EXIT_DONE && option_source) {
 		status = source_print(
 			c, trace,

@@ -13,8 +13,7 @@ static const char *option_step;
 
 static const struct option options[] = {
 	WINDOW_OPTIONS(option_window),
-	OPTION(STRING, "step", 0, option_step, "N[..M]",
-	       "only this step, or these (pitot report --steps lists slow ones)"),
+	STEP_OPTION(option_step),
 	OPTION(U64, "top", 'n', option_top, "N",
 	       "streams of each GPU, and threads, to show (default 4); 0 for all"),
 	OPTION(U64, "process", 0, option_process, "PID", "only this process",
@@ -31,49 +30,6 @@ static const struct command_example examples[] = {
 	{ "pitot timeline --step 17..19", "three steps" },
 	{ NULL, NULL },
 };
-
-/* "17" or "17..19" */
-static bool parse_steps(const char *text, uint64_t *first, uint64_t *last)
-{
-	char *end;
-
-	*first = strtoull(text, &end, 10);
-	*last = *first;
-	if (end != text && !strncmp(end, "..", 2)) {
-		text = end + 2;
-		*last = strtoull(text, &end, 10);
-	}
-	return end != text && !*end && *first && *first <= *last;
-}
-
-/* The loop with most GPU work that has steps; NULL: none. */
-static const struct step_loop *main_loop(const struct steps *s)
-{
-	const struct step_loop *best = NULL;
-
-	for (size_t i = 0; i < s->loop_count; i++)
-		if (s->loops[i].count && (!best || s->loops[i].work_ns > best->work_ns))
-			best = &s->loops[i];
-	return best;
-}
-
-/* Sets the window to the steps. */
-static int find_steps(const struct context *c, const struct report *r, struct filter *f)
-{
-	const struct step_loop *loop = main_loop(r->steps);
-	uint64_t first, last;
-
-	if (!parse_steps(option_step, &first, &last))
-		return cli_usage(c, "--step takes a number, such as 17, or two, such as 17..19");
-	if (!loop)
-		return cli_usage(c, "--step: no steps were found: pitot report --steps says why");
-	if (last > loop->count)
-		return cli_usage(c, "--step: there is no step %llu: they are 1 to %zu",
-				 (unsigned long long)last, loop->count);
-	f->since_ns = r->steps->items[loop->first + first - 1].host_start_ns;
-	f->until_ns = r->steps->items[loop->first + last - 1].end_ns;
-	return EXIT_DONE;
-}
 
 static int print(const struct context *c, const struct report *r, const struct steps *steps,
 		 const char *path)
@@ -106,7 +62,7 @@ static int print_window(const struct context *c, struct trace *trace, struct rep
 	int status = window_resolve(c, trace, &option_window, &f->since_ns, &f->until_ns);
 
 	if (status == EXIT_DONE && option_step)
-		status = find_steps(c, whole, f);
+		status = window_of_steps(c, whole, option_step, &f->since_ns, &f->until_ns);
 	if (status != EXIT_DONE)
 		return status;
 	if (report_init(&report, trace, &report_options, &e) < 0)
@@ -129,8 +85,6 @@ static int run(struct context *c, int argc, char **argv)
 	(void)argc;
 	if (option_process > UINT32_MAX || option_device > UINT32_MAX)
 		return cli_usage(c, "--process and --device take numbers below 2^32");
-	if (option_step && (option_window.since_given || option_window.until_given))
-		return cli_usage(c, "--step is a window of its own: leave out --since and --until");
 	report_options.filter.pid = process_given ? (int64_t)option_process : -1;
 	report_options.filter.device = device_given ? (int64_t)option_device : -1;
 	status = cli_open_trace(c, argv[1], &progress, &path, &trace);

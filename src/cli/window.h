@@ -7,8 +7,8 @@
 #ifndef PITOT_CLI_WINDOW_H
 #define PITOT_CLI_WINDOW_H
 
+#include "analysis/report.h"
 #include "cli/command.h"
-#include "trace/trace.h"
 
 /* Times from the start of the recording. */
 struct window_options {
@@ -23,6 +23,12 @@ struct window_options {
 		OPTION(DURATION, "until", 0, (window).until_ns, "TIME",                            \
 		       "end TIME after the start of the recording",                                \
 		       .given = &(window).until_given)
+
+/* `value` is a const char *, for window_of_steps. */
+#define STEP_OPTION(value)                                                                         \
+	OPTION(STRING, "step", 0, value, "N[..M]",                                                 \
+	       "only this step, or these, of all ranks (pitot report --steps numbers them)",       \
+	       .group = "selection")
 
 /* Selects kernels; `value` is a const char *. */
 #define KERNEL_OPTION(value)                                                                       \
@@ -47,5 +53,13 @@ extern const char *const graph_choices[];
  */
 int window_resolve(const struct context *c, const struct trace *t, const struct window_options *w,
 		   uint64_t *since_ns, uint64_t *until_ns) MUST_USE;
+
+/*
+ * Sets the window to steps of `whole`, which has options.steps: from the begin of the first on the
+ * rank that comes first to the end of the last on the rank that comes last. Returns EXIT_DONE, or
+ * EXIT_USAGE after printing that there are no such steps.
+ */
+int window_of_steps(const struct context *c, const struct report *whole, const char *text,
+		    uint64_t *since_ns, uint64_t *until_ns) MUST_USE;
 
 #endif

@@ -136,6 +136,26 @@ def test_functions_of_a_mixed_program(job):
     assert sizes == {"all_gather": 8192, "reduce_scatter": 4096, "broadcast": 4096, "all_reduce": 4096}
 
 
+def test_some_steps_of_all_ranks(job, pitot, rank_recording):
+    """The window begins with the first rank's first step and ends with the last rank's last one."""
+    whole = json.loads(pitot("report", rank_recording("sleep-3"), "--steps", "--json").stdout)
+    report, text = job("sleep-3"), pitot("report", rank_recording("sleep-3"), "--step", "4..6").stdout
+    found = json.loads(pitot("report", rank_recording("sleep-3"), "--step", "4..6", "--json").stdout)
+    items = [item for item in whole["steps"]["items"] if 4 <= item["number"] <= 6]
+    since, until = found["window"]["start_ns"], found["window"]["end_ns"]
+    assert len(items) == 6 and since == min(item["host_start_ns"] for item in items)
+    assert until == max(item["start_ns"] + item["duration_ns"] for item in items)
+    assert (found["job"]["kind"], found["job"]["rank"]) == ("rank", 1) and found["job"]["causes"][0]["place"] == "range sleep"
+    assert 12 <= found["job"]["compared"] < report[0]["job"]["compared"] and "bound by rank 1\n" in text
+    sums = {number: sum(item["work_ns"] for item in items if item["number"] == number) for number in (4, 5, 6)}
+    assert sum(sums.values()) <= sum(gpu["busy"]["sum_ns"] for gpu in found["gpus"]) < sum(
+        gpu["busy"]["sum_ns"] for gpu in whole["gpus"]) / 2
+    for wrong, why in (("4..99", "there is no step 99: they are 1 to 12"), ("6..4", "takes a number"), ("0", "takes a number")):
+        assert why in pitot("report", rank_recording("sleep-3"), "--step", wrong, status=2).stderr
+    assert "leave out --since" in pitot("report", rank_recording("sleep-3"), "--step", 4, "--since", "1s", status=2).stderr
+    assert "compares ranks, too" in pitot("report", rank_recording("sleep-3"), "--step", 4, "--ranks", status=2).stderr
+
+
 @pytest.mark.parametrize("name", ("sleep-3", "alternating", "missing", "pipeline"))
 def test_one_process_at_a_time_finds_the_same(job, pitot, rank_recording, name):
     report, text = job(name)
