@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analysis/report.h"
 #include "analysis/steps.h"
 #include "base/human.h"
 #include "cli/ui.h"

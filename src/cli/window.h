@@ -7,8 +7,10 @@
 #ifndef PITOT_CLI_WINDOW_H
 #define PITOT_CLI_WINDOW_H
 
-#include "analysis/report.h"
 #include "cli/command.h"
+#include "trace/trace.h"
+
+struct report;
 
 /* Times from the start of the recording. */
 struct window_options {
