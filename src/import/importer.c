@@ -60,8 +60,8 @@ static int refuse(const struct import_source *s, struct error *e)
 				 s->path, strbuf_text(&cut));
 	strbuf_addf(&text, "'%s' is %s; pitot import reads", s->path, describe(s));
 	for (const struct importer *i = importers; i->name; i++)
-		strbuf_addf(&text, "%s %s (--format %s)", i == importers ? "" : ";", i->reads,
-			    i->name);
+		strbuf_addf(&text, "%s %s", i == importers ? "" : ",", i->name);
+	strbuf_adds(&text, "; `pitot import --help` explains them");
 	return error_set(e, E_UNSUPPORTED, "%s", strbuf_text(&text));
 }
 

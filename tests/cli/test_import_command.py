@@ -52,7 +52,7 @@ def test_what_no_importer_reads(pitot, make_recording, tmp_path, content):
     (tmp_path / "r.pitot").mkdir()
     (tmp_path / "r.pitot/recording.json").write_text("{}")
     recording = make_recording(tmp_path / "kept.pitot", kernels=1)
-    ends = "; pitot import reads logs of gpufl: a folder of one session or of many, or a file such as device.1.log.gz (--format gpufl); Chrome trace JSON"
+    ends = "; pitot import reads gpufl, kineto, nsys, rocpd, xspace, sbt, torch_memory, ncu, xctrace, xray; `pitot import --help` explains them\n"
     for path, what in {"input": WHAT[content], "empty": "a folder without files of a known name",
                        "r.pitot": "a Pitot recording, which report and view read"}.items():
         assert f"'{path}' is {what}{ends}" in pitot("import", path, "-o", recording, "--force", status=1).stderr

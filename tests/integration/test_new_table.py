@@ -168,7 +168,7 @@ def test_importer(tree, tmp_path):
     assert {item["name"]: item["time"]["total_ns"] for item in items} == {"k0": 2500, "k1": 2500}
     assert "toy: recordings of a toy" in pitot("import", "--help", check=True).stdout
     (tmp_path / "none").write_text("none")
-    assert "recordings of a toy (--format toy)" in pitot("import", "none").stderr
+    assert ", toy; `pitot import --help` explains them" in pitot("import", "none").stderr
     cut = pitot("import", "-", "-o", "cut.pitot", input='{"toy": [{"name": "k"')
     assert cut.returncode == 1 and "line 1: the text ends within a value" in cut.stderr
 
