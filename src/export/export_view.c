@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "analysis/capabilities.h"
+#include "analysis/memory/memory_use.h"
 #include "base/path.h"
 #include "base/search.h"
 #include "trace/columns.h"
@@ -369,6 +370,40 @@ static int load_all(struct export_view *v, struct error *e)
 	return r;
 }
 
+static int add_level(void *levels, uint64_t row, uint64_t bytes)
+{
+	((uint64_t *)levels)[row] = bytes;
+	return 0;
+}
+
+static int find_memory_levels(struct export_view *v)
+{
+	size_t size = trace_rows(v->trace, TABLE_allocation) * sizeof(*v->memory_levels);
+	struct memory_use use;
+	int r;
+
+	v->memory_levels = malloc(size + 1);
+	if (!v->memory_levels)
+		return -ENOMEM;
+	memset(v->memory_levels, 0xff, size); /* NO_LEVEL */
+	r = memory_use_find(&use, v->trace, &v->selection);
+	for (size_t i = 0; i < use.count && r == 0; i++)
+		r = memory_curve(&use, v->trace, i, add_level, v->memory_levels);
+	memory_use_release(&use);
+	return r;
+}
+
+void export_memory_name(const struct export_view *v, uint32_t process, uint64_t row,
+			struct strbuf *out)
+{
+	const struct allocation_columns *a = allocation_columns(v->trace);
+	const char *kind = schema_value_name(
+		&schema_table(TABLE_allocation)->columns[COLUMN_allocation_kind], a->kind[row]);
+
+	strbuf_addf(out, "memory: %s, GPU %zu", kind ? kind : "?",
+		    gpus_find(&v->gpus, process, a->device[row]));
+}
+
 int export_view_init(struct export_view *v, struct trace *t, const struct export_options *options,
 		     struct export_result *result, bool gpu_pids, struct error *e)
 {
@@ -396,6 +431,8 @@ int export_view_init(struct export_view *v, struct trace *t, const struct export
 		r = metric_values_init(&v->metrics, v->trace);
 	if (r >= 0)
 		r = range_values_init(v);
+	if (r >= 0)
+		r = find_memory_levels(v);
 	if (r < 0) {
 		error_set(e, r, "out of memory");
 		goto fail;
@@ -413,6 +450,7 @@ void export_view_release(struct export_view *v)
 {
 	selection_release(&v->selection);
 	gpus_release(&v->gpus);
+	free(v->memory_levels);
 	map_release(&v->context_devices);
 	map_release(&v->thread_names);
 	map_release(&v->external);

@@ -78,10 +78,16 @@ struct export_view {
 	struct nvtx_ranges ranges; /* include their calls if the recording has ranges */
 	/* per nvtx row: end of the range, time of the mark, or one of the values below */
 	uint64_t *nvtx_end_ns;
+	/*
+	 * Per row of allocation: bytes of its kind that its process has on its device, after it;
+	 * NO_LEVEL: it does not change them.
+	 */
+	uint64_t *memory_levels;
 	struct strbuf scope_text; /* cached text of path `scope` */
 	uint32_t scope;
 };
 
+#define NO_LEVEL UINT64_MAX
 #define NVTX_SKIP UINT64_C(0) /* pop or end: belongs to the row that began the range */
 #define NVTX_OPEN UINT64_MAX /* no end in the recording */
 
@@ -145,6 +151,10 @@ static inline uint32_t work_call(const struct export_view *v, const struct event
 		return TRACE_NO_ROW;
 	return call;
 }
+
+/* Appends "memory: device, GPU 0": what a row of allocation changes the level of. */
+void export_memory_name(const struct export_view *v, uint32_t process, uint64_t row,
+			struct strbuf *out);
 
 /* Finds the slices of measured ranges. Returns 0 or -ENOMEM. */
 int range_values_init(struct export_view *v) MUST_USE;

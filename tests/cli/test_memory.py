@@ -5,7 +5,9 @@ import json
 import pytest
 
 from golden import check_golden
+from perfetto_trace import Trace
 from pprof import Pprof
+from timeline_page import read_page
 
 MIB = 1 << 20
 
@@ -114,3 +116,23 @@ def test_sql_has_the_same_owners(pitot, folder):
     assert sorted(rows) == sorted(wanted)
     leak = json.loads(pitot("sql", "memory.pitot", "SELECT name, step_bytes FROM memory_leak", "--json", cwd=folder).stdout)
     assert leak == {"name": "train.py:40 log_loss", "step_bytes": 4 * MIB}
+
+
+def test_exports_have_the_levels(pitot, folder, tmp_path):
+    """The page, Chrome JSON and Perfetto: a level after each event, whose highest is the peak."""
+    peaks = {f"memory: {group['kind']}, GPU 0": group["peak_bytes"] for group in report(pitot, folder, "memory")["memory"]}
+    for name in "x.html", "x.json", "x.perfetto-trace":
+        pitot("export", "memory.pitot", "-o", tmp_path / name, cwd=folder)
+    found = {"page": {}, "chrome": {}, "perfetto": {}}
+    for (_, name), readings in read_page(tmp_path / "x.html")[2].items():
+        found["page"][name] = [value for _, value in readings]
+    for event in json.loads((tmp_path / "x.json").read_text())["traceEvents"]:
+        if event["ph"] == "C":
+            found["chrome"].setdefault(event["name"], []).append(next(iter(event["args"].values())))
+    for (_, name), readings in Trace((tmp_path / "x.perfetto-trace").read_bytes()).counters.items():
+        found["perfetto"][name] = [value for _, value in readings]
+    for format, levels in found.items():
+        levels = {name: values for name, values in levels.items() if name.startswith("memory: ")}
+        assert {name: max(values) for name, values in levels.items()} == peaks, format
+        assert levels == {name: found["page"][name] for name in peaks}, format
+    assert len(found["page"]["memory: device, GPU 0"]) == 32

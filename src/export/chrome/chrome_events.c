@@ -359,6 +359,19 @@ static int allocation_event(void *exporter, const struct export_event *event)
 	TEXT_U64(s, "correlation",
 		 export_correlation(&c->view, event->process, a->correlation[row]));
 	TEXT(s, "}}");
+	if (c->view.memory_levels[row] == NO_LEVEL)
+		return 0;
+	strbuf_clear(&c->name);
+	export_memory_name(&c->view, event->process, row, &c->name);
+	TEXT(s, ",\n{\"ph\":\"C\",\"cat\":\"memory\",\"name\":");
+	text_string(s, strbuf_text(&c->name), c->name.length);
+	TEXT(s, ",\"pid\":");
+	text_u64(s, c->view.processes[event->process].pid);
+	TEXT(s, ",\"tid\":0,\"ts\":");
+	text_time(c, s, event->start_ns);
+	TEXT(s, ",\"args\":{\"bytes\":");
+	text_u64(s, c->view.memory_levels[row]);
+	TEXT(s, "}}");
 	return 0;
 }
 

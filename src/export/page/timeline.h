@@ -55,6 +55,7 @@ extern const char timeline_css[], timeline_data_js[], timeline_draw_js[], timeli
 	K(SYNC, "sync")                                                                            \
 	K(MEMORY, "memory")                                                                        \
 	K(OVERHEAD, "overhead")                                                                    \
+	K(LEVEL, "counter") /* of memory */                                                        \
 	K(COUNTER, "counter")
 #define TRACK_KIND(name, word) TIMELINE_##name,
 enum timeline_track_kind { TRACK_KINDS(TRACK_KIND) };

@@ -419,6 +419,22 @@ static int process_event(void *exporter, const struct export_event *event)
 		correlations ? export_correlation(v, event->process, correlations[row]) : 0);
 }
 
+static int allocation_event(void *exporter, const struct export_event *event)
+{
+	struct timeline *t = exporter;
+	const struct allocation_columns *a = allocation_columns(t->view.trace);
+	uint64_t row = event->row, level = t->view.memory_levels[row];
+	struct timeline_track *track;
+	int r = 0;
+
+	if (level != NO_LEVEL) {
+		track = timeline_track(t, TIMELINE_LEVEL, event->process, (uint32_t)row,
+				       a->device[row] << 8 | a->kind[row], NO_GPU);
+		r = timeline_reading(t, track, event->start_ns, (double)level);
+	}
+	return r < 0 ? r : process_event(exporter, event);
+}
+
 /* Losses of no process are shown in the first one. */
 static int loss_event(void *exporter, const struct export_event *event)
 {
@@ -458,7 +474,7 @@ static export_writer *const writers[EVENT_KINDS] = {
 	[EVENT_NVTX] = nvtx_event,
 	[EVENT_CALL] = call_event,
 	[EVENT_OVERHEAD] = process_event,
-	[EVENT_ALLOCATION] = process_event,
+	[EVENT_ALLOCATION] = allocation_event,
 	[EVENT_SYNC] = process_event,
 	[EVENT_GPU_RANGE] = gpu_range_event,
 	[EVENT_WORK... EVENT_CUDA_EVENT - 1] = work_event,

@@ -127,6 +127,16 @@ static void add_counter(const struct timeline *t, const struct timeline_track *t
 	json_end(j);
 }
 
+static void add_level(struct json *j)
+{
+	json_object(j);
+	json_key_string(j, "unit", "bytes");
+	json_key_string(j, "meaning", "recorded memory that is live");
+	json_key_string(j, "kind", "level");
+	json_key_u64(j, "order", (uint64_t)METRIC_MEMORY << 32);
+	json_end(j);
+}
+
 static void add_track(struct timeline *t, const struct timeline_track *track, struct json *j)
 {
 	strbuf_clear(&t->name);
@@ -149,6 +159,8 @@ static void add_track(struct timeline *t, const struct timeline_track *track, st
 		json_end(j);
 	}
 	json_end(j);
+	if (track->kind == TIMELINE_LEVEL)
+		add_level(j);
 	if (track->kind == TIMELINE_COUNTER)
 		add_counter(t, track, j);
 	json_end(j);

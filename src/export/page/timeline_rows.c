@@ -176,6 +176,8 @@ void timeline_track_name(const struct timeline *t, const struct timeline_track *
 	if (track->kind == TIMELINE_THREAD || track->kind == TIMELINE_CPU) {
 		strbuf_adds(out, track->kind == TIMELINE_CPU ? "CPU of " : "");
 		export_thread_title(&t->view, track->process, track->id, out);
+	} else if (track->kind == TIMELINE_LEVEL) {
+		export_memory_name(&t->view, track->process, track->context, out);
 	} else if (track->kind == TIMELINE_COUNTER) {
 		text = export_text(&t->view, TABLE_counter, COLUMN_counter_name, track->context,
 				   &length);

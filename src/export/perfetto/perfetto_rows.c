@@ -233,6 +233,7 @@ void perfetto_feeds_release(struct perfetto *p)
 	}
 	free(p->feeds);
 	map_release(&p->export.shared.kernel_names);
+	map_release(&p->levels);
 }
 
 /* --- GPUs --- */
@@ -382,9 +383,45 @@ int perfetto_overhead(void *exporter, const struct export_event *event)
 	return append(exporter, event, NULL);
 }
 
+#define LEVEL_NUMBER 16u /* of the first text and counter of a level of memory */
+
+/* The level of memory after an event, as a reading of a counter of the process. */
+static int append_level(struct perfetto *p, const struct export_event *event)
+{
+	const struct allocation_columns *a = allocation_columns(p->view.trace);
+	struct row_feed *feed = feed_of(p, event->process);
+	uint32_t number = LEVEL_NUMBER + (a->device[event->row] % 64 << 8 | a->kind[event->row]);
+	struct row_counter counter = { .id = UINT32_MAX - number };
+	struct row_counter_sample sample = { .time_ns = event->start_ns,
+					     .counter = counter.id,
+					     .value = (int64_t)p->view.memory_levels[event->row] };
+	_cleanup_strbuf_ struct strbuf name = STRBUF_INIT;
+	int is_new;
+
+	ROW_MISSING(&sample, counter_sample, device);
+	ROW_MISSING(&sample, counter_sample, thread);
+	is_new = map_add(&p->levels, (uint64_t)event->process << 32 | number);
+	if (is_new < 0)
+		return is_new;
+	if (is_new) {
+		export_memory_name(&p->view, event->process, event->row, &name);
+		counter.name = row_feed_text(feed, number, strbuf_text(&name));
+		counter.unit = row_feed_text(feed, LEVEL_NUMBER - 1, "bytes");
+		counter.description = counter.name;
+		ROW_MISSING(&counter, counter, reading);
+		ROW_MISSING(&counter, counter, kind);
+		feed->sink->ops->append(feed->sink, TABLE_counter, &counter);
+	}
+	feed->sink->ops->append(feed->sink, TABLE_counter_sample, &sample);
+	return p->export.rc;
+}
+
 int perfetto_allocation(void *exporter, const struct export_event *event)
 {
-	return append(exporter, event, NULL);
+	struct perfetto *p = exporter;
+	int rc = p->view.memory_levels[event->row] == NO_LEVEL ? 0 : append_level(p, event);
+
+	return rc < 0 ? rc : append(exporter, event, NULL);
 }
 
 int perfetto_loss(void *exporter, const struct export_event *event)

@@ -25,6 +25,7 @@ struct perfetto {
 	atomic_uint rows; /* all of enum perfetto_rows */
 	int stream_width; /* digits of the largest stream id */
 	struct row_feed *feeds; /* per session; without a sink: see its owner's */
+	struct map levels; /* process << 32 | number of counters that its sink knows */
 	struct perfetto_export export;
 	const struct export_event *event; /* the current one */
 	uint32_t process; /* its process */
