@@ -43,6 +43,7 @@
 	X(collective_groups)                                                                       \
 	X(peer_traffic)                                                                            \
 	X(commands)                                                                                \
+	X(energy)                                                                                  \
 	X(no_gpu)                                                                                  \
 	X(cost)                                                                                    \
 	X(verdicts)                                                                                \

@@ -44,6 +44,7 @@ struct report_options {
 	bool steady; /* with `ranks`: analyze what each rank is measured by */
 	bool critical_path, states, steps; /* compute these */
 	bool memory; /* compute memory_peak and memory_steps, and with them steps */
+	uint64_t price_millionths; /* of an hour of a GPU; 0: unknown */
 	bool captures; /* callers of graph kernels are the lines that captured them */
 	unsigned threads; /* 0: two */
 };

@@ -1,4 +1,5 @@
 /* cmd_report.c: `pitot report`. */
+#include <stdio.h>
 #include <string.h>
 
 #include "analysis/job_report.h"
@@ -20,7 +21,7 @@ static bool top_given, process_given, device_given, stream_given, option_full_na
 	option_flame = true;
 
 static int option_by = HOTSPOT_KERNEL, option_graphs, option_scopes;
-static const char *option_kernel, *option_scope, *option_source, *option_output, *option_step;
+static const char *option_kernel, *option_scope, *option_price, *option_source, *option_output, *option_step;
 
 static const struct option options[] = {
 	OPTION(STRING, "output", 'o', option_output, "FILE",
@@ -63,6 +64,10 @@ static const struct option options[] = {
 	     "latency, call and line"),
 	FLAG("steps", 0, option_steps,
 	     "show how long steps of a training or another loop take, and why some are slow"),
+	OPTION(STRING, "price", 0, option_price, "PRICE/h",
+	       "with --steps, which it implies: what steps, kernels and scopes cost if an hour of "
+	       "a "
+	       "GPU costs PRICE, such as 2.50/h"),
 	FLAG("memory", 0, option_memory,
 	     "show who owns the memory at its peak, what grows, and calls that allocate in steps"),
 	FLAG("states", 0, option_states,
@@ -274,6 +279,22 @@ static int print_ranks(const struct context *c, const char *recording)
 	return status;
 }
 
+/* "2.50/h" */
+static int parse_price(const char *text, uint64_t *millionths)
+{
+	size_t length = strlen(text);
+	uint64_t billionths;
+	char number[32]; /* which has the syntax of a time in seconds */
+
+	if (length < 3 || strcmp(text + length - 2, "/h") != 0 ||
+	    (size_t)snprintf(number, sizeof(number), "%.*ss", (int)length - 2, text) >=
+		    sizeof(number) ||
+	    parse_duration(number, &billionths) < 0)
+		return -EINVAL;
+	*millionths = billionths / 1000;
+	return *millionths ? 0 : -EINVAL;
+}
+
 static int run(struct context *c, int argc, char **argv)
 {
 	struct report_options report_options = {
@@ -299,6 +320,12 @@ static int run(struct context *c, int argc, char **argv)
 	(void)argc;
 	if (!strcmp(argv[0], cmd_report.alias))
 		report_options.critical_path = report_options.states = report_options.steps = true;
+	if (option_price && parse_price(option_price, &report_options.price_millionths) < 0)
+		return cli_usage(c,
+				 "--price takes what an hour of a GPU costs, such as 2.50/h, not "
+				 "'%s'",
+				 option_price);
+	report_options.steps |= option_price != NULL;
 	if (!option_top || (c->json && !top_given))
 		option_top = UINT64_MAX;
 	if (option_callers > HOTSPOT_CALLERS_MAX)

@@ -199,8 +199,8 @@ static int write_graph(struct dot *d, struct error *e)
 		return -ENODATA;
 	if (count > TASKS_SHOWN_MAX)
 		return error_set(e, -E2BIG,
-				 "%llu calls and pieces of work are too many for a graph: choose "
-				 "at most %u with --since and --until",
+				 "too many calls and pieces of work for a graph (%llu): choose at "
+				 "most %u with --since and --until",
 				 (unsigned long long)count, TASKS_SHOWN_MAX);
 	if (mark_path(d) < 0)
 		return error_set(e, -ENOMEM, "out of memory");

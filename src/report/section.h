@@ -30,6 +30,7 @@
 	X(verdict)                                                                                 \
 	X(bounds)                                                                                  \
 	X(steps)                                                                                   \
+	X(energy)                                                                                  \
 	X(critical_path)                                                                           \
 	X(states)                                                                                  \
 	X(activity)                                                                                \

@@ -67,3 +67,27 @@ def test_analyze_is_the_report_with_its_options(pitot, folder):
     options = ["--steps", "--critical-path", "--states"]
     assert pitot("analyze", "--json", folder / "training.pitot").stdout == pitot("report", "--json", *options, folder / "training.pitot").stdout
     assert "pitot analyze is pitot report --steps --critical-path --states" in pitot("report", "--help").stdout
+
+
+@pytest.fixture(scope="module")
+def powered(make_recording, tmp_path_factory):
+    """The recorder read the power of the GPU."""
+    return make_recording(tmp_path_factory.mktemp("powered") / "training.pitot", "training")
+
+
+def test_energy_adds_up_and_has_a_price(pitot, powered):
+    energy = pitot("report", powered, "--price", "2.50/h", "--json", json_output=True)["energy"]
+    assert energy["joules"] > 0 and energy["uncertainty"] >= 0.05
+    for parts in "kernels", "scopes":
+        assert sum(part["joules"] for part in energy[parts]) + energy["idle_joules"] == pytest.approx(energy["joules"])
+        for part in energy[parts]:
+            assert part["cost"] == pytest.approx(part["gpu_ns"] / 3.6e12 * 2.5, rel=1e-3, abs=1e-12)
+    assert "energy  " in pitot("report", powered, "--steps").stdout
+    assert "cost" not in pitot("report", powered, "--steps", "--json", json_output=True)["energy"]["kernels"][0]
+
+
+def test_prices_that_are_none(pitot, folder):
+    for price in ("2.50", "/h", "0/h", "x/h", "-1/h", "2/hour"):
+        assert "--price takes what an hour of a GPU costs, such as 2.50/h" in pitot("report", "--price", price, folder / "graph.pitot",
+                                                                                   status=2).stderr
+    assert "energy  unknown: no readings" in pitot("report", "--price", "2/h", folder / "graph.pitot").stdout
