@@ -20,6 +20,7 @@ WORKLOADS = Path(__file__).resolve().parent / "workloads"
 COMMANDS = {"train": ["train.py"], "graph": ["graph.py", "500"], "streams": ["streams.py", "400"], "decode": ["decode.py", "48"]}
 LIMIT = 60  # seconds for one run
 QUERY = "select stream, start_ns, end_ns, '{0}' as kind from {0} where end_ns is not null"
+UNTIMED = "select 'kernel' as what, count(*) as n from kernel where end_ns is null union all select reason, sum(count) from loss group by 1"
 
 
 def run(command):
@@ -52,6 +53,8 @@ def compare(pitot, found, again):
     replayed = work_of(pitot, again)
     default = json.loads(run([pitot, "sql", again, "--json", "select max(null_stream) as id from context"]).stdout)["id"]
     others = iter(sorted(stream for stream in replayed if stream != default))
+    print(f"   rows of the replay by stream: { {stream: len(rows) for stream, rows in replayed.items()} }, untimed or lost:",
+          run([pitot, "sql", again, "--json", UNTIMED]).stdout.split(chr(10)), flush=True)
     for stream in found["streams"]:
         if not stream["operations"]:
             continue

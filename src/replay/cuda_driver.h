@@ -107,7 +107,6 @@ struct cuda_memset_node {
 	F(graph_instantiate, "cuGraphInstantiateWithFlags",                                        \
 	  (cuda_graph_exec *, cuda_graph, unsigned long long flags))                               \
 	F(graph_exec_destroy, "cuGraphExecDestroy", (cuda_graph_exec))                             \
-	F(graph_upload, "cuGraphUpload", (cuda_graph_exec, cuda_stream))                           \
 	F(graph_launch, "cuGraphLaunch", (cuda_graph_exec, cuda_stream))
 
 struct cuda_driver {

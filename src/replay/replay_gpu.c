@@ -301,8 +301,6 @@ static int make_graph(struct replay_machine *m, size_t index, struct error *e)
 		rc = CUDA(m, graph_instantiate, &m->graphs[index], graph, 0);
 	if (graph)
 		m->driver.graph_destroy(graph);
-	if (rc == 0)
-		rc = CUDA(m, graph_upload, m->graphs[index], m->streams[g->stream].stream);
 	return rc;
 }
 

@@ -4,7 +4,7 @@
  *
  * The stand-ins' own times leave out what a kernel needs to begin and end. That is measured before
  * each replay: kernels one after the other begin as far apart as in the recording if each ends this
- * much earlier (`extra_ns`).
+ * much earlier (`extra_ns`). Graphs are not uploaded: as in programs, their first launch does that.
  */
 #ifndef PITOT_REPLAY_REPLAY_GPU_H
 #define PITOT_REPLAY_REPLAY_GPU_H

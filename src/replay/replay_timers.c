@@ -6,8 +6,8 @@
 #define BLOCKER_NS UINT64_C(4000000) /* of a kernel during which the others are launched */
 #define CHAIN 128u /* kernels, one after the other */
 #define CHAIN_NS UINT64_C(5000)
-#define EXTRA_NS UINT64_C(1000) /* where the recording does not say how far kernels are apart */
-#define EXTRA_NS_MAX UINT64_C(5000)
+/* What a kernel needs at least: where the recording's kernels are further apart, they wait. */
+#define EXTRA_NS_MIN UINT64_C(500)
 #define STEPS_LOW UINT64_C(256)
 #define STEPS_HIGH UINT64_C(4096)
 #define SHAPES_MAX 4096u /* measured; others take what the last one takes */
@@ -148,8 +148,8 @@ static int measure_extra(struct replay_machine *m, struct replay_gpu *gpu,
 		return rc;
 	whole_ns = slot.last_ns - slot.first_ns;
 	apart_ns = (whole_ns - MIN(slot.busy_ns, whole_ns)) / (CHAIN - 1);
-	*out = latency_ns ? MIN(apart_ns - MIN(latency_ns, apart_ns), EXTRA_NS_MAX)
-			  : MIN(apart_ns, EXTRA_NS);
+	*out = MAX(apart_ns - MIN(latency_ns ?: apart_ns, apart_ns), EXTRA_NS_MIN);
+	*out = MIN(*out, apart_ns);
 	return 0;
 }
 

@@ -654,12 +654,6 @@ EXPORT CUresult cuGraphExecDestroy(CUgraphExec exec)
 	return CUDA_SUCCESS;
 }
 
-EXPORT CUresult cuGraphUpload(CUgraphExec exec, CUstream stream)
-{
-	(void)exec, (void)stream;
-	return CUDA_SUCCESS;
-}
-
 EXPORT CUresult cuGraphLaunch(CUgraphExec exec, CUstream stream)
 {
 	struct stream *s = stream_at(stream);

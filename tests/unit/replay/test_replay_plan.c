@@ -253,6 +253,8 @@ static void graphs_are_rebuilt(void **state)
 	assert_int_equal(b.plan.edges.data[1], 0);
 	assert_int_equal(b.plan.edges.data[2] + b.plan.edges.data[3], 1 + 2);
 	assert_int_equal(b.plan.streams.data[0].kernels, 8);
+	assert_int_equal(b.plan.graph_latency_ns, b.causes.typical_ns[EDGE_graph]);
+	assert_true(b.plan.graph_latency_ns > 0);
 	assert_int_equal(b.plan.substituted[SUBSTITUTION_ordered_graphs], 0);
 	planned_release(&b);
 }
