@@ -14,6 +14,8 @@ from enum import Enum, IntEnum
 
 from pitot import Error
 from pitot import __version__ as __version__
+from pitot._devices import DeviceManager as DeviceManager
+from pitot._devices import benchmark as benchmark
 from pitot._replay import ReplayConfig as ReplayConfig
 from pitot._replay import ReplayEngine as ReplayEngine
 from pitot._replay import ReplayMode as ReplayMode
@@ -30,9 +32,10 @@ if TYPE_CHECKING:
     Path = Union[str, os.PathLike[str]]
 
 __all__ = (
-    "EventType PlatformType Profiler ProfilerConfig ReplayConfig ReplayEngine ReplayMode ReplayResult SBTReader SBTWriter "
-    "Timeline TimelineSpan TraceEvent TraceMetadata TracingConfig TracingSession TracingStatistics XRayImporter build_timeline "
-    "create_profiler __version__ detect_platform events_of export_perfetto get_current_timestamp is_cuda_available replay_trace"
+    "DeviceManager EventType PlatformType Profiler ProfilerConfig ReplayConfig ReplayEngine ReplayMode ReplayResult SBTReader "
+    "SBTWriter Timeline TimelineSpan TraceEvent TraceMetadata TracingConfig TracingSession TracingStatistics XRayImporter "
+    "__version__ benchmark build_timeline create_profiler detect_platform events_of export_perfetto get_current_timestamp "
+    "is_cuda_available replay_trace"
 ).split()
 
 
@@ -548,7 +551,7 @@ _ABSENT = (
         "Pitot records NVIDIA GPUs",
     ),
     (r"get_cuda_.*|(event|platform)_type_to_string", "use is_cuda_available(), `pitot devices`, and the names of enums"),
-    (r"format_(bytes|duration)|DeviceManager|benchmark|OverflowPolicy|Tracing(State|Mode)", "it has no counterpart here"),
+    (r"format_(bytes|duration)|OverflowPolicy|Tracing(State|Mode)", "it has no counterpart here"),
 )
 
 

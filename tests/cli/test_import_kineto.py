@@ -97,7 +97,7 @@ def test_ranges_of_two_events(bring):
     said, rows = bring(trace([half("B", "1", "outer"), half("B", "2", "inner"), half("E", "3", ""), half("E", "4", ""), half("E", "5", ""),
                               half("b", "6", "early", cat="r", id=1), half("b", "7", "late", cat="r", id="0x2"), half("e", "8", "", cat="r", id=1, tid=8),
                               half("e", "9", "", cat="r", id="0x2"), half("B", "10", "open"), half("i", "12", "last")], base=BASE))
-    assert said["notes"][-1] == "changed: 1 range that does not nest" and any("1 end of a range that never began" in note for note in said["notes"])
+    assert said["notes"][-1] == "changed: 1 range that does not nest, 1 range that did not end" and any("1 end of a range that never began" in note for note in said["notes"])
     found = [(row["time_ns"], row["kind"], row["message"], row["thread"]) for row in rows("nvtx")]
     first = min(time for time, *_ in found)
     assert sorted((time - first, kind, text) for time, kind, text, _ in found) == [

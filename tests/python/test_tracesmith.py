@@ -215,7 +215,7 @@ bpf_event_type_to_string is_bpf_available GPUTopology GPULink GPULinkType MultiG
 TimeSync TimeSyncMethod SyncResult ClockCorrelator DriftModel NCCLTracker NCCLOpType CommAnalysis CommMatrix LoadImbalance nccl_op_type_to_string
 time_sync_method_to_string string_to_time_sync_method CounterEvent FlowInfo FlowType DeviceInfo XCTraceProfiler profile_with_xctrace
 is_metal_available get_metal_device_count is_cluster_available is_nvml_available is_nccl_available get_cuda_device_count event_type_to_string
-platform_type_to_string format_bytes format_duration DeviceManager benchmark OverflowPolicy TracingState TracingMode
+platform_type_to_string format_bytes format_duration OverflowPolicy TracingState TracingMode
 """.split()
 
 
@@ -256,3 +256,49 @@ def test_a_platform_prints_its_name(run):
         print(json.dumps([str(ts.PlatformType.CUDA), f"{ts.detect_platform()}" in ("PlatformType.CUDA", "PlatformType.Unknown")]))
         """)
     assert said == ["PlatformType.CUDA", True]
+
+
+TORCH = """
+import sys, types
+torch = types.ModuleType("torch")
+torch.version = types.SimpleNamespace(hip=None)
+torch.backends = types.SimpleNamespace(mps=types.SimpleNamespace(is_available=lambda: False))
+torch.cuda = types.SimpleNamespace(is_available=lambda: True, synchronize=lambda: done.append("wait"), memory_allocated=lambda: 4096,
+    get_device_properties=lambda n: types.SimpleNamespace(name="GPU", total_memory=3 << 29))
+torch.device = lambda name: name
+torch.ones = lambda *shape, device, dtype: [shape, device]
+sys.modules["torch"] = torch
+done = []
+"""
+
+
+def test_a_benchmark(run):
+    """Each call is timed by itself, between waits; the GPU's time is from a recording, in which there is none here."""
+    said = run(TORCH + """
+import pitot.tracesmith as ts
+dm = ts.DeviceManager()
+results = ts.benchmark(lambda: done.append("call"), warmup=2, iterations=3, dm=dm)
+print(json.dumps([dm.get_device_name(), dm.memory_allocated(), dm.ones(2, 3), dm.is_gpu, results, done]))
+""")
+    name, allocated, ones, is_gpu, results, done = said
+    assert (name, allocated, ones, is_gpu) == ("GPU (cuda:0, 1.5 GB)", 4096, [[2, 3], "cuda"], True)
+    assert done[:15] == ["wait", "call", "wait"] * 5 and done[15:] == ["call"] * 3 + ["wait"]
+    assert results["min_ms"] <= results["mean_ms"] <= results["max_ms"] and results["iterations"] == 3
+    assert results["std_ms"] >= 0 and results["gpu_mean_ms"] is None
+
+
+def test_devices_without_a_gpu(run):
+    said = run("""
+import sys
+sys.modules["torch"] = None
+import pitot.tracesmith as ts
+dm, errors = ts.DeviceManager(), []
+for wrong in (lambda: dm.randn(2), lambda: ts.DeviceManager("cuda"), lambda: ts.benchmark(int, iterations=0)):
+    try:
+        wrong()
+    except pitot.Error as error:
+        errors.append(str(error))
+print(json.dumps([dm.get_device_name(), dm.is_gpu, dm.memory_allocated(), ts.benchmark(int, iterations=1)["std_ms"], errors]))
+""")
+    assert said == ["CPU", False, 0, 0.0, ["tensors need PyTorch, which is not installed", "there is no device 'cuda' here, but cpu",
+                                           "0 iterations are none"]]
