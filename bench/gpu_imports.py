@@ -64,9 +64,9 @@ int main()
 
 
 def run(*command):
-    done = subprocess.run([str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=100)
+    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=100)
     if done.returncode:
-        raise RuntimeError(f"{command[0]}: {done.stdout[-1500:]}")
+        raise RuntimeError(f"{command[0]}: {done.stdout[-500:]} {done.stderr[-1000:]}")
     return done.stdout
 
 

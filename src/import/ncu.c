@@ -14,6 +14,7 @@
 
 #include "base/clock.h"
 #include "base/options.h"
+#include "base/starts_with.h"
 #include "format/rows.h"
 #include "import/kineto/kineto.h"
 
@@ -58,6 +59,7 @@ struct ncu {
 	VEC(uint8_t) columns; /* of the names: which column each is; COLUMNS_END: a metric */
 	VEC(uint32_t) metrics; /* by field: names of metrics */
 	VEC(uint32_t) units;
+	size_t needed; /* fields of a record; of rules, which come last, some have none */
 	struct map kernels; /* process id and ID -> correlation */
 	uint64_t records;
 };
@@ -181,6 +183,7 @@ static int read_head(struct ncu *n)
 
 		while (column < COLUMNS_END && strcmp(field(n, i), names[column]) != 0)
 			column++;
+		n->needed = column < AT_RULE || column == COLUMNS_END ? i + 1 : n->needed;
 		if (vec_push(&n->columns, column) < 0 ||
 		    vec_push(&n->metrics, intern(n, field(n, i))) < 0 || vec_push(&n->units, 0) < 0)
 			rc = -ENOMEM;
@@ -314,8 +317,12 @@ static int add_record(struct ncu *n)
 		n->units.data[i] = *field(n, i) ? intern(n, field(n, i)) : 0;
 	if (!*id)
 		return 0;
+	if (starts_with(id, "==")) { /* what ncu says */
+		kineto_count(n->k, KINETO_MARKERS_COUNT);
+		return 0;
+	}
 	kineto_count(n->k, KINETO_EVENTS_COUNT);
-	if (n->fields.count != n->columns.count) {
+	if (n->fields.count > n->columns.count || n->fields.count < n->needed) {
 		kineto_count(n->k, KINETO_DAMAGED_COUNT);
 		return 0;
 	}

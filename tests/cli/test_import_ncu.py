@@ -51,7 +51,7 @@ def bring(pitot, tmp_path):
 @pytest.mark.parametrize("before", ["", '==PROF== Connected to process 4242\nhello, "world\n\r\n"ID" of what?\n'])
 def test_metrics_of_kernels(bring, pitot, page, before):
     said, rows = bring(before + page() + "==PROF== Disconnected\n" * (page is raw and not before))
-    assert said["format"] == "ncu" and said["unknown"] == 0
+    assert said["format"] == "ncu" and said["unknown"] == said["damaged"] == 0
     assert [list(row.values()) for row in rows("kernel", "config", "config.grid_y", "config.block_x", "device", "context", "stream", "correlation", "start_ns")] == [
         [KERNELS[0][4], 2, 256, 0, 1, 7, 1, None], ["k2", 1, 32, 1, 1, 13, 2, None]]
     units = {name: unit for name, unit, _ in METRICS}
@@ -60,7 +60,7 @@ def test_metrics_of_kernels(bring, pitot, page, before):
     assert all(row["metric.unit"] == units[row["metric"]] for row in found)
     assert [(row["command"], row["host"], row["pid"]) for row in rows("process")] == [("app", "node1", 4242)]
     assert [(row["id"], row["compute_major"], row["compute_minor"]) for row in rows("device")] == [(0, 9, 0), (1, 8, 6)]
-    assert any("2 names and markers" in note for note in said["notes"])
+    assert any(f"{2 + (page is raw and not before)} names and markers" in note for note in said["notes"])
     assert "2 launches of 2 kernels measured" in pitot("report", "r.pitot").stdout
 
 
@@ -108,6 +108,13 @@ def test_bombs(pitot, tmp_path, content, said):
     (tmp_path / "a.csv").write_text(content)
     result = pitot("import", "a.csv", "--format", "ncu", "-o", "r.pitot", status=None)
     assert said in result.stderr + pitot("view", "r.pitot", "loss", status=None).stdout, result.stderr
+
+
+def test_rows_without_the_columns_of_rules(bring):
+    """They are the last ones, and rows of metrics may leave them out; not more than these."""
+    head = line(IDS + ["Section Name", "Metric Name", "Metric Unit", "Metric Value", "Rule Name", "Rule Type"])
+    said, rows = bring(head + line(KERNELS[0] + ["S", "m", "%", "5"]) + line(KERNELS[0] + ["S", "m", "%"]) + line(KERNELS[0] + ["S", "n", "%", "6", "", ""]))
+    assert [row["value"] for row in rows("metric_value")] == [5, 6] and said["damaged"] == 1
 
 
 def test_rows_with_other_numbers_of_fields(bring):
