@@ -37,7 +37,7 @@ check_interpreter()
 TYPE_CHECKING = False  # importing typing takes longer than the rest of this module
 if TYPE_CHECKING:
     from os import PathLike
-    from typing import Any, Iterator, Mapping, Optional, Union
+    from typing import Any, Iterator, Mapping, Optional, Sequence, Union
 
     import pandas
     import polars
@@ -65,6 +65,7 @@ __all__ = [
     "Table",
     "UsageError",
     "counter",
+    "diff",
     "dump",
     "external_pop",
     "external_push",
@@ -405,6 +406,13 @@ class Recording:
 
         return dict(json.loads(run("what-if", "--json", self.path, *transforms)))
 
+    @property
+    def memory(self) -> dict[str, Any]:
+        """Who owns GPU memory at its peak, what grows, and calls in steps (docs/report.md). Displays as the report."""
+        from pitot._notebook import Memory
+
+        return Memory(self.path)
+
     def replay(self, *options: str) -> dict[str, Any]:
         """Executes the GPU work again, and returns what ``pitot replay --json`` prints: ``r.replay("--dry-run")``."""
         import json
@@ -491,6 +499,21 @@ def open(path: Union[str, PathLike[str]]) -> Recording:
     recording = Recording(imported)
     remove_with(recording, imported)
     return recording
+
+
+def diff(
+    a: Union[str, PathLike[str], Sequence[Union[str, PathLike[str]]]],
+    b: Union[str, PathLike[str], Sequence[Union[str, PathLike[str]]]],
+    *,
+    fail_if: Sequence[str] = (),
+) -> dict[str, Any]:
+    """Compares two sides of recordings: returns what ``pitot diff --json`` prints (docs/diff.md). Displays as its tables."""
+    from pitot._notebook import Comparison
+
+    def paths(side: Any) -> list[Any]:
+        return [side] if isinstance(side, (str, bytes)) or hasattr(side, "__fspath__") else list(side)
+
+    return Comparison(paths(a), paths(b), [f"--fail-if={condition}" for condition in fail_if])
 
 
 def load_ipython_extension(shell: Any) -> None:

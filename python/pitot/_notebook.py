@@ -22,14 +22,14 @@ CPU_HZ = 99  # samples per second of CPU time in %%pitot
 FLAME_MODES = ("merged", "gpu", "cpu", "wait", "launches", "memory")
 
 
-def run(command: str, *words: Path) -> str:
-    """Runs a command of pitot and returns its output."""
+def run(command: str, *words: Path, verdict: bool = False) -> str:
+    """Runs a command of pitot and returns its output; verdict: status 1 with output is a result."""
     from pitot.__main__ import program
 
     done = subprocess.run(
         [program(), command, *words], stdin=subprocess.DEVNULL, capture_output=True, encoding="utf-8", errors="replace"
     )
-    if done.returncode != 0:
+    if done.returncode != 0 and not (verdict and done.returncode == 1 and done.stdout):
         raise Error(done.stderr.strip().replace(f"pitot {command}: error: ", "", 1))
     return done.stdout
 
@@ -81,6 +81,36 @@ class Analysis(dict[str, "Any"]):
             return report_page(self._path, self._words)._repr_html_()
         except (Error, OSError):
             return None
+
+
+class Memory(Analysis):
+    """Memory by kind, its owners, leaks and calls in steps, of ``pitot report --memory``."""
+
+    def __init__(self, path: Path) -> None:
+        import json
+
+        report = json.loads(run("report", "--memory", "--json", path))
+        values = {"kinds": report["memory"], **report["memory_peak"], **report["memory_steps"]}
+        super().__init__(values, path, ("--memory",))
+
+
+class Comparison(dict[str, "Any"]):
+    """The output of ``pitot diff --json``. Interpreters and notebooks display its tables."""
+
+    def __init__(self, a: list[Path], b: list[Path], words: list[str]) -> None:
+        import json
+
+        self._words: list[Path] = [*words, *a, "--", *b]
+        super().__init__(json.loads(run("diff", "--json", *self._words, verdict=True)))
+
+    def __repr__(self) -> str:
+        try:
+            return run("diff", *self._words, verdict=True)
+        except (Error, OSError):  # a recording was removed
+            return super().__repr__()
+
+    def _repr_html_(self) -> str:
+        return f'<pre style="line-height: 1.2">{html.escape(repr(self))}</pre>'
 
 
 def _for_notebooks(text: str) -> str:

@@ -84,7 +84,7 @@ def test_mistakes_in_magics_and_lost_recordings(run, train):
         print(json.dumps([*said, repr(report) == repr(dict(report)), report._repr_html_(), own._repr_html_()[:4]]))
         """)
     *said, same, markup, own = said
-    assert said[0] == "unknown flame graph 'disk': choose one of merged, gpu, cpu, wait, launches"
+    assert said[0] == "unknown flame graph 'disk': choose one of merged, gpu, cpu, wait, launches, memory"
     assert said[1].startswith("nothing to show: the recording has no CPU time") and "no event starts between" in said[2]
     assert same and markup is None and own == "<pre"
 
@@ -162,7 +162,7 @@ def test_a_cell_is_recorded(run, spans, tmp_path, shell, make_recording, pitot):
     assert said[1:] == [3, str(tmp_path / "a b.pitot"), None, "expected one path, not 2: a b",
                         "a recording has no setting 'stcks', did you mean 'stacks'?",
                         "nothing was recorded: record a cell with %%pitot, or name a recording",
-                        "expected a mode (merged, gpu, cpu, wait, launches) and one path, not gpu a b",
+                        "expected a mode (merged, gpu, cpu, wait, launches, memory) and one path, not gpu a b",
                         [pitot("flame", path, "-o", "-", "--format", "html", *mode).stdout
                          for path, *mode in (("train.pitot", "-mgpu"), (tmp_path / "train.pitot", "-mgpu"), (tmp_path / "train.pitot",))]]
     assert spans(tmp_path / "a b.pitot") == "x( )" and state(tmp_path / "c.pitot") == "ended"
