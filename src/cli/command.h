@@ -109,6 +109,7 @@ struct command {
 	C(what_if)                                                                                 \
 	C(replay)                                                                                  \
 	C(sql)                                                                                     \
+	C(mcp)                                                                                     \
 	C(view)                                                                                    \
 	C(export)                                                                                  \
 	C(import)                                                                                  \
