@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Whether Pitot's levels of PyTorch's allocator are PyTorch's own, to the byte: bench/torch_memory.py PITOT PACKAGE
+"""Whether Pitot's levels of PyTorch's allocator are PyTorch's own, to the byte: bench/torch_memory.py PITOT PACKAGE [cost]
 
 PITOT: the program; PACKAGE: the folder with the package `pitot`. Needs a GPU and torch. Runs workloads under
 `pitot record --memory` with pitot.torch.memory(), compares peaks of blocks and segments with torch.cuda.max_memory_allocated()
-and max_memory_reserved(), those of the driver with the segments, and says what recording costs. Prints a row for each as it goes.
+and max_memory_reserved(), those of the driver with the segments, and says what recording costs (cost: only this). Prints a row for each as it goes.
 """
 import json
 import os
@@ -70,6 +70,9 @@ torch.cuda.init()
 memory = pitot.torch.memory() if {history} else None
 def main():
 {body}
+if {warm}:
+    main()
+    torch.cuda.synchronize()
 began = time.perf_counter()
 main()
 torch.cuda.synchronize()
@@ -79,10 +82,10 @@ json.dump({{"allocated": stats["allocated_bytes.all.peak"], "active": stats["act
 """
 
 
-def program(folder, name, steps, history):
+def program(folder, name, steps, history, warm=False):
     body = "\n".join("    " + line[8:] for line in WORKLOADS[name].strip("\n").splitlines())
     path = folder / f"{name.replace(' ', '_')}_{int(history)}.py"
-    path.write_text(PROGRAM.format(steps=steps, history=history, body=body))
+    path.write_text(PROGRAM.format(steps=steps, history=history, warm=warm, body=body))
     return path
 
 
@@ -91,6 +94,8 @@ def main():
     environment = {**os.environ, "PYTHONPATH": package}
     folder = pathlib.Path(tempfile.mkdtemp())
     wrong = 0
+    if sys.argv[3:] == ["cost"]:
+        return measure_cost(pitot, environment, folder)
     print(f"{'workload':24} {'':10} {'allocated':>16} {'active':>16} {'reserved':>16} {'seconds':>8}")
     runs = [(name, {}) for name in WORKLOADS] + [(name, {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}) for name in ("train", "sizes")]
     for name, more in runs:
@@ -125,20 +130,26 @@ def main():
             print(f"{'':24} leak: {leak['kind']} {leak['step_bytes']:,} B a step, {leak['name']}")
         for gpu in peak["gpus"]:
             print(f"{'':24} driver says {gpu['used_bytes']:,}, recorded {gpu['tracked_bytes']:,}, unexplained {gpu['unexplained_bytes']:,}")
-    print("\ncost of recording train (the faster of two, seconds of the loop):")
+    measure_cost(pitot, environment, folder)
+    print("ALL EQUAL" if not wrong else f"{wrong} WRONG")
+    return wrong != 0
+
+
+def measure_cost(pitot, environment, folder):
+    out = folder / "said.json"
+    print("\ncost of recording train (milliseconds a step, the faster of two, after a warm-up):")
     for label, words, history in ("alone", [], False), ("record", ["record", "--no-cpu"], False), ("record --memory", ["record", "--no-cpu", "--memory"], False), (
             "record --memory, history", ["record", "--no-cpu", "--memory"], True):
         seconds = []
         for _ in range(2):
-            command = [sys.executable, program(folder, "train", 40, history), out]
+            command = [sys.executable, program(folder, "train", 100, history, True), out]
             if words:
                 command = [pitot, *words, "-o", folder / f"cost-{len(seconds)}-{label.replace(' ', '-')}.pitot", "--", *command]
             subprocess.run(command, env=environment, capture_output=True, timeout=120)
             seconds.append(json.loads(out.read_text())["seconds"] if out.exists() else float("nan"))
             out.unlink(missing_ok=True)
-        print(f"  {label:28} {min(seconds):.3f}", flush=True)
-    print("ALL EQUAL" if not wrong else f"{wrong} WRONG")
-    return wrong != 0
+        print(f"  {label:28} {min(seconds) * 1000 / 100:.3f}", flush=True)
+    return 0
 
 
 if __name__ == "__main__":
