@@ -271,6 +271,7 @@ static int judge_work(const struct report *r, const struct own_work *own, struct
 	v->start_up = steady.start_up;
 	v->busy_ns = own->busy_ns[v->gpu];
 	v->busy_ns -= MIN(v->busy_ns, v->bounds.sums[BOUND_WAIT].ns);
+	v->busy_ns = MIN(v->busy_ns, v->bounds.span_ns); /* some of it while Pitot measured */
 	v->exposed_copy_ns = r->busy->gpus[v->gpu].copy_ns - r->busy->gpus[v->gpu].overlap_ns;
 	v->measured = measuring_count(&r->measuring, own->first_ns, own->last_ns);
 	v->before_ns = own->first_ns > r->start_ns ? own->first_ns - r->start_ns : 0;
@@ -347,12 +348,12 @@ static void add_measured(const struct verdict *v, struct strbuf *out)
 		     WORDS(" are too little for a verdict"));
 }
 
-static uint64_t host_ns(const struct bounds *b)
+static uint64_t gpu_ns(const struct bounds *b)
 {
 	uint64_t ns = 0;
 
 	for (unsigned i = 0; i < BOUNDS; i++)
-		if (texts[VERDICT_BOUND + i].side == OF_HOST)
+		if (texts[VERDICT_BOUND + i].side == OF_GPU)
 			ns += b->sums[i].ns;
 	return ns;
 }
@@ -375,9 +376,10 @@ static void add_bound(const struct verdict *v, struct strbuf *out)
 	unsigned bound = v->kind - VERDICT_BOUND;
 
 	if (v->kind == VERDICT_UNDECIDED) {
-		sentence_add(out, WORDS(", but "), PERCENT(host_ns(&v->bounds), v->bounds.span_ns),
-			     WORDS(" of the critical path is the host's: both limit the pace "
-				   "alike, or the recording lacks what work waited for"));
+		sentence_add(
+			out, WORDS(", but only "), PERCENT(gpu_ns(&v->bounds), v->bounds.span_ns),
+			WORDS(" of the critical path is the GPU's: both limit the pace alike, or "
+			      "the recording lacks what work waited for"));
 		return;
 	}
 	sentence_add(out, WORDS("; of the critical path "),

@@ -6,6 +6,7 @@
 #include "analysis/groups.h"
 #include "trace/columns.h"
 
+#define RUNS_PERCENT 5u /* by which two runs of one program differ on one machine */
 #define OVERLAP_PERCENT 10u /* by which work may be longer because other work ran beside it */
 #define CANDIDATES_MAX 24u
 #define MEDIAN_DEVIATIONS 0.98 /* of the rank of a median: 1.96 / 2, for 95 % */
@@ -325,7 +326,10 @@ static int index_tasks(struct what_if *w)
 		w->step_of[i - w->first_task] = step && number >= w->first_step
 							? (uint32_t)(number - w->first_step)
 							: UINT32_MAX;
-		w->launches += is_launching(task);
+		if (is_launching(task)) {
+			w->launches++;
+			w->launch_ns += task->end_ns - task->start_ns;
+		}
 		if (task->kind == TASK_CALL && vec_push(&w->calls, i) < 0)
 			return -ENOMEM;
 	}
@@ -446,19 +450,25 @@ static bool is_of_gpu(const struct what_if_rule *rule)
 	       rule->target == WHAT_IF_memset || rule->target == WHAT_IF_gpu;
 }
 
-static int find_call_bar(struct what_if *w, struct change *change)
+/*
+ * On a machine that was not measured, recording may add nothing to a launching call, or as much as
+ * the call took in the recording, on average, more than is assumed: part of it falls between calls.
+ */
+static int find_call_bar(struct what_if *w, struct change *change, uint64_t predicted_ns)
 {
+	uint64_t mean_ns = w->launches ? w->launch_ns / w->launches : 0;
 	struct measured least, most;
 
 	if (w->is_call_known)
 		return 0;
-	change->call_ns = w->call_ns + WHAT_IF_CALL_BAR_NS;
+	change->call_ns = w->call_ns + MAX(mean_ns, WHAT_IF_CALL_BAR_NS);
 	if (run(w, change, &least) < 0)
 		return -ENOMEM;
-	change->call_ns = w->call_ns - MIN(w->call_ns, WHAT_IF_CALL_BAR_NS);
+	change->call_ns = 0;
 	if (run(w, change, &most) < 0)
 		return -ENOMEM;
-	w->call_bar_ns = distance(most.step_ns, least.step_ns) / 2;
+	w->call_bar_ns =
+		MAX(distance(most.step_ns, predicted_ns), distance(least.step_ns, predicted_ns));
 	return 0;
 }
 
@@ -467,22 +477,31 @@ int what_if_predict(struct what_if *w, struct what_if_rule *rules, size_t count)
 	struct change change = {
 		.what_if = w, .rules = rules, .count = count, .call_ns = w->call_ns
 	};
-	double parts[4], sum = 0;
+	double parts[6], sum = 0;
 	uint64_t overlap = 0;
 	struct measured m;
-	bool of_gpu = false;
+	bool of_gpu = false, of_graph = false;
 
 	if (run(w, &change, &m) < 0 || find_classes(w, &m, &w->predicted) < 0 ||
-	    find_overlap(w, &overlap) < 0 || find_call_bar(w, &change) < 0)
+	    find_overlap(w, &overlap) < 0 || find_call_bar(w, &change, m.step_ns) < 0)
 		return -ENOMEM;
-	for (size_t i = 0; i < count; i++)
+	for (size_t i = 0; i < count; i++) {
 		of_gpu |= is_of_gpu(&rules[i]);
+		of_graph |= rules[i].target == WHAT_IF_graph;
+	}
 	w->steps_bar_ns = m.bar_ns;
 	w->overlap_bar_ns = of_gpu ? m.step_ns / 1000 * overlap * OVERLAP_PERCENT / 100 : 0;
 	parts[0] = (double)w->steps_bar_ns;
 	parts[1] = (double)w->call_bar_ns;
 	parts[2] = (double)w->overlap_bar_ns;
 	parts[3] = (double)w->identity_ns;
+	w->runs_bar_ns = m.step_ns * RUNS_PERCENT / 100;
+	parts[4] = (double)w->runs_bar_ns;
+	/* Whether the nodes of the graph would follow each other sooner or later is not known. */
+	w->graph_bar_ns =
+		of_graph ? w->predicted.class_ns[PATH_GAP] / MAX(w->loop ? w->step_count : 1, 1) / 2
+			 : 0;
+	parts[5] = (double)w->graph_bar_ns;
 	for (size_t i = 0; i < ARRAY_SIZE(parts); i++)
 		sum += parts[i] * parts[i];
 	w->bar_ns = (uint64_t)sqrt(sum);

@@ -4,8 +4,8 @@
  *
  * A simulation begins from what the program would take without a recorder: each launching call
  * costs WHAT_IF_CALL_NS less than recorded. How uncertain that is, how far a simulation without a
- * change misses the recording, how much steps differ, and work that ran side by side add up, as the
- * root of their squares, to the bar.
+ * change misses the recording, how much steps and runs differ, work that ran side by side, and the
+ * latencies of an assumed graph add up, as the root of their squares, to the bar.
  */
 #ifndef PITOT_ANALYSIS_WHAT_IF_H
 #define PITOT_ANALYSIS_WHAT_IF_H
@@ -75,16 +75,19 @@ struct what_if {
 	bool beside; /* threads make calls side by side: what they wait for is unknown */
 	uint64_t call_ns; /* that recording adds to each launching call */
 	bool is_call_known; /* given by the user */
-	uint64_t launches; /* launching calls in the span */
+	uint64_t launches, launch_ns; /* launching calls in the span, and what they took */
 	struct what_if_times recorded, corrected, predicted;
 	uint64_t identity_ns; /* by which a simulation without a change misses the recorded step */
 	/* Parts of the bar, and the bar. */
-	uint64_t steps_bar_ns, call_bar_ns, overlap_bar_ns, bar_ns;
+	uint64_t steps_bar_ns, call_bar_ns, overlap_bar_ns, runs_bar_ns, graph_bar_ns, bar_ns;
 	struct what_if_candidate *candidates;
 	size_t candidate_count;
 };
 
-/* What recording adds to a launching call of an eager program on an H200: 0.7 to 2.1 us. */
+/*
+ * What recording adds to a launching call of an eager program on an H200: 0.7 to 2.1 us on an idle
+ * machine, and up to 7 us on a busy one.
+ */
 #define WHAT_IF_CALL_NS 1400u
 #define WHAT_IF_CALL_BAR_NS 700u
 #define WHAT_IF_STEPS_MAX 50u

@@ -15,7 +15,7 @@ static struct window_options option_window;
 static const struct option options[] = {
 	OPTION(DURATION, "call-cost", 0, option_call_ns, "TIME",
 	       "what recording adds to each launching call, such as 1.2us; 0us: nothing (default: "
-	       "1.4us, with an uncertainty of 0.7us)",
+	       "1.4us, uncertain by as much as these calls took)",
 	       .given = &call_given),
 	OPTION(U64, "top", 'n', option_top, "N",
 	       "without transforms: rows to show (default 15); 0 for all"),

@@ -28,6 +28,8 @@ static const struct {
 	{ "recording_ns", "what recording adds to calls", offsetof(struct what_if, call_bar_ns) },
 	{ "overlap_ns", "work that ran side by side", offsetof(struct what_if, overlap_bar_ns) },
 	{ "identity_ns", "a simulation without a change", offsetof(struct what_if, identity_ns) },
+	{ "runs_ns", "differences between runs", offsetof(struct what_if, runs_bar_ns) },
+	{ "graph_ns", "latencies inside of the graph", offsetof(struct what_if, graph_bar_ns) },
 };
 
 static uint64_t bar_of(const struct what_if *w, size_t i)

@@ -12,7 +12,7 @@ MADE = ["varied", "shell", "cpu_all", "cpu_cpu", "cpu_inside", "cpu_none", "scop
         "roofline", "ranges", "hostile_chain", "hostile_pushes"]
 PARTS = ["gpu_ns", "copy_ns", "latency_ns", "false_dependency_ns", "default_stream_ns", "host_function_ns", "wait_ns", "synchronize_ns",
          "launch_ns", "launch_call_ns", "allocation_ns", "off_cpu_ns", "host_ns", "unknown_ns"]
-HOST = ["launch_ns", "launch_call_ns", "allocation_ns", "off_cpu_ns", "host_ns"]
+GPU = PARTS[:7]
 UNITS = {"ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9}
 NUMBER = re.compile(r"(\d[\d,]*(?:\.(\d+))?)(%| (?:ns|us|ms|s)\b|)")
 
@@ -22,7 +22,7 @@ def check_numbers(evidence, verdict):
     whole = verdict["span_ns"] + verdict["measuring_ns"] + verdict["pause_ns"]
     durations = [verdict[key] for key in (*PARTS, "span_ns", "busy_ns", "pause_ns", "measuring_ns", "launch_mean_ns")]
     durations += [whole, whole - verdict["measuring_ns"]]
-    parts = [verdict[key] for key in (*PARTS, "busy_ns")] + [sum(verdict[key] for key in HOST)]
+    parts = [verdict[key] for key in (*PARTS, "busy_ns")] + [sum(verdict[key] for key in GPU)]
     shares = [100 * part / verdict["span_ns"] for part in parts] if verdict["span_ns"] else []
     counts = [verdict[key] for key in ("gpu", "launches", "measured", "synchronizing_calls")]
     evidence = evidence.replace("of 100 us or more", "").replace("shorter than 100 us", "")  # the limit, which docs/report.md says

@@ -256,6 +256,14 @@ static void loss_in_the_middle(struct play *p)
 	p->now += is_lost ? 500 * US : 0;
 }
 
+/* No calls were recorded at all, as in traces of some other tools. */
+static void without_calls(struct play *p)
+{
+	p->correlation++;
+	work_from(p, 7, p->now, 0, 50 * US);
+	p->now += 5 * MS;
+}
+
 /* All was launched long before; the GPU takes 6 us between kernels of 4 us. */
 static void far_ahead(struct play *p)
 {
@@ -313,6 +321,7 @@ static const struct {
 	{ host_function, 100, BOUND(HOST_FUNCTION), NULL, NULL },
 	{ full_queue, 3000, BOUND(GPU), NULL, NULL },
 	{ loss_in_the_middle, 200, BOUND(UNKNOWN), NULL, NULL },
+	{ without_calls, 100, BOUND(UNKNOWN), NULL, NULL },
 	{ far_ahead, 200, BOUND(LATENCY), "most of it: work before on the stream", NULL },
 	{ slow_launch_calls, 100, BOUND(CALL), NULL, NULL },
 	{ balanced, 200, VERDICT_UNDECIDED, "both limit the pace alike", NULL },
