@@ -369,6 +369,8 @@ static void one_right_answer_each(void **state)
 			fail_msg("program %zu: %s, %s", i, verdict_name(v->kind),
 				 strbuf_text(&text));
 		check_line(&a.report, programs[i].line);
+		if (programs[i].step == two_gpus)
+			assert_int_equal(v->work, programs[i].steps);
 		strbuf_release(&text);
 		strbuf_release(&folder);
 		analyzed_release(&a);
