@@ -52,7 +52,11 @@ class Screen:
             self.y = min(self.y + 1, self.lines - 1)
         else:
             assert character.isprintable(), f"a terminal obeys {character!r}"
-            assert self.x < self.columns or not self.wraps, "it is wider than the screen"
+            if self.x == self.columns and self.wraps:
+                assert not self.alternate, "it is wider than the screen"
+                self.x, self.y = 0, min(self.y + 1, self.lines - 1)
+            if not self.x:
+                self.reversed_lines.discard(self.y)
             self.cells[self.y][min(self.x, self.columns - 1)] = character
             self.x = min(self.x + 1, self.columns)
             if self.reverse:
@@ -89,7 +93,7 @@ class Terminal:
     """A program on a terminal that is modelled: keys are typed, and waited for is what it shows."""
 
     def __init__(self, command, environment, columns=80, lines=24):
-        self.ours, self.theirs = pty.openpty()
+        self.ours, self.theirs = self.open = pty.openpty()
         self.screen = Screen(columns, lines)
         self.said = b""
         self.set_size(columns, lines)
@@ -145,6 +149,6 @@ class Terminal:
         if self.process.poll() is None:
             self.process.kill()
             self.process.wait()
-        for fd in self.ours, self.theirs:
+        for fd in self.open:
             os.close(fd)
-        self.ours = self.theirs = os.open("/dev/null", os.O_RDWR)
+        self.open = ()

@@ -150,10 +150,11 @@ bool io_process_stat(pid_t pid, struct process_stat *out)
 	if (io_process_text(pid, "stat", 4096, &text) < 0)
 		return false;
 	after_name = strrchr(strbuf_text(&text), ')');
-	if (!after_name || sscanf(after_name + 1,
-				  " %c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu %*d %*d %*d "
-				  "%*d %*d %*d %llu",
-				  &out->state, &parent, &user, &system, &ticks) != 5)
+	if (!after_name ||
+	    sscanf(after_name + 1,
+		   " %c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu %*d %*d %*d "
+		   "%*d %*d %*d %llu",
+		   &out->state, &parent, &user, &system, &ticks) != 5)
 		return false;
 	out->parent = parent;
 	out->start_ticks = ticks;

@@ -46,6 +46,7 @@ struct top {
 	struct top_view view;
 	bool is_screen, is_paused, is_typing;
 	char prompt[sizeof(((struct top_view *)0)->filter) + 16];
+	struct error problem; /* shown until a key is pressed, or printed at the end */
 	size_t count; /* programs that the filter leaves */
 };
 
@@ -71,8 +72,8 @@ static int draw(struct top *t)
 
 	t->count = top_sort_programs(&t->view, &t->programs);
 	screen_size(&columns, &lines);
-	top_print(&t->view, &t->programs, t->count, &t->monitor, columns, lines,
-		  t->context->color, &out);
+	top_print(&t->view, &t->programs, t->count, &t->monitor, columns, lines, t->context->color,
+		  &out);
 	return screen_draw(&out) < 0 ? EXIT_FAILED : EXIT_DONE;
 }
 
@@ -94,9 +95,10 @@ static int print(struct top *t)
 static void set_prompt(struct top *t)
 {
 	snprintf(t->prompt, sizeof(t->prompt), "filter: %s_", t->view.filter);
-	t->view.prompt = t->is_typing   ? t->prompt
-			 : t->is_paused ? "paused: space goes on"
-					: NULL;
+	t->view.prompt = t->is_typing       ? t->prompt
+			 : t->is_paused     ? "paused: space goes on"
+			 : *t->problem.text ? t->problem.text
+					    : NULL;
 }
 
 static void type(struct top *t, int key)
@@ -128,6 +130,7 @@ static void move(struct top *t, long by)
 /* Returns false if the user leaves. */
 static bool press(struct top *t, int key)
 {
+	t->problem.text[0] = '\0';
 	if (t->is_typing) {
 		type(t, key);
 		return true;
@@ -175,8 +178,8 @@ static bool press(struct top *t, int key)
 /* --- the loop --- */
 
 /*
- * Serves attached processes meanwhile, and looks for keys at least once, however late it is. Returns
- * false if the user leaves.
+ * Serves attached processes meanwhile, and looks for keys at least once, however late it is.
+ * Returns false if the user leaves.
  */
 static bool wait_until(struct top *t, uint64_t until_ns)
 {
@@ -206,35 +209,31 @@ static bool wait_until(struct top *t, uint64_t until_ns)
 
 static int read_once(struct top *t)
 {
-	struct error e = { 0 };
-
 	monitor_read(&t->monitor);
-	return programs_read(&t->programs, &t->monitor, &e) < 0 ? cli_fail(t->context, &e)
-								 : EXIT_DONE;
+	return programs_read(&t->programs, &t->monitor, &t->problem);
 }
 
 /* The first reading shows whom there is; what is a rate needs a second one. */
 static int begin(struct top *t)
 {
-	struct error e = { 0 };
-	int status = read_once(t);
-	size_t attached;
+	int rc = read_once(t);
 
-	if (status != EXIT_DONE || !t->programs.named_count)
-		return status;
-	attached = programs_attach(&t->programs, &e);
-	if (attached < t->programs.all.count && e.code)
-		cli_note(t->context, "%s%s", attached ? "" : "no GPU work is shown: ", e.text);
-	return EXIT_DONE;
+	if (rc < 0 || !t->programs.named_count)
+		return rc;
+	if (programs_attach(&t->programs, &t->problem) < t->programs.all.count)
+		error_prefix(&t->problem, "no GPU work is shown");
+	if (!t->is_screen && *t->problem.text)
+		cli_note(t->context, "%s", t->problem.text);
+	set_prompt(t);
+	return 0;
 }
 
 static int loop(struct top *t)
 {
 	uint64_t next_ns = clock_monotonic_ns();
-	int status = begin(t);
-	bool goes_on = status == EXIT_DONE;
+	int rc = begin(t), status = EXIT_DONE;
 
-	while (goes_on) {
+	while (rc >= 0 && status == EXIT_DONE) {
 		next_ns = MAX(next_ns + option_interval, clock_monotonic_ns());
 		if (t->is_screen && draw(t) != EXIT_DONE)
 			return EXIT_FAILED;
@@ -242,12 +241,15 @@ static int loop(struct top *t)
 			break;
 		if (t->is_paused)
 			continue;
-		status = read_once(t);
-		if (status == EXIT_DONE && !t->is_screen)
+		rc = read_once(t);
+		if (rc >= 0 && !t->is_screen)
 			status = print(t);
-		goes_on = status == EXIT_DONE && !option_once;
+		if (option_once)
+			break;
 	}
-	return status;
+	if (t->is_screen)
+		screen_close(); /* before errors are printed */
+	return rc < 0 ? cli_fail(t->context, &t->problem) : status;
 }
 
 static int run(struct context *c, int argc, char **argv)
@@ -274,12 +276,8 @@ static int run(struct context *c, int argc, char **argv)
 	if (!t.monitor.gpu_count)
 		cli_note(c, "no GPUs: %s", strbuf_text(&t.monitor.no_gpus));
 	terminal_catch_signals();
-	if (t.is_screen && screen_open() < 0)
-		status = cli_failf(c, "cannot use the terminal");
-	if (status == EXIT_DONE)
-		status = loop(&t);
-	if (t.is_screen)
-		screen_close();
+	status = t.is_screen && screen_open() < 0 ? cli_failf(c, "cannot use the terminal")
+						  : loop(&t);
 	programs_release(&t.programs);
 	monitor_release(&t.monitor);
 	return status;
@@ -297,12 +295,14 @@ const struct command cmd_top = {
 		"time that the GPU is busy, the call in which they wait, and for the selected one "
 		"its busiest kernels and the lines that launch them, over the last two seconds of "
 		"its GPU work.\n\n"
-		"Where standard output is no terminal it prints one table and ends; with --json one "
+		"Where standard output is no terminal it prints one table and ends; with --json "
+		"one "
 		"object a line, until Ctrl-C or with --once only one. A value that is unknown is "
 		"shown as '-', and is null.",
 	.options = options,
 	.examples = examples,
-	.notes = "KEYS\n\nq leaves; the arrows, j and k, and the page keys select a program; s sorts "
+	.notes = "KEYS\n\nq leaves; the arrows, j and k, and the page keys select a program; s "
+		 "sorts "
 		 "by the next column, r turns the order around; / types a filter, Enter keeps it "
 		 "and Escape removes it; space pauses; Ctrl-L draws everything again.",
 	.run = run,

@@ -114,8 +114,9 @@ int screen_draw(const struct strbuf *text)
 	strbuf_add(&self.shown, strbuf_text(text), text->length);
 	self.columns = self.shown.failed ? 0 : columns;
 	self.lines = lines;
-	return text->failed || out.failed ? -ENOMEM
-					  : io_write_all(STDOUT_FILENO, strbuf_text(&out), out.length);
+	return text->failed || out.failed
+		       ? -ENOMEM
+		       : io_write_all(STDOUT_FILENO, strbuf_text(&out), out.length);
 }
 
 /* --- keys --- */
@@ -133,8 +134,9 @@ static int escape_key(void)
 	static const struct {
 		const char *text;
 		int key;
-	} sequences[] = { { "A", KEY_UP }, { "B", KEY_DOWN }, { "5~", KEY_PAGE_UP },
-			  { "6~", KEY_PAGE_DOWN } };
+	} sequences[] = {
+		{ "A", KEY_UP }, { "B", KEY_DOWN }, { "5~", KEY_PAGE_UP }, { "6~", KEY_PAGE_DOWN }
+	};
 	size_t end = 2;
 
 	if (self.key_count < 3 || (self.keys[1] != '[' && self.keys[1] != 'O'))

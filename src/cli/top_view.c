@@ -11,16 +11,15 @@
 #include "report/text_table.h"
 
 #define GPU_LINES_MAX 8u
-#define KEYS                                                                                       \
-	"q quit  arrows select  s sort  r reverse  / filter  space pause  (launches and kernels: " \
-	"pitot top -p PID)"
+#define KEYS "q quit  arrows select  s sort  r reverse  / filter  space pause"
 
-const char *const top_sort_names[] = { [TOP_BY_GPU] = "gpu",	       [TOP_BY_MEMORY] = "memory",
-				       [TOP_BY_CPU] = "cpu",	       [TOP_BY_LAUNCHES] = "launches",
-				       [TOP_BY_PID] = "pid",	       NULL };
-static const char *const recorder_names[] = { [PROGRAM_PLAIN] = "none",
-					      [PROGRAM_PREPARED] = "prepared",
-					      [PROGRAM_RECORDED] = "recorded" };
+const char *const top_sort_names[] = {
+	[TOP_BY_GPU] = "gpu",           [TOP_BY_MEMORY] = "memory", [TOP_BY_CPU] = "cpu",
+	[TOP_BY_LAUNCHES] = "launches", [TOP_BY_PID] = "pid",       NULL
+};
+static const char *const recorder_names[] = {
+	[PROGRAM_PLAIN] = "none", [PROGRAM_PREPARED] = "prepared", [PROGRAM_RECORDED] = "recorded"
+};
 
 /* --- figures --- */
 
@@ -164,11 +163,10 @@ static void add_program(struct text_table *t, const struct program *g, unsigned 
 
 /* On a narrow terminal columns are left out from the left. */
 static const struct text_column columns_of_programs[] = {
-	RIGHT("PID"),		   OPTIONAL("user"),
-	OPTIONAL("on GPU"),	   RIGHT("GPU"),
-	OPTIONAL_RIGHT("memory"),  OPTIONAL_RIGHT("CPU"),
-	RIGHT("launches/s"),	   OPTIONAL_RIGHT("busy"),
-	OPTIONAL("waits in"),	   FLEXIBLE("command"),
+	RIGHT("PID"),        OPTIONAL("user"),         OPTIONAL("on GPU"),
+	RIGHT("GPU"),        OPTIONAL_RIGHT("memory"), OPTIONAL_RIGHT("CPU"),
+	RIGHT("launches/s"), OPTIONAL_RIGHT("busy"),   OPTIONAL("waits in"),
+	FLEXIBLE("command"),
 };
 
 /* --- the work of one program --- */
@@ -204,8 +202,8 @@ static void add_waits(const struct program *g, unsigned width, struct strbuf *ou
 		const struct work_wait *w = &g->work.waits.data[i];
 		_cleanup_strbuf_ struct strbuf line = STRBUF_INIT;
 
-		strbuf_addf(&line, "  thread %u waits in %s%s%s for ", w->thread, w->function,
-			    *w->line ? " at " : "", w->line);
+		strbuf_addf(&line, "  waiting: thread %u, in %s%s%s, since ", w->thread,
+			    w->function, *w->line ? " at " : "", w->line);
 		human_duration(&line, w->for_ns);
 		if (*w->work)
 			strbuf_addf(&line, ", for %s", w->work);

@@ -19,8 +19,8 @@ struct top_view {
 /* Sorts the programs. Returns how many the filter leaves, which are the first ones. */
 size_t top_sort_programs(const struct top_view *v, struct programs *p);
 /*
- * Appends a screen of at most so many lines and columns; `lines` 0: a listing that shows the work of
- * all programs. `count` is the result of top_sort_programs().
+ * Appends a screen of at most so many lines and columns; `lines` 0: a listing that shows the work
+ * of all programs. `count` is the result of top_sort_programs().
  */
 void top_print(const struct top_view *v, const struct programs *p, size_t count,
 	       const struct monitor *m, unsigned columns, unsigned lines, bool color,

@@ -303,8 +303,7 @@ int attach_start(pid_t pid, const struct attach_request *request, int served,
 		return rc;
 	rc = send(a.fd, request, sizeof(*request), MSG_NOSIGNAL) < 0 ? -errno : 0;
 	if (rc == 0)
-		rc = attach_await(&a, served, serve, user, clock_monotonic_ns() + BEGIN_NS,
-				  answer);
+		rc = attach_await(&a, served, serve, user, clock_monotonic_ns() + BEGIN_NS, answer);
 	if (rc == -ECONNRESET)
 		error_set(e, rc,
 			  "process %d does not begin to record: it has ended, or executed another "

@@ -14,7 +14,10 @@ struct live_attach {
 	VEC(struct attached) attached;
 };
 
-#define LIVE_ATTACH_INIT { .server = SEGMENT_SERVER_INIT }
+#define LIVE_ATTACH_INIT                                                                           \
+	{                                                                                          \
+		.server = SEGMENT_SERVER_INIT                                                      \
+	}
 
 /* Returns 0, or a negative code; *e says why the process cannot be attached to. */
 int live_attach_add(struct live_attach *l, pid_t pid, struct error *e) MUST_USE;

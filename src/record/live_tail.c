@@ -62,8 +62,8 @@ static void consider_segment(struct live_tail *t, const char *path, const char *
 		return;
 	if (segment_open(path, &s, NULL) < 0)
 		return;
-	if (s.closed || (t->segment.path && t->segment.header.start_monotonic_ns >=
-						    s.header.start_monotonic_ns)) {
+	if (s.closed || (t->segment.path &&
+			 t->segment.header.start_monotonic_ns >= s.header.start_monotonic_ns)) {
 		segment_release(&s);
 		return;
 	}
@@ -237,9 +237,9 @@ int live_tail_copy(struct live_tail *t, uint64_t window_ns, const char *director
 	uint64_t last_ns = last_work(&t->segment);
 
 	if (rc >= 0)
-		rc = t->segment.closed ? -ESRCH
-				       : copy_segment(&t->segment, last_ns - MIN(last_ns, window_ns),
-						      folder);
+		rc = t->segment.closed
+			     ? -ESRCH
+			     : copy_segment(&t->segment, last_ns - MIN(last_ns, window_ns), folder);
 	if (rc < 0)
 		return rc;
 	*end_ns = last_ns;

@@ -28,8 +28,8 @@ struct live_tail {
 int live_tail_open(struct live_tail *t, pid_t pid) MUST_USE;
 /*
  * Copies the rows of the last `window_ns` before the last GPU work, and what is under way, into an
- * empty folder. Sets *end_ns to the start of that work (CLOCK_MONOTONIC; 0: there was none). Returns
- * 0, -ESRCH if the process writes another segment or none by now, or another negative code.
+ * empty folder. Sets *end_ns to the start of that work (CLOCK_MONOTONIC; 0: there was none).
+ * Returns 0, -ESRCH if the process writes another segment or none by now, or another negative code.
  */
 int live_tail_copy(struct live_tail *t, uint64_t window_ns, const char *directory,
 		   const struct folder_id *folder, uint64_t *end_ns, struct error *e) MUST_USE;

@@ -116,14 +116,13 @@ static int add_wait(struct report *r, uint64_t row, struct program_work *out)
 	const struct unfinished_columns *u = unfinished_columns(r->trace);
 	struct caller_place place = { .caller = CALLER_NONE };
 	struct work_wait wait = { .thread = u->thread[row],
-				  .for_ns = u->time_ns[row] - MIN(u->time_ns[row],
-								  u->start_ns[row]) };
+				  .for_ns = u->time_ns[row] -
+					    MIN(u->time_ns[row], u->start_ns[row]) };
 	size_t length = 0;
 	const char *name = calls_function_name(r->trace, u->function[row], &length);
 	_cleanup_strbuf_ struct strbuf function = STRBUF_INIT;
-	int rc = callers_place(&r->callers,
-			       trace_row_process(r->trace, TABLE_unfinished, row), u->stack[row],
-			       &place);
+	int rc = callers_place(&r->callers, trace_row_process(r->trace, TABLE_unfinished, row),
+			       u->stack[row], &place);
 
 	if (rc < 0)
 		return rc;
@@ -172,10 +171,9 @@ static int read_report(struct report *r, size_t top, struct program_work *out)
 static int read_folder(const char *folder, uint64_t end_ns, size_t top, struct program_work *out,
 		       struct error *e)
 {
-	struct report_options options = { .filter = FILTER_ALL,
-					 .callers_of = top,
-					 .now = true,
-					 .threads = 1 };
+	struct report_options options = {
+		.filter = FILTER_ALL, .callers_of = top, .now = true, .threads = 1
+	};
 	const struct trace_options none = { 0 };
 	struct trace *trace = NULL;
 	struct report report;

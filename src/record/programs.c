@@ -73,8 +73,11 @@ static struct program *find(struct programs *p, pid_t pid)
 /* Finds or adds a running process; NULL: it is gone, or there is no room. */
 static struct program *list(struct programs *p, pid_t pid)
 {
-	struct program *g = find(p, pid), new = { .pid = pid, .tail.memory = -1, .cpu_percent = -1,
-						  .gpu_percent = -1, .memory_bytes = UINT64_MAX };
+	struct program *g = find(p, pid), new = { .pid = pid,
+						  .tail.memory = -1,
+						  .cpu_percent = -1,
+						  .gpu_percent = -1,
+						  .memory_bytes = UINT64_MAX };
 	struct process_stat stat;
 
 	if (pid == getpid() || !io_process_stat(pid, &stat) || stat.state == 'Z')
@@ -213,13 +216,13 @@ static void read_gpu(struct programs *p, const struct gpu_device *d, unsigned gp
 	struct nvml_process processes[GPU_PROCESSES_MAX];
 	struct nvml_process_use uses[GPU_PROCESSES_MAX];
 	unsigned count = d->reader->processes(d, processes, GPU_PROCESSES_MAX);
-	int used = d->reader->process_use ? d->reader->process_use(d, p->read_realtime_ns, uses,
-								   GPU_PROCESSES_MAX)
-					  : -1;
+	int used = d->reader->process_use
+			   ? d->reader->process_use(d, p->read_realtime_ns, uses, GPU_PROCESSES_MAX)
+			   : -1;
 
 	for (unsigned i = 0; i < count; i++) {
-		struct program *g = processes[i].pid <= INT_MAX ? list(p, (pid_t)processes[i].pid)
-								: NULL;
+		struct program *g =
+			processes[i].pid <= INT_MAX ? list(p, (pid_t)processes[i].pid) : NULL;
 
 		if (g)
 			add_memory(g, &processes[i], gpu);

@@ -51,7 +51,10 @@ struct programs {
 	uint64_t read_realtime_ns;
 };
 
-#define PROGRAMS_INIT { .attach = LIVE_ATTACH_INIT }
+#define PROGRAMS_INIT                                                                              \
+	{                                                                                          \
+		.attach = LIVE_ATTACH_INIT                                                         \
+	}
 
 /* Reads all programs. `m` has been read just before. Returns 0 or a negative code. */
 int programs_read(struct programs *p, const struct monitor *m, struct error *e) MUST_USE;

@@ -73,12 +73,11 @@ static unsigned amd_device_processes(const struct gpu_device *d, struct nvml_pro
 	return amd_processes(&d->is.amd, out, max);
 }
 
-static const struct gpu_reader nvidia = { nvidia_find,      nvidia_open,
-					  nvidia_describe,  nvidia_read,
-					  nvidia_read_last, nvidia_processes,
+static const struct gpu_reader nvidia = { nvidia_find,       nvidia_open,      nvidia_describe,
+					  nvidia_read,       nvidia_read_last, nvidia_processes,
 					  nvidia_process_use };
-static const struct gpu_reader amd = { amd_find,        amd_open, amd_describe_device,
-				       amd_read_device, NULL,     amd_device_processes,
-				       NULL };
+static const struct gpu_reader amd = {
+	amd_find, amd_open, amd_describe_device, amd_read_device, NULL, amd_device_processes, NULL
+};
 
 const struct gpu_reader *const gpu_readers[GPU_READERS] = { &nvidia, &amd };

@@ -99,8 +99,8 @@ enum topology_way {
 enum topology_way nvml_way(const struct nvml_device *a, const struct nvml_device *b);
 
 /*
- * Lists at most `max` processes that have worked since a time (CLOCK_REALTIME), one or several times
- * each. Returns their number, or -1 if the GPU does not tell.
+ * Lists at most `max` processes that have worked since a time (CLOCK_REALTIME), one or several
+ * times each. Returns their number, or -1 if the GPU does not tell.
  */
 int nvml_process_use(const struct nvml_device *d, uint64_t since_ns, struct nvml_process_use *out,
 		     unsigned max);

@@ -1,5 +1,6 @@
 """pitot top: who uses GPUs, as a stand-in for NVML says, and what recorded programs do; its screen on a model of a terminal."""
 import json
+import os
 import re
 import signal
 import subprocess
@@ -51,13 +52,18 @@ def child_of(pid):
 def recorded(started, program, player, source, tmp_path):
     """recorded("launch", "--ring", "10m"): pid of a process that plays a tape for ever, and is being recorded."""
 
+    pids = []
+
     def record(tape, *options):
         process = started(program, "record", "-q", "--no-cpu", "-o", tmp_path / f"{tape}.pitot", *options, "--", player, "--realtime", "--repeat",
                           "1000000", source / f"tests/data/tapes/{tape}.tape", cwd=tmp_path)
         [pid] = wait_until(lambda: child_of(process.pid), "it has started", process)
+        pids.append(pid)
         return pid
 
-    return record
+    yield record
+    for pid in pids:
+        os.kill(pid, signal.SIGKILL)
 
 
 def work_of(pitot, pid):
@@ -219,7 +225,8 @@ def test_resize_and_ends(screen, started):
     pids = [started(sys.executable, "-c", "import time; time.sleep(1000)").pid for _ in range(30)]
     options = [word for pid in pids for word in ("-p", pid)]
     terminal = screen(*options)
-    terminal.wait(lambda s: "30 programs" in s.text() and "q quit" in s.text(), "the first screen")
+    terminal.wait(lambda s: "30 programs" in s.text() and "was not prepared" in s.text(), "the first screen, and why there are no kernels")
+    terminal.type("x")
     for columns, lines in (40, 10), (200, 60), (20, 4), (80, 24):
         terminal.resize(columns, lines)
         terminal.wait(lambda s: "30 programs" in s.text() and "quit" in s.text().splitlines()[-1], f"a screen of {columns} x {lines}")
@@ -232,7 +239,7 @@ def test_resize_and_ends(screen, started):
 def test_stopped_and_continued(screen, started):
     process = started(sys.executable, "-c", "import time; time.sleep(1000)")
     terminal = screen("-p", process.pid)
-    terminal.wait(lambda s: "q quit" in s.text(), "the first screen")
+    terminal.wait(lambda s: "was not prepared" in s.text(), "the first screen")
     terminal.type("\x1a")
     wait_until(lambda: (terminal.read(), open(f"/proc/{terminal.process.pid}/stat").read().rsplit(")", 1)[1].split()[0] == "T")[1], "Ctrl-Z stops it")
     wait_until(lambda: (terminal.read(), not terminal.screen.alternate)[1], "the shell's screen is back")
@@ -258,7 +265,7 @@ def test_hostile_names(screen, started, pitot):
 def test_a_program_that_ends(screen, started):
     process = started(sys.executable, "-c", "import time; time.sleep(1000)")
     terminal = screen("-p", process.pid)
-    terminal.wait(lambda s: "q quit" in s.text(), "the first screen")
+    terminal.wait(lambda s: "was not prepared" in s.text(), "the first screen")
     process.kill()
     process.wait()
     terminal.end(status=1)

@@ -33,10 +33,18 @@ static void read_environment(void)
 		size_t offset;
 	} members[] = {
 #define M(member) { #member, offsetof(struct nvml_standin, member) }
-		M(init_status),  M(utilization_status), M(temperature_status),
-		M(power_status), M(field_status),       M(gpm_status),
-		M(hang),         M(lost_after),         M(xid),
-		M(processes),        M(pid),                M(use_status),
+		M(init_status),
+		M(utilization_status),
+		M(temperature_status),
+		M(power_status),
+		M(field_status),
+		M(gpm_status),
+		M(hang),
+		M(lost_after),
+		M(xid),
+		M(processes),
+		M(pid),
+		M(use_status),
 #undef M
 	};
 	const char *script = getenv("NVML_STANDIN");
@@ -175,14 +183,14 @@ int nvmlDeviceGetComputeRunningProcesses_v3(nvml_handle d, unsigned *count,
 	if (*count > room)
 		return NVML_INSUFFICIENT_SIZE;
 	for (unsigned i = 0; i < *count; i++)
-		out[i] = (struct nvml_process){ i			? 4194305u
+		out[i] = (struct nvml_process){ i                  ? 4194305u
 						: nvml_standin.pid ? nvml_standin.pid
 								   : (unsigned)getpid(),
 						i ? ~0ull : 123ull << 20, ~0u, ~0u };
 	return NVML_SUCCESS;
 }
 
-/* The process that asks has had the GPU for 40 % of the time, then for 61 %; another one for 5 %. */
+/* The process that asks has had the GPU for 40 % of the time, then for 61 %; another for 5 %. */
 int nvmlDeviceGetProcessUtilization(nvml_handle d, struct nvml_process_use *out, unsigned *count,
 				    unsigned long long since_us)
 {
