@@ -5,6 +5,8 @@
 
 #include "base/plural.h"
 
+#define STRINGS_MAX (1u << 24) /* of a file; texts behind them are unknown */
+
 #define KNOWN_FLAGS (SBT_HAS_DURATION | SBT_HAS_KERNEL | SBT_HAS_MEMORY | SBT_HAS_STACK)
 static const char first_bytes[] = "SBT\0\0\0\1\0\3\0\0\0\x48"; /* version 0.1, flags, size */
 
@@ -134,7 +136,7 @@ static int read_strings(struct sbt_reader *s, struct cursor *c)
 
 		if (c->failed)
 			return 0;
-		if (vec_push(&s->strings, t) < 0)
+		if (s->strings.count < STRINGS_MAX && vec_push(&s->strings, t) < 0)
 			return -ENOMEM;
 	}
 	return !c->failed;

@@ -12,6 +12,7 @@
 #define ABSOLUTE_NS UINT64_C(100000000000000000) /* earlier times are not since the epoch */
 #define FLUSH_EVENTS 100000u
 #define FRAMES_MAX 1024u
+#define OPEN_MAX ((size_t)1 << 22) /* kernels that have begun: 600 MB of them */
 #define OWN_CORRELATION (UINT64_C(1) << 63) /* of work without an id */
 
 struct event {
@@ -172,7 +173,11 @@ static int add_launch(struct sbt *s, struct event *v)
 		launch->v.flags |= SBT_HAS_DURATION;
 		v = launch;
 	} else if (!completes && !(v->v.flags & SBT_HAS_DURATION) && v->v.correlation) {
-		if (s->open.count < KINETO_WORK_MAX && vec_push(&s->open, *v) < 0)
+		if (s->open.count >= OPEN_MAX) {
+			kineto_count(s->k, KINETO_NO_ROOM_COUNT);
+			return 0;
+		}
+		if (vec_push(&s->open, *v) < 0)
 			return -ENOMEM;
 		return map_put(&s->kernels, id, s->open.count);
 	} else if (!(v->v.flags & SBT_HAS_DURATION)) {

@@ -102,6 +102,27 @@ def test_totals(bring):
     assert len(found) == 20000 and sum(row["duration_ns"] for row in found) == ns and not said["damaged"]
 
 
+def test_ranges_that_overlap(bring):
+    """Ends belong to the last begin with their id, else with their name, on their thread."""
+    s = Sbt()
+    for at, kind, name, correlation, thread in [
+            (0, BEGIN, "a", 0, 1), (10, BEGIN, "a", 0, 1), (20, BEGIN, "b", 5, 1), (30, BEGIN, "a", 0, 2), (40, END, "a", 0, 1),
+            (35, END, "", 5, 1), (60, END, "a", 0, 1), (70, END, "a", 0, 2), (80, NCCL_END, "a", 0, 1)]:
+        s.event(kind, name, at, correlation=correlation, thread=thread)
+    said, rows = bring(s)
+    assert "1 end of a range that never began" in str(said)
+    assert [(row["time_ns"] - 1000, row["kind"], row["thread"], row["message"]) for row in rows("nvtx")] == [
+        (0, "push", 1, "a"), (10, "push", 1, "a"), (20, "push", 1, "b"), (30, "push", 2, "a"), (35, "pop", 1, None),
+        (40, "pop", 1, None), (60, "pop", 1, None), (70, "pop", 2, None)]
+    begun = Sbt()
+    for i in range(50000):
+        begun.event(BEGIN, "a", i, thread=1).event(KERNEL, "k", i, correlation=i + 1)
+    for i in range(100000):
+        begun.event(END, "b", 50000 + i, thread=1)
+    said, rows = bring(begun)  # in seconds: an end does not search what has begun
+    assert "100,000 ends of ranges that never began" in str(said) and said["rows"]["kernel"] == 50000
+
+
 def test_refused(pitot, tmp_path):
     whole = bytes(demo())
     for at, byte, says in (4, 1, "is of SBT version 1.1"), (8, 2, "flags 0x2"), (8, 7, "flags 0x7"), (64, 1, "compression 1"), (12, 71, "header_size cannot be 71"):
