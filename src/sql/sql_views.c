@@ -55,7 +55,7 @@ static const struct {
 	{ "nvtx_kernel", "NVTX ranges and scopes by name, with the GPU work launched in them",
 	  "SELECT recording," COPY(name) "," COPY(work) "," COPY(gpu_ns) "," COPY(open) ","
 	  STATISTICS(COPY_TIME) REPORT("nvtx.items") },
-	{ "call_summary", "CUDA calls by function and thread",
+	{ "call_summary", "other CUDA calls, which launch no kernel, by function and thread",
 	  "SELECT recording," COPY(function) "," COPY(kind) "," COPY(pid) "," COPY(thread) ","
 	  COPY(thread_name) "," COPY(count) "," COPY(total_ns) "," COPY(max_ns) REPORT("calls") },
 	{ "gpu_summary", "GPUs, and how long they were busy",
