@@ -103,6 +103,8 @@ static void add_side(const struct comparison_view *v, const char *name, struct r
 			strbuf_adds(v->out, ", ");
 			add_safe(v->out, run->facts[RUN_FACT_gpu]);
 		}
+		if (*run->facts[RUN_FACT_rank])
+			strbuf_addf(v->out, ", %s", run->facts[RUN_FACT_rank]);
 		strbuf_addc(v->out, '\n');
 	}
 }

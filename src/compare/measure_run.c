@@ -14,6 +14,7 @@
 #include "system/metrics.h"
 
 #define NO_STEP SIZE_MAX
+#define LOOP_PERCENT 80u
 #define SM_CLOCK (METRIC_GPU_FIRST + 2u) /* gpu_sm_clock */
 
 struct measurement {
@@ -81,21 +82,25 @@ static int name_function(struct measurement *m, uint64_t caller)
 
 /* --- the loop --- */
 
+static uint64_t work_of(const struct step_loop *loop)
+{
+	return loop->usual_work_ns * loop->count;
+}
+
+/*
+ * The loop with the most GPU work. Ranks of a job have nearly the same: the first one is taken of
+ * those that have at least LOOP_PERCENT of it, so that it is the same rank in each run.
+ */
 static const struct step_loop *main_loop(const struct steps *s)
 {
-	const struct step_loop *best = NULL;
 	uint64_t most = 0;
 
-	for (size_t i = 0; i < s->loop_count; i++) {
-		const struct step_loop *loop = &s->loops[i];
-		uint64_t work = loop->usual_work_ns * loop->count;
-
-		if (!best || work > most) {
-			best = loop;
-			most = work;
-		}
-	}
-	return best;
+	for (size_t i = 0; i < s->loop_count; i++)
+		most = MAX(most, work_of(&s->loops[i]));
+	for (size_t i = 0; i < s->loop_count; i++)
+		if (work_of(&s->loops[i]) >= most / 100 * LOOP_PERCENT)
+			return &s->loops[i];
+	return NULL;
 }
 
 static int number_steps(struct measurement *m)
@@ -366,9 +371,13 @@ static void find_loss(struct measurement *m)
 
 static int measure(struct measurement *m)
 {
+	const struct trace_process *process = trace_process(m->report->trace, m->loop->process);
 	int rc = number_steps(m);
 
-	m->run->pid = m->report->trace ? trace_process(m->report->trace, m->loop->process)->pid : 0;
+	m->run->pid = process->pid;
+	if (process->rank != TRACE_NO_RANK)
+		strbuf_addf(&m->text, "rank %u", process->rank);
+	m->run->facts[RUN_FACT_rank] = keep(m);
 	if (rc == 0)
 		rc = measure_steps(m);
 	if (rc == 0)

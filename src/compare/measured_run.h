@@ -61,7 +61,8 @@ struct quantity {
 	F(driver, "the driver")                                                                    \
 	F(engine, "the engine")                                                                    \
 	F(settings, "the settings of the recording")                                               \
-	F(steps_by, "how steps were found")
+	F(steps_by, "how steps were found")                                                        \
+	F(rank, "the rank with the most GPU work")
 
 enum run_fact {
 #define RUN_FACT(name, text) RUN_FACT_##name,

@@ -43,7 +43,7 @@ static void make_run(struct measured_run *run, double factor)
 				      .no_steps = "",
 				      .loss = "",
 				      .step_count = STEPS,
-				      .facts = { "H200", "CUDA 13.0", "trace", "", "scopes" } };
+				      .facts = { "H200", "CUDA 13.0", "trace", "", "scopes", "" } };
 	for (size_t i = 0; i < STEPS; i++) {
 		double of_step = of_run * (1 + 0.01 * (random_share() - 0.5));
 		double gemm = 4e6 * factor * of_step, relu = 1e6 * of_step, host = 5e6 * of_step;
@@ -319,7 +319,7 @@ static void test_exact_conditions(void **state)
 						   .no_steps = "",
 						   .loss = "",
 						   .step_count = STEPS,
-						   .facts = { "", "", "", "", "" } };
+						   .facts = { "", "", "", "", "", "" } };
 		for (size_t k = 0; k < STEPS; k++) {
 			put(&f.runs[i], QUANTITY_step, "", k, is_b ? 1020000 : 1000000);
 			put(&f.runs[i], QUANTITY_launches, "", k, is_b ? 7 : 6);
