@@ -11,7 +11,7 @@
 #include "sql/sql_table.h"
 
 #define STEPS 10000 /* of SQLite's machine, between two looks at the limits */
-#define TEXT_MAX (64 << 20) /* bytes of a text or a row; SQLite's own default is 1 GB */
+#define TEXT_MAX (256 << 20) /* bytes of a text or a row, such as a report of 400,000 kernels */
 #define SORT_KIB "262144" /* of rows that are sorted in memory; more goes to temporary files */
 
 bool sql_stopped(struct sql *s)
@@ -170,6 +170,9 @@ static int failed(struct sql *s, int result, struct error *e)
 		return error_set(e, -ENOMEM,
 				 "the statement needs more memory than it may: --memory-limit "
 				 "gives it more");
+	case SQLITE_TOOBIG:
+		return error_set(e, E_LIMIT, "a text or a row is longer than %d MiB",
+				 TEXT_MAX >> 20);
 	default:
 		return error_set(e, E_USAGE, "%s", sqlite3_errmsg(s->db));
 	}

@@ -318,6 +318,8 @@ def test_limits(run, ask, recordings):
     large = "WITH RECURSIVE r(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM r LIMIT 300000) SELECT median(i) AS m FROM r"
     assert "--memory-limit" in run(recordings["varied"], large, "--memory-limit", "1M", status=1).stderr
     assert ask(recordings["varied"], large) == [{"m": 150000}]
+    assert ask(recordings["varied"], "SELECT length(zeroblob(200000000)) AS n") == [{"n": 200000000}]  # of a report of very many kernels
+    assert "longer than 256 MiB" in run(recordings["varied"], "SELECT length(zeroblob(300000000))", status=1).stderr
     scan = "SELECT count(*) AS n FROM kernel a, kernel b, kernel c WHERE a.config_name LIKE '%nothing%' AND b.stream = 1 AND c.stream = 2"
     assert ask(recordings["large"], scan) == [{"n": 0}]
     table = run(recordings["large"], "SELECT start_ns FROM kernel")
