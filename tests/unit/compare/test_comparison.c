@@ -237,6 +237,37 @@ static void test_incomparable(void **state)
 	}
 }
 
+/* Steps have the same name but for their numbers. */
+static void test_names_of_steps(void **state)
+{
+	static const struct {
+		const char *a, *b;
+		bool same;
+	} cases[] = {
+		{ "ranges like step 0", "ranges like step 17", true },
+		{ "ranges like step 9", "ranges like step", false },
+		{ "ranges like 3 step", "ranges like 12 step", true },
+		{ "ranges like step 0", "ranges like epoch 0", false },
+		{ "ranges like step 0", "ranges like step 0 b", false },
+		{ "ranges like step 0", "", true }, /* not known */
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		const struct comparison *c;
+		struct fixture f;
+
+		make_sides(&f, 1, 1, 1);
+		f.runs[0].facts[RUN_FACT_steps_by] = cases[i].a;
+		f.runs[1].facts[RUN_FACT_steps_by] = cases[i].b;
+		c = compare(&f);
+		if (cases[i].same != (c->verdict == VERDICT_SAME))
+			fail_msg("%s, %s: %s", cases[i].a, cases[i].b,
+				 comparison_verdicts[c->verdict]);
+		release(&f);
+	}
+}
+
 static void test_conditions(void **state)
 {
 	static const struct {
@@ -374,8 +405,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_chance_and_change), cmocka_unit_test(test_rows),
 		cmocka_unit_test(test_within_runs),       cmocka_unit_test(test_incomparable),
-		cmocka_unit_test(test_slow_steps),        cmocka_unit_test(test_conditions),
-		cmocka_unit_test(test_exact_conditions),  cmocka_unit_test(test_bad_conditions),
+		cmocka_unit_test(test_slow_steps),        cmocka_unit_test(test_names_of_steps),
+		cmocka_unit_test(test_conditions),        cmocka_unit_test(test_exact_conditions),
+		cmocka_unit_test(test_bad_conditions),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
