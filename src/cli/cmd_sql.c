@@ -375,12 +375,15 @@ static int run_session(struct session *s, const char *statement)
 	struct error e = { 0 };
 	int status = EXIT_DONE;
 
+	s->is_prompt = !statement && isatty(STDIN_FILENO) && !option_output;
+	/* Elsewhere a signal ends the program at once, whatever it computes. */
+	if (s->is_prompt || option_output)
+		terminal_catch_signals();
 	if (option_output) {
 		s->rows.file = output_open(option_output, option_force, &e);
 		if (!s->rows.file)
 			return cli_fail(s->context, &e);
 	}
-	s->is_prompt = !statement && isatty(STDIN_FILENO) && !s->rows.file;
 	if (s->is_prompt && !s->context->quiet)
 		fputs("statements end with ; and .help lists commands and functions\n", stderr);
 	status = statement ? run_text(s, statement) : run_input(s);
@@ -403,7 +406,6 @@ static int run(struct context *c, int argc, char **argv)
 
 	if (status != EXIT_DONE)
 		return status;
-	terminal_catch_signals();
 	status = open_recordings(c, recordings, argc, argv, &statement);
 	if (status == EXIT_DONE &&
 	    sql_open(recordings->items, recordings->count, &limits, &s.sql, &e) < 0)

@@ -373,6 +373,9 @@ static int cursor_filter(sqlite3_vtab_cursor *cursor, int number, const char *te
 		rc = make(m->sql, m->kind, &e);
 	c->row = 0;
 	c->rows = rc < 0 ? 0 : c->summary->cells.count / column_count(m->kind);
+	/* Time and interrupts are looked at when it has been computed. */
+	if (rc >= 0 && sql_stopped(m->sql))
+		return SQLITE_INTERRUPT;
 	return rc < 0 ? sql_table_failed(m->sql, rc, &e) : SQLITE_OK;
 }
 

@@ -337,7 +337,7 @@ def test_interrupt(program, recordings):
     assert process.stdout.readline() == '{"begun": 1}\n'
     process.send_signal(signal.SIGINT)
     process.stdin.close()
-    assert process.wait() == 128 + signal.SIGINT
+    assert process.wait() == -signal.SIGINT
     assert process.stdout.read() == ""
 
 

@@ -386,6 +386,12 @@ static void test_stopping(void **state)
 	assert_int_equal(sql_prepare(s, endless, &statement, &rest, &e), 1);
 	assert_int_equal(sql_next(s, statement, &e), -ETIMEDOUT);
 	sqlite3_finalize(statement);
+	cancel = 1;
+	assert_int_equal(sql_prepare(s, "SELECT count FROM kernel_summary", &statement, &rest, &e),
+			 1);
+	assert_int_equal(sql_next(s, statement, &e), -ECANCELED);
+	sqlite3_finalize(statement);
+	cancel = 0;
 	/* A scan that finds nothing looks as well: SQLite itself makes no steps meanwhile. */
 	assert_int_equal(
 		sql_prepare(s, "SELECT 1 FROM kernel WHERE stream = 99", &statement, &rest, &e), 1);
