@@ -8,6 +8,7 @@
 #include "causes/launch_loop.h"
 #include "trace/columns.h"
 
+#define ROUNDING_NS 1000u /* of the times of other tools, by which ranges may overlap */
 #define GRAPH_PERCENT 80u /* of the GPU work, to be in one graph whose launches are steps */
 
 /* --- ranges --- */
@@ -195,11 +196,12 @@ static int take_ranges(const struct report *r, const struct range_sets *s, struc
 
 		if (&s->sets.data[s->set_of[i]] != best || range->open || range->carried)
 			continue;
-		overlap |= range->start_ns < until_ns;
-		until_ns = range->end_ns;
+		overlap |= range->start_ns + ROUNDING_NS < until_ns;
 		loop->name = loop->name ? loop->name : range->message;
 		loop->source = best->is_pitot ? STEPS_SCOPES : STEPS_RANGES;
-		code = add_step(r, list, range->start_ns, range->end_ns);
+		code = add_step(r, list, MAX(range->start_ns, until_ns),
+				MAX(range->end_ns, until_ns));
+		until_ns = MAX(range->end_ns, until_ns);
 	}
 	if (!overlap)
 		return code;

@@ -151,6 +151,31 @@ static void steps_of_several_threads_are_none(void **state)
 	expect(&a, STEPS_NONE, STEP_REASON_overlap, 0);
 }
 
+/* Each step ends 1 ns after the next one has begun, as times that were rounded do. */
+static void steps_that_overlap_by_rounding(void **state)
+{
+	struct loop_program p = begin_loop(*state);
+	const struct step *items;
+	struct analyzed a;
+
+	for (uint64_t i = 0; i < 7; i++) {
+		uint64_t at = (i + 1) * 10 * MS;
+
+		if (i < 6)
+			maker_scope(p.m, nvtx_kind_start, 1, "step", i + 1, at);
+		if (i > 0)
+			maker_scope(p.m, nvtx_kind_end, 1, NULL, i, at + 1);
+		if (i < 6)
+			run_step(&p, at + 2, 5 * MS);
+	}
+	maker_close(p.m, 100 * MS);
+	a = with_steps(*state);
+	items = a.report.steps->items;
+	for (size_t i = 1; i < 6; i++)
+		assert_int_equal(items[i].host_start_ns, items[i - 1].host_end_ns);
+	expect(&a, STEPS_SCOPES, STEP_REASON_found, 6);
+}
+
 /* Training and validation have steps of their own; those with more time are meant. */
 static void one_loop_of_two(void **state)
 {
@@ -335,6 +360,7 @@ int main(void)
 		folder_test(ranges_in_words),
 		folder_test(ranges_in_brackets),
 		folder_test(steps_of_several_threads_are_none),
+		folder_test(steps_that_overlap_by_rounding),
 		folder_test(one_loop_of_two),
 		folder_test(launches_that_repeat),
 		folder_test(launches_without_host_are_no_steps),
