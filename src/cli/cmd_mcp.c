@@ -141,9 +141,9 @@ static int read_call(const struct message *m, struct strbuf *name, const char **
 static void call_tool(struct json *j, const struct message *m)
 {
 	_cleanup_strbuf_ struct strbuf name = STRBUF_INIT, text = STRBUF_INIT;
-	const char *arguments;
+	const char *arguments = NULL;
 	struct error e = { 0 };
-	size_t length;
+	size_t length = 0;
 	int rc = m->params ? read_call(m, &name, &arguments, &length, &e)
 			   : error_set(&e, E_USAGE, "params are missing");
 
