@@ -534,7 +534,7 @@ _ABSENT = (
     (r"Perfetto.*|is_protobuf_available", "use export_perfetto(events, path), or recording.export('trace.pftrace')"),
     (r"Determinism.*", "use `pitot diff --determinism A B`"),
     (r"(GPUSt|StateTr).*", "use `pitot report --states`"),
-    (r"(Operation|Instruction|Dependency).*", "use `pitot report --critical-path`, and the tables of the recording"),
+    (r"(Operation|Instruction|Dependency).*", "use `pitot export -o x.dot` and `pitot report --critical-path`"),
     (r"XRay.*", "use XRayImporter, or pitot.open(path)"),
     (r"(BPF|bpf_).*|is_bpf_available", "use `pitot record --cpu-via ebpf` for the functions that ran on the CPU"),
     (

@@ -201,6 +201,8 @@ static int run(struct context *c, int argc, char **argv)
 	struct error e = { 0 };
 	int status = split(c, argc, argv, &s.a);
 
+	if (option_determinism && (option_fail_if.count || option_markdown || option_junit))
+		return cli_usage(c, "--determinism takes no conditions and writes no files");
 	if (status == EXIT_DONE && option_determinism)
 		return argc == 3 ? diff_determinism(c, argv + 1)
 				 : cli_usage(c, "--determinism compares two recordings");

@@ -136,5 +136,7 @@ def test_determinism(pitot, make_recording, tmp_path):
               for side in (d["in_a"], d["in_b"]) if side]
     assert any(len(stack) > 1 for stack in frames)
     assert "compares two recordings" in pitot("diff", "--determinism", training, training, "--", varied, status=2).stderr
+    for words in (["--fail-if", "step > 2%"], ["--markdown", "x"], ["--junit", "x"]):
+        assert "takes no conditions" in pitot("diff", "--determinism", *words, training, training, status=2).stderr
     cpu = make_recording(tmp_path / "cpu.pitot", "cpu_only")
     assert "it has no GPU work" in pitot("diff", "--determinism", training, cpu, status=1).stderr
