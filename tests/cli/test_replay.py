@@ -15,6 +15,7 @@ def folder(make_recording, tmp_path_factory):
     folder = tmp_path_factory.mktemp("replay")
     make_recording(folder / "training.pitot", "training")
     make_recording(folder / "varied.pitot", "varied")
+    make_recording(folder / "replay.pitot", "replay")
     for pattern in ("graph", "streams"):
         make_recording(folder / f"{pattern}.pitot", kernels=2000, pattern=pattern)
     return folder
@@ -132,6 +133,26 @@ def test_memory_is_bounded(replay):
 def test_an_order_that_is_wrong_is_seen(replay):
     found, _ = replay("streams", "--pace", "free", fault="swap", status=1)
     assert found["order_violations"] > 0
+
+
+def test_calls_are_as_recorded(replay):
+    """Of a recording with everything, in each of its rounds: events, copies by direction, and a graph with two branches."""
+    found, calls = replay("replay", "--repeat", "2")
+    assert found["order_violations"] == 0 and found["executed"] == {kind: 2 * n for kind, n in found["planned"].items()}
+    rounds = {"kernel": 4, "memcpy": 4, "memset": 0, "graph": 1, "host_function": 1, "event_record": 1, "event_wait": 1, "stream_synchronize": 1}
+    assert {kind: count for kind, count in found["planned"].items() if kind in rounds} == {kind: 20 * count for kind, count in rounds.items()}
+    made = [call[1:] for call in calls if call[0] == "node" and call[1:3] != ["kernel", "5000"]]
+    assert [(node[0], node[3]) for node in made] == [("kernel", "0"), ("copy", "1"), ("memset", "1"), ("kernel", "2")]
+    assert made[1][1] == "4096" and made[2][1] == "512" and made[2][5] == "7"
+    assert Counter(call[:2] == ["HtoD", "3000"] for call in map(list, calls))[True] == 40
+    assert [sum(call[:2] == pair for call in calls) for pair in (["DtoH", "2000"], ["copy", "1000"], ["copy", "5000"])] == [40, 40, 40]
+    assert found["substituted"]["peers"] == 20
+    waits = [int(call[6]) for call in calls if call[0] == "pitot_deadline" and int(call[6])]
+    assert waits == list(range(1, 41)), "each kernel behind a wait checks that the n-th kernel of the other stream has ended"
+    streams = [call[1:] for call in calls if call[0] == "cuStreamCreate"]
+    assert streams == [["1", "free", "-2"], ["2", "free", "-2"]]
+    pools = [int(call[1]) for call in calls if call[0] == "cuMemHostAlloc"]
+    assert pools == [4, 2001]
 
 
 def test_fewer_gpus(replay, make_recording, folder):

@@ -514,8 +514,8 @@ EXPORT CUresult cuLaunchKernel(CUfunction function, unsigned gx, unsigned gy, un
 	BEGIN();
 	(void)extra;
 	pthread_mutex_lock(&lock);
-	say("%s %" PRIu64 " %u %u,%u,%u %u,%u,%u %u\n", k.function->name, k.amount, s->number, gx,
-	    gy, gz, bx, by, bz, shared_bytes);
+	say("%s %" PRIu64 " %u %u,%u,%u %u,%u,%u %u %u\n", k.function->name, k.amount, s->number,
+	    gx, gy, gz, bx, by, bz, shared_bytes, k.after ? k.after_count : 0);
 	if (s->number && fault("swap", 0) && k.order == 0) {
 		s->held = malloc(sizeof(*s->held));
 		*s->held = k;
@@ -613,7 +613,7 @@ EXPORT CUresult cuGraphAddMemsetNode(CUgraphNode *out, CUgraph graph, const CUgr
 	n = add_node(graph, on, count);
 	n->bytes = p->width * p->height * p->elementSize;
 	memset((void *)(uintptr_t)p->dst, (int)p->value, n->bytes);
-	say("node memset %zu after %zu\n", n->bytes, count);
+	say("node memset %zu after %zu of %u\n", n->bytes, count, p->value);
 	*out = (CUgraphNode)(void *)n;
 	return CUDA_SUCCESS;
 }

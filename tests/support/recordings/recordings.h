@@ -29,6 +29,8 @@
 	X(training) /* a training loop with readings and allocations, for pictures */              \
 	/* memory_recording.c */                                                                   \
 	X(memory) /* a training loop that allocates, with all that a report says of memory */      \
+	/* replay_recording.c */                                                                   \
+	X(replay) /* streams that wait for each other, a graph, copies of all kinds */             \
 	/* stalls_recording.c */                                                                   \
 	X(stalls) /* samples of kernels of two processes */                                        \
 	X(sass) /* what instructions of such kernels did, in four launches */                      \
