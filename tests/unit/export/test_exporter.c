@@ -98,6 +98,8 @@ static const struct expected all_expected[] = {
 	{ "html", 1, 20, 1, 20, 43, 3, -ENODATA, false },
 	{ "gpufl", 4, 0, 1, 0, 23, 0, -ENODATA, false },
 	{ "parquet", 13, 20, 2, 0, 53, 0, 0, false },
+	{ "arrow", 13, 20, 2, 0, 53, 0, 0, false },
+	{ "csv", 13, 20, 2, 0, 53, 0, 0, false },
 	{ "sqlite", 1, 20, 2, 0, 53, 0, 0, false },
 	{ "sbt", 1, 0, 1, 0, 23, 3, -ENODATA, false },
 	{ "dot", 1, 20, 0, 58, 40, 0, -ENODATA, true },
