@@ -121,6 +121,11 @@ int pitot_sbt_write(const char *path, const struct pitot_sbt_info *info, pitot_s
 					      info->pid });
 	sbt_begin_devices(&w, 0);
 	while ((rc = next(user, &event)) > 0) {
+		if (event.type > UINT8_MAX || event.has >= PITOT_SBT_STACK << 1) {
+			rc = error_set(&e, E_USAGE, "SBT has no events of type %u with bits %#x",
+				       event.type, event.has);
+			break;
+		}
 		put_event(&w, &event);
 		if (w.out.length > SBT_FILE_BYTES_MAX)
 			break; /* which sbt_finish() says */

@@ -76,7 +76,7 @@ def test_files_that_are_not_whole(ts, package, tmp_path):
         ts.SBTWriter(tmp_path / "none" / "a.sbt").finalize()
 
 
-@pytest.mark.parametrize("wrong", [{"timestamp": "soon"}, {"type": None}, {"stream_id": -1}, {"metadata": {"gridDimX": "-5"}}, {"call_stack": ["f"] * 3000}])
+@pytest.mark.parametrize("wrong", [{"timestamp": "soon"}, {"type": None}, {"type": 256}, {"stream_id": -1}, {"metadata": {"gridDimX": "-5"}}, {"call_stack": ["f"] * 3000}])
 def test_values_that_do_not_fit(ts, tmp_path, wrong):
     """An exception, or a file that has less; never one that is wrong."""
     event = ts.TraceEvent(ts.EventType.Marker, "m", 5)
@@ -85,7 +85,7 @@ def test_values_that_do_not_fit(ts, tmp_path, wrong):
     try:
         writer.write_event(event)
         writer.finalize()
-    except (TypeError, ValueError, OverflowError):
+    except (TypeError, ValueError, OverflowError):  # also UsageError
         assert not (tmp_path / "a.sbt").exists()
     else:
         assert len(Reader((tmp_path / "a.sbt").read_bytes()).events) == 1
