@@ -64,7 +64,6 @@ class ReplayEngine:
 
     def __init__(self) -> None:
         self._recording: Optional[Recording] = None
-        self._folder: Any = None
 
     def load_trace(self, filename: Path) -> bool:
         """Opens a recording, or a file that `pitot import` reads."""
@@ -79,12 +78,12 @@ class ReplayEngine:
 
         from pitot.tracesmith import SBTWriter
 
-        self._folder = tempfile.TemporaryDirectory(prefix="pitot-")
-        path = os.path.join(self._folder.name, "events.sbt")
-        writer = SBTWriter(path)
-        writer.write_events(events)
-        writer.finalize()
-        return self.load_trace(path)
+        with tempfile.TemporaryDirectory(prefix="pitot-") as folder:
+            path = os.path.join(folder, "events.sbt")
+            writer = SBTWriter(path)
+            writer.write_events(events)
+            writer.finalize()
+            return self.load_trace(path)
 
     def replay(self, config: Optional[ReplayConfig] = None) -> ReplayResult:
         """A driver or a GPU that is missing is in ``errors``."""
