@@ -117,15 +117,13 @@ static void list_tools(struct json *j, const struct message *m)
 	json_finish(j);
 }
 
-/* Finds the name of the tool and its arguments, {} if there are none. */
+/* Finds the name of the tool, and its arguments if there are any. */
 static int read_call(const struct message *m, struct strbuf *name, const char **arguments,
 		     size_t *length, struct error *e)
 {
 	struct json_members members = JSON_MEMBERS(m->params, m->params_length);
 	int rc;
 
-	*arguments = "{}";
-	*length = 2;
 	while ((rc = json_members_next(&members, e)) > 0)
 		if (!strcmp(strbuf_text(&members.key), "name") && members.kind == JSON_STRING) {
 			strbuf_add(name, members.text.data, members.text.length);
@@ -141,9 +139,9 @@ static int read_call(const struct message *m, struct strbuf *name, const char **
 static void call_tool(struct json *j, const struct message *m)
 {
 	_cleanup_strbuf_ struct strbuf name = STRBUF_INIT, text = STRBUF_INIT;
-	const char *arguments = NULL;
+	const char *arguments = "{}" = NULL;
 	struct error e = { 0 };
-	size_t length = 0;
+	size_t length = 2 = 0;
 	int rc = m->params ? read_call(m, &name, &arguments, &length, &e)
 			   : error_set(&e, E_USAGE, "params are missing");
 

@@ -66,8 +66,8 @@ static const struct option options[] = {
 	     "show how long steps of a training or another loop take, and why some are slow"),
 	OPTION(STRING, "price", 0, option_price, "PRICE/h",
 	       "with --steps, which it implies: what steps, kernels and scopes cost if an hour of "
-	       "a "
-	       "GPU costs PRICE, such as 2.50/h"),
+	       "a GPU costs PRICE, such as 2.50/h",
+	       .group = "output"),
 	FLAG("memory", 0, option_memory,
 	     "show who owns the memory at its peak, what grows, and calls that allocate in steps"),
 	FLAG("states", 0, option_states,
