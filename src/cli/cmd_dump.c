@@ -20,7 +20,7 @@ static const char *output;
 static bool force;
 static uint64_t last_ns;
 static const char *from, *to;
-static bool stacks;
+static bool stacks, descendants;
 
 static const struct option options[] = {
 	OPTION(STRING, "output", 'o', output, "DIR",
@@ -36,6 +36,7 @@ static const struct option options[] = {
 	FLAG("stacks", 0, stacks,
 	     "print instead what each thread of the processes does now: its state, its native and "
 	     "Python frames, and the call of CUDA or NCCL that it is in"),
+	FLAG("descendants", 0, descendants, "--stacks: also of the processes below these"),
 	OPTION_END,
 };
 
@@ -44,6 +45,7 @@ static const struct command_example examples[] = {
 	{ "pitot dump 4711 -o slow.pitot", "of the ring that records process 4711" },
 	{ "pitot dump --from 14:05 --to 14:07", "what was recorded around a time in a log" },
 	{ "pitot dump --stacks 4711", "what each thread of a process does, without stopping it" },
+	{ "pitot dump --stacks --descendants 4711", "of a whole job" },
 	{ NULL, NULL },
 };
 
@@ -191,7 +193,9 @@ static int run_dump(struct context *c, int argc, char **argv)
 		return cli_usage(
 			c, "-o, -f, --last, --from and --to belong to rings, not to --stacks");
 	if (stacks)
-		return dump_stacks(c, argc - 1, argv + 1);
+		return dump_stacks(c, argc - 1, argv + 1, descendants);
+	if (descendants)
+		return cli_usage(c, "--descendants belongs to --stacks");
 	if (argc > 2)
 		return cli_usage(c, "several processes need --stacks");
 	if (find_interval(&interval, &e) < 0 || find(argc > 1 ? argv[1] : NULL, &launcher, &e) < 0)

@@ -8,13 +8,16 @@
 
 #include "analysis/cpu_moments.h"
 #include "analysis/stacks.h"
+#include "base/human.h"
 #include "base/io.h"
 #include "base/json.h"
 #include "base/path.h"
 #include "base/starts_with.h"
 #include "cli/ui.h"
+#include "record/program_work.h"
 #include "record/stack_dump.h"
 #include "report/text.h"
+#include "sampler/proc_tree.h"
 
 #define COMMAND_MAX 4096u /* bytes of a command line that are shown */
 
@@ -23,6 +26,7 @@ struct printer {
 	struct stack_dump dump;
 	struct stacks stacks; /* of dump.trace */
 	struct map rows; /* pid << 32 | tid -> row of cpu_sample, plus 1 */
+	struct program_work work; /* of the current process, if it is being recorded */
 	/* of the current thread: */
 	VEC(uint32_t) frames; /* items of stacks.frames, innermost first */
 	enum stack_end end;
@@ -128,6 +132,34 @@ static int find_frames(struct printer *p, const struct thread_stack *s)
 	return err;
 }
 
+/* --- what it waits for on the GPU --- */
+
+/*
+ * What the recording shows, if there is one. Thread ids of another pid namespace are not compared
+ * with ours.
+ */
+static void read_work(struct printer *p, pid_t pid)
+{
+	struct error e = { 0 };
+	struct live_tail tail;
+
+	program_work_release(&p->work);
+	if (live_tail_open(&tail, pid) < 0)
+		return;
+	if (tail.segment.header.pid != (uint32_t)pid ||
+	    program_work_read(&tail, 0, &p->work, &e) < 0)
+		program_work_release(&p->work);
+	live_tail_release(&tail);
+}
+
+static const struct work_wait *find_wait(const struct printer *p, pid_t tid)
+{
+	for (size_t i = 0; i < p->work.waits.count; i++)
+		if (p->work.waits.data[i].thread == (uint32_t)tid)
+			return &p->work.waits.data[i];
+	return NULL;
+}
+
 /* --- text --- */
 
 /* Names are the process's, which may be somebody else's. */
@@ -152,8 +184,21 @@ static void print_frame(const struct printer *p, const struct stack_frame *f, st
 	strbuf_addc(out, '\n');
 }
 
+/* "    waits in cudaStreamSynchronize, since 38.0 s, for spin, launched at train.py:31" */
+static void print_wait(const struct work_wait *w, struct strbuf *out)
+{
+	strbuf_addf(out, "    waits for the GPU in %s, since ", w->function);
+	human_duration(out, w->for_ns);
+	if (*w->line)
+		strbuf_addf(out, ", called at %s", w->line);
+	if (*w->work)
+		strbuf_addf(out, "; the oldest work without an end: %s", w->work);
+	strbuf_addc(out, '\n');
+}
+
 static void print_thread(const struct printer *p, const struct thread_stack *s, struct strbuf *out)
 {
+	const struct work_wait *wait = find_wait(p, s->tid);
 	bool asleep = s->state == 'S' || s->state == 'D';
 
 	strbuf_addf(out, "  thread %d ", (int)s->tid);
@@ -166,6 +211,8 @@ static void print_thread(const struct printer *p, const struct thread_stack *s, 
 	if (asleep && s->call)
 		strbuf_addf(out, " (%s)", s->call);
 	strbuf_addc(out, '\n');
+	if (wait)
+		print_wait(wait, out);
 	for (size_t i = 0; i < p->frames.count; i++)
 		print_frame(p, &p->stacks.frames.data[p->frames.data[i]], out);
 	if (s->error)
@@ -178,12 +225,19 @@ static void print_thread(const struct printer *p, const struct thread_stack *s, 
 
 static void thread_json(const struct printer *p, const struct thread_stack *s, struct json *json)
 {
+	const struct work_wait *wait = find_wait(p, s->tid);
+
 	json_object(json);
 	json_key_u64(json, "thread", (uint64_t)s->tid);
 	json_key_string(json, "name", s->name);
 	json_key_string(json, "state", states[state_of(s->state)].name);
 	json_key_string(json, "system_call", s->call);
 	json_key_string(json, "gpu_call", p->gpu_call);
+	json_key(json, "gpu_wait");
+	if (wait)
+		work_wait_json(wait, json);
+	else
+		json_null(json);
 	json_key_u64(json, "stopped_ns", s->stopped_ns);
 	json_key_string(json, "no_stack", s->error ? error_code_text(s->error) : NULL);
 	json_key_bool(json, "complete",
@@ -220,8 +274,10 @@ static int print_all(struct printer *p, struct strbuf *out)
 		bool begins = s->pid != pid;
 
 		err = find_frames(p, s);
-		if (begins)
+		if (begins) {
 			(void)!io_process_text(s->pid, "cmdline", COMMAND_MAX, &command);
+			read_work(p, s->pid);
+		}
 		if (p->context->json) {
 			if (begins && pid) {
 				json_end(&json);
@@ -295,14 +351,8 @@ static int print_dump(struct printer *p, const pid_t *pids, size_t count, struct
 	return err;
 }
 
-int dump_stacks(struct context *c, int count, char **texts)
+static int read_pids(const struct context *c, int count, char **texts, pid_t *pids)
 {
-	_cleanup_strbuf_ struct strbuf out = STRBUF_INIT;
-	struct printer p = { .context = c };
-	pid_t pids[DUMP_PIDS_MAX];
-	struct error e = { 0 };
-	int err;
-
 	if (!count || count > (int)DUMP_PIDS_MAX)
 		return cli_usage(c, "--stacks needs the id of a process");
 	for (int i = 0; i < count; i++) {
@@ -312,9 +362,31 @@ int dump_stacks(struct context *c, int count, char **texts)
 			return cli_usage(c, "'%s' is not the id of a process", texts[i]);
 		pids[i] = (pid_t)pid;
 	}
-	err = print_dump(&p, pids, (size_t)count, &out, &e);
+	return EXIT_DONE;
+}
+
+int dump_stacks(struct context *c, int count, char **texts, bool descendants)
+{
+	_cleanup_strbuf_ struct strbuf out = STRBUF_INIT;
+	struct printer p = { .context = c };
+	struct proc_tree tree = { 0 };
+	pid_t named[DUMP_PIDS_MAX];
+	const pid_t *pids = named;
+	size_t pid_count = (size_t)count;
+	struct error e = { 0 };
+	int err = read_pids(c, count, texts, named);
+
+	if (err != EXIT_DONE)
+		return err;
+	if (descendants && proc_tree_read(&tree, named, pid_count) >= 0) {
+		pids = tree.pids.data;
+		pid_count = tree.pids.count;
+	}
+	err = print_dump(&p, pids, pid_count, &out, &e);
+	proc_tree_release(&tree);
 	stack_dump_release(&p.dump);
 	map_release(&p.rows);
 	vec_release(&p.frames);
+	program_work_release(&p.work);
 	return err < 0 ? cli_fail(c, &e) : cli_print(c, &out);
 }

@@ -6,7 +6,10 @@
 
 #define DUMP_PIDS_MAX 1024u
 
-/* Prints the stacks of the processes whose ids these texts are. Returns an exit status. */
-int dump_stacks(struct context *c, int count, char **texts);
+/*
+ * Prints the stacks of the processes whose ids these texts are, and of their descendants. Returns
+ * an exit status.
+ */
+int dump_stacks(struct context *c, int count, char **texts, bool descendants);
 
 #endif

@@ -398,17 +398,8 @@ static void work_json(const struct program *g, struct json *j)
 		return;
 	}
 	json_array(j);
-	for (size_t i = 0; i < w->waits.count; i++) {
-		const struct work_wait *wait = &w->waits.data[i];
-
-		json_object(j);
-		json_key_u64(j, "thread", wait->thread);
-		json_key_string(j, "function", wait->function);
-		json_key_u64(j, "for_ns", wait->for_ns);
-		json_key_string(j, "line", *wait->line ? wait->line : NULL);
-		json_key_string(j, "work", *wait->work ? wait->work : NULL);
-		json_end(j);
-	}
+	for (size_t i = 0; i < w->waits.count; i++)
+		work_wait_json(&w->waits.data[i], j);
 	json_end(j);
 	json_end(j);
 }

@@ -235,3 +235,14 @@ void program_work_release(struct program_work *w)
 	vec_release(&w->waits);
 	*w = (struct program_work){ 0 };
 }
+
+void work_wait_json(const struct work_wait *w, struct json *j)
+{
+	json_object(j);
+	json_key_u64(j, "thread", w->thread);
+	json_key_string(j, "function", w->function);
+	json_key_u64(j, "for_ns", w->for_ns);
+	json_key_string(j, "line", *w->line ? w->line : NULL);
+	json_key_string(j, "work", *w->work ? w->work : NULL);
+	json_end(j);
+}

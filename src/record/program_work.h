@@ -6,6 +6,7 @@
 #define PITOT_RECORD_PROGRAM_WORK_H
 
 #include "base/clock.h"
+#include "base/json.h"
 #include "base/vec.h"
 #include "record/live_tail.h"
 
@@ -43,5 +44,6 @@ struct program_work {
 int program_work_read(struct live_tail *t, size_t top, struct program_work *out,
 		      struct error *e) MUST_USE;
 void program_work_release(struct program_work *w);
+void work_wait_json(const struct work_wait *w, struct json *j);
 
 #endif

@@ -268,6 +268,7 @@ def test_refusals(pitot, native, program, environment):
         assert refused.returncode == 1 and f"sudo pitot dump --stacks {native.pid}" in refused.stderr, refused
 
 
+@pytest.mark.alone
 def test_nothing_is_left(native, dump):
     """Of the recording in memory that names are resolved for."""
     before = {path for folder in ("/dev/shm", "/tmp") for path in Path(folder).glob("pitot-??????")}

@@ -5,8 +5,11 @@ import random
 import signal
 import struct
 import subprocess
+from pathlib import Path
 
 import pytest
+
+from waiting import wait_until
 
 TAPE = "tests/data/tapes/train.tape"
 SWEEP = int(os.environ.get("PITOT_SWEEP", "40"))
@@ -120,3 +123,34 @@ def test_last_words(end, pitot, rows, last_wait, where):
     assert 7 in streams and streams[7]["kind"] == "kernel" and streams[7]["behind"] > 0
     unfinished = [row for row in rows(folder, "unfinished") if row["kind"] != "call"]
     assert len(unfinished) == process["undelivered"] + sum(1 + row["behind"] for row in words["work"])
+
+
+def test_what_a_thread_waits_for(program, player, build, pitot, source, environment, tmp_path):
+    """A process that has stopped inside the call: pitot dump --stacks and pitot top say in which, and since when."""
+    tape = source / "tests/data/tapes/sync.tape"
+    dump = subprocess.run([build / "standin/tape-dump", tape], stdout=subprocess.PIPE, text=True, check=True).stdout
+    inside = 2 + max(int(line.split()[0]) for line in dump.splitlines() if " CALLBACK runtime " in line and " enter cudaDeviceSynchronize " in line)
+    command = [program, "record", "-q", "-o", tmp_path / "r.pitot", "--no-cpu", "--no-symbols", "--", player, "--realtime", "--repeat", "2", "--exit", "stop",
+               "--exit-at", inside, tape]
+    recorder = subprocess.Popen(list(map(str, command)), stdin=subprocess.DEVNULL, env={**environment, "ASAN_OPTIONS": "detect_leaks=0"})
+    child = Path(f"/proc/{recorder.pid}/task/{recorder.pid}/children")
+    try:
+        pid = wait_until(lambda: child.read_text().split(), "it has started", recorder)[0]
+        wait_until(lambda: Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "T", "it has stopped", recorder)
+
+        def wait_of(*words):
+            [process] = json.loads(pitot("dump", "--stacks", "--json", *words).stdout)
+            found = [thread["gpu_wait"] for thread in process["threads"] if thread["gpu_wait"]]
+            return found and found[0]["for_ns"] >= 10**9 and found[0]
+
+        wait = wait_until(lambda: wait_of(pid), "the call is a second old", recorder)
+        assert wait["function"] == "cudaDeviceSynchronize" and wait["line"]
+        assert wait_of("--descendants", pid)["thread"] == wait["thread"]
+        text = pitot("dump", "--stacks", pid).stdout
+        assert "    waits for the GPU in cudaDeviceSynchronize, since " in text and f", called at {wait['line']}" in text
+        [one] = json.loads(pitot("top", "--once", "--interval", "100ms", "--json", "-q", "-p", pid).stdout)["programs"]
+        [shown] = one["work"]["waits"]
+        assert (shown["function"], shown["line"]) == (wait["function"], wait["line"]) and shown["for_ns"] > wait["for_ns"]
+    finally:
+        os.kill(int(pid), signal.SIGKILL)
+        recorder.wait()

@@ -10,6 +10,7 @@ enum ending {
 	END_QUICK_EXIT,
 	END__EXIT,
 	END_KILL,
+	END_STOP,
 	END_TERM,
 	END_INT,
 	END_ABORT,

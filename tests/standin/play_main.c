@@ -30,8 +30,8 @@ static const char usage[] =
 	"  --rate N           at most N callbacks a second, 0: no limit (default 100000)\n"
 	"  --faults FILE      what goes wrong (docs/tapes.md)\n"
 	"  --exit HOW         return, exit, quick-exit, _exit, kill, term, int, abort, segv, exec, "
-	"execl "
-	"or fork-then-exit\n"
+	"execl, "
+	"fork-then-exit or stop (SIGSTOP)\n"
 	"  --exit-at N        leave at the N-th record of the tape, with the other threads in full "
 	"flight\n"
 	"  --gap MS           time between rounds (1)\n"
@@ -53,6 +53,7 @@ static const struct {
 	{ "_exit", END__EXIT },   { "kill", END_KILL },   { "term", END_TERM },
 	{ "int", END_INT },       { "abort", END_ABORT }, { "segv", END_SEGV },
 	{ "exec", END_EXEC },     { "execl", END_EXECL }, { "fork-then-exit", END_FORK },
+	{ "stop", END_STOP },
 };
 
 static bool parse_ending(const char *text, enum ending *ending)
@@ -252,6 +253,9 @@ void play_end(enum ending ending)
 		_exit(0);
 	case END_KILL:
 		kill(getpid(), SIGKILL);
+		break;
+	case END_STOP:
+		kill(getpid(), SIGSTOP);
 		break;
 	case END_TERM:
 		kill(getpid(), SIGTERM);
