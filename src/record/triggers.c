@@ -345,6 +345,9 @@ void triggers_begin(struct recording *r)
 		look_at_file(t, &file, true);
 		(void)!vec_push(&t->files, file);
 	}
+	if (r->cpu.end_ns)
+		rule_feed_add(t->feed,
+			      (struct fact){ .kind = FACT_WINDOW_ENDS, .time_ns = r->cpu.end_ns });
 	r->triggers = t;
 }
 

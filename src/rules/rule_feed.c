@@ -283,12 +283,15 @@ static void work_done(struct rule_feed *f, struct rule_segment *s, const struct 
 			     .kind = FACT_WORK_BEGINS,
 			     .value = cell(c, 2, row) };
 
-	if (!cell_has(c, 0, row) || !cell_has(c, 1, row) || fact.other_ns < fact.time_ns)
+	if (!cell_has(c, 0, row) || !cell_has(c, 1, row) || fact.other_ns < fact.time_ns) {
+		fact.kind = FACT_LOST; /* it has ended, and one does not know when */
+		rule_feed_add(f, fact);
 		return;
+	}
 	rule_feed_add(f, fact);
-	fact.kind = FACT_WORK_ENDS;
 	fact.time_ns = cell(c, 1, row);
 	fact.other_ns = cell(c, 0, row);
+	fact.kind = FACT_WORK_ENDS;
 	rule_feed_add(f, fact);
 }
 
@@ -426,10 +429,18 @@ static void read_processes(struct rule_feed *f, struct rule_segment *s, const st
 static void state_noted(struct rule_feed *f, struct rule_segment *s, const struct cells *c,
 			uint32_t row)
 {
-	if (cell(c, 1, row) == feature_cupti && cell(c, 2, row) == capability_state_on)
-		rule_feed_add(f, (struct fact){ .process = s->process,
-						.time_ns = cell(c, 0, row),
-						.kind = FACT_RECORDS });
+	uint64_t name = cell(c, 1, row), state = cell(c, 2, row);
+	struct fact fact = { .process = s->process, .time_ns = cell(c, 0, row) };
+
+	if (name == feature_cupti && state == capability_state_on)
+		fact.kind = FACT_RECORDS;
+	else if (name == feature_kernel && state == capability_state_unavailable)
+		fact.kind = FACT_LOST;
+	else if (name == feature_window && state == capability_state_off)
+		fact.kind = FACT_WINDOW_ENDS;
+	else
+		return;
+	rule_feed_add(f, fact);
 }
 
 static void read_capabilities(struct rule_feed *f, struct rule_segment *s,
@@ -488,7 +499,7 @@ static const struct {
 	{ TABLE_graph_launch, OF_WORK, PHASE_EVENTS, read_work },
 	{ TABLE_nvtx, OF(RANGE) | OF(NAME), PHASE_EVENTS, read_ranges },
 	{ TABLE_counter_sample, OF(COUNTER), PHASE_EVENTS, read_samples },
-	{ TABLE_capability, OF(HANG), PHASE_EVENTS, read_capabilities },
+	{ TABLE_capability, OF_CALLS, PHASE_EVENTS, read_capabilities },
 	{ TABLE_loss, OF_WORK, PHASE_EVENTS, read_losses },
 	{ TABLE_process, 0, PHASE_EVENTS, read_processes },
 };

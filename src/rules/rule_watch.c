@@ -293,6 +293,13 @@ static void work_ended(struct watched *p, uint64_t correlation)
 	drop_done(p);
 }
 
+/* It lived until then, whatever its last row is. */
+static void lived_until(struct watched *p, uint64_t time_ns)
+{
+	if (p->seen_until_ns)
+		p->seen_until_ns = MAX(p->seen_until_ns, time_ns);
+}
+
 static void check_hang(struct rule_watch *w, struct watched *p, uint64_t now)
 {
 	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
@@ -599,10 +606,19 @@ static void find_ended(struct rule_watch *w, const struct fact *f)
 {
 	for (size_t i = w->processes.count; i-- > 0;)
 		if (w->processes.data[i].pid == f->process) {
+			lived_until(&w->processes.data[i], f->time_ns);
 			check_hang(w, &w->processes.data[i], f->time_ns);
 			process_ended(w, &w->processes.data[i], f);
 			return;
 		}
+}
+
+static void window_ends(struct rule_watch *w, uint64_t time_ns)
+{
+	for (size_t i = 0; i < w->processes.count; i++) {
+		check_hang(w, &w->processes.data[i], time_ns);
+		w->processes.data[i].has_ended = true;
+	}
 }
 
 /* --- facts --- */
@@ -657,10 +673,12 @@ static void add(struct rule_watch *w, struct watched *p, const struct fact *f)
 		counter_read(w, p, f);
 		break;
 	case FACT_ENDS:
+		lived_until(p, f->time_ns);
 		check_hang(w, p, f->time_ns);
 		p->has_ended = true;
 		break;
 	case FACT_EXIT:
+	case FACT_WINDOW_ENDS:
 	case FACT_OUTSIDE:
 		break;
 	}
@@ -671,6 +689,8 @@ void rule_watch_add(struct rule_watch *w, const struct fact *f)
 	rule_watch_advance(w, f->time_ns);
 	if (f->kind == FACT_EXIT)
 		find_ended(w, f);
+	else if (f->kind == FACT_WINDOW_ENDS)
+		window_ends(w, f->time_ns);
 	else if (f->kind == FACT_OUTSIDE)
 		FOR_EACH_RULE (i, f->rules)
 			fire_text(w, i, NULL, f->time_ns,

@@ -34,6 +34,7 @@ enum fact_kind {
 	FACT_COUNTER, /* real: the value; growth: since the reading before, per second */
 	FACT_EXIT, /* value: status as a shell shows it */
 	FACT_ENDS, /* the recording of the process */
+	FACT_WINDOW_ENDS, /* nothing is recorded from then on, of any process */
 	FACT_OUTSIDE, /* a file was touched, or a signal received */
 };
 

@@ -132,8 +132,7 @@ static void make(const char *folder)
 	m->result = 0;
 	maker_call(m, MAKER_LAUNCH, 7, 21 * S, 21 * S + 10, 102);
 	add_sample(m, 3, 55 * S, 1000);
-	maker_flush(m);
-	maker_crash(m);
+	maker_close(m, 56 * S);
 	maker_record(folder, PID, 1, 1 * S, 60 * S, "./app", 139);
 }
 
@@ -161,13 +160,38 @@ static void rules_hold_at_their_moments(void **state)
 	fires_once(folder, "cuda-error", 20 * S, "719");
 	fires_once(folder, "gpu-idle > 1s", 4902 * MS, "GPU 0 has had no work for 1.00 s");
 	fires_once(folder, "hang > 10s", 31 * S, "1 launch is outstanding");
-	never_fires(folder, "hang > 35s"); /* the last that is known is from 55 s */
+	never_fires(folder, "hang > 35s"); /* its recording ended at 56 s */
 	fires_once(folder, "exit-status != 0", 60 * S, "status 139");
 	fires_once(folder, "fatal-signal", 60 * S, "SIGSEGV");
 	fires_once(folder, "launch-rate < 5/s", 5 * S + 10, "0 launches");
 	never_fires(folder, "file x; signal USR1");
 	snprintf(path, sizeof(path), "%s/%d.0.pit", folder, PID);
 	fires_once(path, "xid", 11 * S, "it is 79"); /* one segment */
+}
+
+/* Kernels without times, and none at all: what was launched does not hang. */
+static void records_that_do_not_come_are_no_hang(void **state)
+{
+	for (unsigned i = 0; i < 4; i++) {
+		char folder[4096];
+		struct maker *m;
+
+		snprintf(folder, sizeof(folder), "%s/%u", (char *)*state, i);
+		m = maker_begin_with((struct writer_options){ .pid = PID }, folder, PID, 1 * S,
+				     "./app");
+		maker_capability(m, i == 3 ? feature_nvml : feature_cupti, capability_state_on,
+				 NULL);
+		if (i == 1)
+			maker_capability(m, feature_kernel, capability_state_unavailable, NULL);
+		maker_call(m, MAKER_LAUNCH, 7, 2 * S, 2 * S + 1, 1);
+		if (i == 2)
+			maker_kernel(m, maker_config(m, "add", 1, 32), 7, 0, 0, 1);
+		maker_close(m, 20 * S);
+		if (i)
+			never_fires(folder, "hang > 10s");
+		else
+			fires_once(folder, "hang > 10s", 12 * S, "1 launch is outstanding");
+	}
 }
 
 static void what_cannot_be_read_is_named(void **state)
@@ -228,6 +252,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		folder_test(rules_hold_at_their_moments),
+		folder_test(records_that_do_not_come_are_no_hang),
 		folder_test(what_cannot_be_read_is_named),
 		folder_test(new_blocks_are_read),
 	};

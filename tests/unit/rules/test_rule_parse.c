@@ -95,7 +95,7 @@ static const struct {
 	{ "launch-rate < -1/s", "needs a number a second" },
 	{ "launch-rate < 1/s for 2", "'for' needs a time with its unit" },
 	{ "launch-rate < 1/s for", "'for' needs a time with its unit" },
-	{ "memory > 95", "needs a percentage" },
+	{ "memory > 95", "needs a percentage, such as 95%" },
 	{ "memory > 101%", "needs a percentage" },
 	{ "memory > %", "needs a percentage" },
 	{ "counter > 3", "'counter' needs a name" },

@@ -143,10 +143,8 @@ static const struct {
 	enum fact_kind kind;
 	uint64_t value;
 } no_hangs[] = {
-	{ FACT_WAITED, 0 },
-	{ FACT_LOST, 0 },
-	{ FACT_ENDS, 0 },
-	{ FACT_WORK_ENDS, 2 },
+	{ FACT_WAITED, 0 },    { FACT_LOST, 0 },        { FACT_ENDS, 0 },
+	{ FACT_WORK_ENDS, 2 }, { FACT_WINDOW_ENDS, 0 },
 };
 
 static void what_is_no_hang(void **state)
