@@ -139,9 +139,9 @@ static int read_call(const struct message *m, struct strbuf *name, const char **
 static void call_tool(struct json *j, const struct message *m)
 {
 	_cleanup_strbuf_ struct strbuf name = STRBUF_INIT, text = STRBUF_INIT;
-	const char *arguments = "{}" = NULL;
+	const char *arguments = "{}";
 	struct error e = { 0 };
-	size_t length = 2 = 0;
+	size_t length = 2;
 	int rc = m->params ? read_call(m, &name, &arguments, &length, &e)
 			   : error_set(&e, E_USAGE, "params are missing");
 
