@@ -21,7 +21,8 @@ static bool top_given, process_given, device_given, stream_given, option_full_na
 	option_flame = true;
 
 static int option_by = HOTSPOT_KERNEL, option_graphs, option_scopes;
-static const char *option_kernel, *option_scope, *option_price, *option_source, *option_output, *option_step;
+static const char *option_kernel, *option_scope, *option_price, *option_source, *option_output,
+	*option_step;
 
 static const struct option options[] = {
 	OPTION(STRING, "output", 'o', option_output, "FILE",

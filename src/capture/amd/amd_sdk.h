@@ -15,7 +15,7 @@ enum amd_state {
 	AMD_ABSENT, /* the SDK has not called */
 	AMD_REFUSED, /* amd_refusal() says why */
 	AMD_READY,
-	AMD_ENDED, /* the SDK has finalized, or this is the child of a fork: it must not be called */
+	AMD_ENDED, /* the SDK has finalized, or the process is a fork: no call of it may follow */
 };
 
 enum amd_state amd_state(void);
