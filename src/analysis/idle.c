@@ -120,12 +120,17 @@ static void add_cause(const struct idle_sweep *s, const struct gap *gap, enum id
 	cause_ns[cause] += end_ns - start_ns - measured;
 }
 
+/* More calls than this between a gap and its work's call are no clock error, but a wrong call. */
+#define CALLS_AFTER_MAX 1000u
+
 /*
  * Attributes the time from the gap's start to `until`, the start of `call`, to what the thread did.
  */
 static void explain_thread(const struct idle_sweep *s, struct gap *gap, uint32_t call,
 			   uint64_t until, uint64_t cause_ns[IDLE_CAUSES])
 {
+	unsigned after = 0;
+
 	for (call = previous(s, call); call != TRACE_NO_ROW && until > gap->start_ns;
 	     call = previous(s, call)) {
 		uint64_t start = s->calls->start_ns[call], end = MIN(s->calls->end_ns[call], until);
@@ -133,8 +138,12 @@ static void explain_thread(const struct idle_sweep *s, struct gap *gap, uint32_t
 
 		if (end <= gap->start_ns)
 			break;
-		if (start >= end)
-			continue; /* the call is after the gap, because of a clock error */
+		if (start >= end) {
+			if (++after < CALLS_AFTER_MAX)
+				continue; /* the call is after the gap, because of a clock error */
+			add_cause(s, gap, IDLE_UNKNOWN, gap->start_ns, until, cause_ns);
+			return;
+		}
 		add_cause(s, gap, IDLE_HOST, end, until, cause_ns);
 		if (start < gap->start_ns) {
 			gap->began_in = cause;

@@ -133,6 +133,26 @@ static void calls_that_cannot_be_are_no_causes(void **state)
 	analyzed_release(&a);
 }
 
+/* Work whose id leads to a call far behind it, as ids that return do: unknown, and no long search. */
+static void a_call_far_behind_its_work_is_not_its_call(void **state)
+{
+	struct maker *m = begin(*state, 100);
+	uint32_t k = maker_config(m, "k", 1, 32);
+	struct analyzed a;
+
+	maker_kernel(m, k, 7, 1000, 2000, 1);
+	maker_kernel(m, k, 7, 5000, 6000, 2000);
+	for (uint64_t i = 0; i < 1500; i++)
+		maker_call(m, MAKER_STREAM_SYNCHRONIZE, 101, 10000 + 10 * i, 10005 + 10 * i,
+			   100 + i);
+	maker_call(m, MAKER_LAUNCH, 101, 90000, 90010, 2000);
+	maker_close(m, 100000);
+	analyze(&a, *state, EVERYTHING);
+	assert_int_equal(a.report.idle->gpus[0].gaps[1].total_ns, 3000);
+	assert_int_equal(a.report.idle->gpus[0].cause_ns[IDLE_UNKNOWN], 3000);
+	analyzed_release(&a);
+}
+
 /*
  * The same calls and work twice, by threads of equal numbers in two processes on a GPU each: equal
  * causes.
@@ -178,6 +198,7 @@ int main(void)
 		folder_test(a_second_process_is_explained_as_the_first),
 		folder_test(another_processes_work_keeps_a_gpu_busy),
 		folder_test(calls_that_cannot_be_are_no_causes),
+		folder_test(a_call_far_behind_its_work_is_not_its_call),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
