@@ -283,7 +283,9 @@ static void work_done(struct rule_feed *f, struct rule_segment *s, const struct 
 			     .kind = FACT_WORK_BEGINS,
 			     .value = cell(c, 2, row) };
 
-	if (!cell_has(c, 0, row) || !cell_has(c, 1, row) || fact.other_ns < fact.time_ns) {
+	if (cell_has(c, 0, row) && !cell_has(c, 1, row))
+		return; /* it had begun, and not ended */
+	if (!cell_has(c, 0, row) || fact.other_ns < fact.time_ns) {
 		fact.kind = FACT_LOST; /* it has ended, and one does not know when */
 		rule_feed_add(f, fact);
 		return;
@@ -434,8 +436,8 @@ static void state_noted(struct rule_feed *f, struct rule_segment *s, const struc
 
 	if (name == feature_cupti && state == capability_state_on)
 		fact.kind = FACT_RECORDS;
-	else if (name == feature_kernel && state == capability_state_unavailable)
-		fact.kind = FACT_LOST;
+	else if (name == feature_kernel && state != capability_state_on)
+		fact.kind = FACT_LOST; /* degraded: kernels have no ends */
 	else if (name == feature_window && state == capability_state_off)
 		fact.kind = FACT_WINDOW_ENDS;
 	else
