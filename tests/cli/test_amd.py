@@ -120,13 +120,14 @@ def test_doctor(pitot, machine):
     assert found["driver"] == ("ok", "amdgpu 6.8.5, 1 GPU (`pitot devices`)")
     assert found["ROCm"] == ("ok", "ROCm 7.0.2-56, ROCprofiler-SDK 1.0.0")
     assert found["/dev/kfd"][0] == "ok"
-    assert found["GPU work"][0] == "missing" and "not yet run on AMD hardware" in found["GPU work"][1]
+    assert found["GPU work"][0] == "limited" and "ROCprofiler-SDK 1.0.0; not yet run on AMD hardware" in found["GPU work"][1]
     (machine / "dev/kfd").unlink()
     shutil.rmtree(machine / "opt")
     shutil.rmtree(machine / "sys/class")
     found, _ = checks()
     assert found["driver"] == ("missing", "the kernel driver amdgpu is loaded, but shows no GPU")
     assert found["/dev/kfd"][0] == "missing" and found["ROCm"] == ("limited", "no /opt/rocm")
+    assert found["GPU work"][0] == "missing" and found["GPU work"][1].startswith("no ROCprofiler-SDK")
     text = pitot("doctor", env={"PITOT_AMD_ROOT": str(machine)}, status=None).stdout
     assert "\nAMD\n" in text and "\nNVIDIA\n" in text
     shutil.rmtree(machine)

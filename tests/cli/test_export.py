@@ -290,7 +290,7 @@ def test_standard_output(pitot, train, tmp_path):
 def test_bad_usage(pitot, train, tmp_path):
     for arguments, said in (
         (["-o", "x.txt"], "no format has files like 'x.txt'"),
-        (["-o", "x", "--format", "xml"], "'--format' takes perfetto, json, html, gpufl, parquet, arrow, csv, sqlite or dot, not 'xml'"),
+        (["-o", "x", "--format", "xml"], "'--format' takes perfetto, json, html, gpufl, parquet, arrow, csv, sqlite, sbt or dot, not 'xml'"),
         (["-o", "-"], "standard output needs --format"),
         (["-o", "-", "--format", "json", "--json"], "--json goes to standard output"),
         (["--since", "2s", "--until", "1s"], "--since must be before --until"),

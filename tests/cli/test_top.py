@@ -173,7 +173,7 @@ def screen(program, environment):
 def mask(text, pid):
     """Numbers differ from run to run, and with them the width of columns."""
     text = re.sub(r"\d[\d,.]*( (ns|us|ms|s)\b)?", "#", text.replace(str(pid), "PID"))
-    return re.sub(r" +", " ", text)
+    return re.sub(r"^(PID #% .*?\d?) [^ ]+$", r"\1 COMMAND", re.sub(r" +", " ", text), flags=re.M)
 
 
 @pytest.mark.parametrize("columns, lines", [(80, 24), (160, 50)])

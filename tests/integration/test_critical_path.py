@@ -44,7 +44,7 @@ def test_a_path_through_events_and_a_graph(record, pitot, make_tape):
 def test_without_the_option(record, pitot, make_tape):
     recording = record(make_tape("waits", 1), "stacks=none")
     assert json.loads(pitot("report", "--json", recording).stdout)["critical_path"] is None
-    assert "critical path" not in pitot("report", recording).stdout
+    assert "critical path in detail" not in pitot("report", recording).stdout
 
 
 def test_steps_of_a_tape(record, pitot):

@@ -182,7 +182,10 @@ def check_chrome_ranges_readings_and_the_rest(recording, chrome):
     marks = [e for e in chrome.events if e["ph"] == "i" and e.get("cat") == "cpu_instant_event"]
     assert Counter((e["start"], e["name"]) for e in marks if e["name"] != "loss" and "loss: " not in e["name"]
                    and "address" not in str(e.get("args"))) >= Counter(nvtx["mark"])
-    readings = [e for e in chrome.events if e["ph"] == "C"]
+    counters = [e for e in chrome.events if e["ph"] == "C"]
+    check_memory(recording, [(e["name"], e["start"], float(value)) for e in counters if e["name"].startswith("memory: ")
+                             for value in e["args"].values()])
+    readings = [e for e in counters if not e["name"].startswith("memory: ")]
     assert Counter((e["start"], e["name"]) for e in readings) == \
         Counter((r["time_ns"], r["counter"]) for r in recording["counter_sample"])
     scale = {row["name"]: 10 ** row["decimals"] for row in recording["counter"]}
@@ -289,6 +292,13 @@ def check_perfetto_waits_end_with_the_last_work(recording, trace):
     assert len(own) + len(noted) >= len(set(waits)) and waited <= len(noted)
 
 
+def check_memory(recording, levels):
+    """A track for each kind of memory, whose steps are the allocations and releases of it."""
+    of_kind = Counter(row["kind"] for row in recording["allocation"] if row["time_ns"] is not None)
+    assert Counter(name.split(", ")[0] for name, _, _ in levels).keys() == {f"memory: {kind}" for kind in of_kind}
+    assert len(levels) <= sum(of_kind.values()) and all(value >= 0 for _, _, value in levels)
+
+
 def check_perfetto_readings(recording, trace):
     decimals = {row["name"]: row["decimals"] for row in recording["counter"]}
     series = defaultdict(list)
@@ -302,7 +312,9 @@ def check_perfetto_readings(recording, trace):
             shown = list(zip((time for time, _ in shown), (value for _, value in shown[1:])))
         assert [time for time, _ in shown] == [time for time, _ in rows]
         assert [value for _, value in shown] == pytest.approx([value for _, value in rows])
-    assert len(series) == len(trace.counters)
+    levels = {name: shown for (_, name), shown in trace.counters.items() if name.startswith("memory: ")}
+    check_memory(recording, [(name, time, value) for name, shown in levels.items() for time, value in shown])
+    assert len(series) == len(trace.counters) - len(levels)
 
 
 def check_perfetto_samples(recording, trace):

@@ -133,7 +133,7 @@ static void calls_that_cannot_be_are_no_causes(void **state)
 	analyzed_release(&a);
 }
 
-/* Work whose id leads to a call far behind it, as ids that return do: unknown, and no long search. */
+/* Work whose id leads to a call far behind it, as ids that return do: unknown, at no great cost. */
 static void a_call_far_behind_its_work_is_not_its_call(void **state)
 {
 	struct maker *m = begin(*state, 100);
