@@ -209,5 +209,12 @@ def test_windows(hip, table):
 
 
 def test_a_child_of_a_fork(hip, table, build):
+    """ROCm does not work there: the child is not disturbed, and the parent's recording goes on."""
+    hip(command=[build / "standin/hip_program", 3, "fork"])
+    assert len(table("kernel")) == len(table("memcpy")) == 9
+    assert len([c for c in table("api_call") if c["function"] == "hipMemcpyAsync"]) == 6
+
+
+def test_processes(hip, table, build):
     done, _ = hip(command=["/bin/sh", "-c", f"{build}/standin/hip_program 1; {build}/standin/hip_program 2"])
     assert done.stdout == "done\ndone\n" and len(table("kernel")) == 9

@@ -88,8 +88,9 @@ static void on_call(const struct amd_callback *record, uint64_t *start)
 	struct ring_event event[2] = { { .c = (uint32_t)record->operation,
 					 .kind = RING_HIP_CALL } };
 
+	/* After a fork the SDK still calls; ROCm does not work in the child. */
 	if (record->phase == AMD_ENTER)
-		*start = clock_monotonic_ns();
+		*start = atomic_load(&amd_context) ? clock_monotonic_ns() : 0;
 	if (record->phase != AMD_EXIT || !*start || !r)
 		return;
 	event[0].a = *start;

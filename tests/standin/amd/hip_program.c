@@ -1,7 +1,12 @@
-/* hip_program.c: a program that uses HIP and ROCTx, the stand-ins'. usage: hip_program [ROUNDS] */
+/*
+ * hip_program.c: a program that uses HIP and ROCTx, the stand-ins': hip_program [ROUNDS [fork]].
+ * With "fork" a child of it calls HIP, too, in the middle.
+ */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 struct dim3 {
 	uint32_t x, y, z;
@@ -43,6 +48,12 @@ int main(int argc, char **argv)
 		launch_all(i);
 		roctxRangePop();
 	}
+	if (argc > 2 && fork() == 0) {
+		hipMemcpyAsync(NULL, NULL, 1, 1, 3);
+		roctxMarkA("the child's");
+		_exit(0);
+	}
+	wait(NULL);
 	roctxMarkA("a mark");
 	hipStreamSynchronize(77);
 	hipDeviceSynchronize();
