@@ -3,7 +3,9 @@
 The stand-in writes what it told the recorder; every row has to say the same."""
 import json
 import os
+import re
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -162,6 +164,27 @@ def test_an_sdk_that_refuses(hip, table, fault, why):
     done, _ = hip(fault=fault)
     assert done.stdout == "done\n" and table("kernel") == []
     assert [(c["state"], c["reason"]) for c in table("capability") if c["name"] == "rocm"] == [("unavailable", why)]
+
+
+FUNCTIONS = re.findall(r"\bF\((\w+), int,", (Path(__file__).parents[2] / "src/capture/amd/amd_api.h").read_text())
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_each_function_that_fails(hip, table, function):
+    """The program goes on as without; either nothing is recorded, which is said, or what is recorded is whole."""
+    done, truth = hip(fault=f"status:{function}")
+    assert done.stdout == "done\n"
+    state = [c["state"] for c in table("capability") if c["name"] == "rocm"][-1]
+    assert state == ("on" if function in HARMLESS else "unavailable")
+    told = {t["correlation"] for t in truth} if state == "on" and function != "flush_buffer" else set()
+    assert {w["correlation"] for w in table("kernel") + table("memcpy")} == told
+    assert ("missing_kernels" in {loss["reason"] for loss in table("loss")}) == (function == "flush_buffer")
+    no_calls = [c for c in table("capability") if c["name"] == "api_call" and c["state"] == "unavailable"]
+    assert bool(no_calls) == (function in NAMING)
+
+
+NAMING = {"iterate_callback_tracing_kind_operations", "query_callback_tracing_kind_operation_name"}
+HARMLESS = {"stop_context", "flush_buffer", "push_external_correlation_id", "pop_external_correlation_id", *NAMING}
 
 
 def test_a_flush_that_hangs_is_not_waited_for(hip, table):

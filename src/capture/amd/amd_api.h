@@ -163,7 +163,6 @@ typedef void amd_on_thread(uint32_t library, void *data);
 
 /* F(name without rocprofiler_, return type, parameters): all are required. */
 #define AMD_FUNCTIONS(F)                                                                           \
-	F(get_version, int, uint32_t *major, uint32_t *minor, uint32_t *patch)                     \
 	F(get_status_string, const char *, int status)                                             \
 	F(create_context, int, uint64_t *context)                                                  \
 	F(start_context, int, uint64_t context)                                                    \

@@ -24,6 +24,7 @@ enum marker { MARKER_NONE, MARKER_MARK, MARKER_PUSH, MARKER_POP, MARKER_START, M
 static struct {
 	const char *names[OPERATIONS_MAX]; /* HIP's, by operation; written before callbacks begin */
 	uint8_t kinds[OPERATIONS_MAX], markers[16];
+	unsigned watched;
 	/* the collector's */
 	bool written[OPERATIONS_MAX];
 	uint64_t launched;
@@ -62,10 +63,15 @@ static bool wants_marker(int32_t operation, const char *name)
 
 bool amd_calls_wants(uint32_t kind, int32_t operation, const char *name)
 {
+	bool wants;
+
 	if (operation < 0)
 		return false;
-	if (kind == AMD_CALLBACK_HIP_RUNTIME)
-		return (uint32_t)operation < OPERATIONS_MAX && wants_hip(operation, name);
+	if (kind == AMD_CALLBACK_HIP_RUNTIME) {
+		wants = (uint32_t)operation < OPERATIONS_MAX && wants_hip(operation, name);
+		self.watched += wants;
+		return wants;
+	}
 	return (size_t)operation < ARRAY_SIZE(self.markers) && wants_marker(operation, name);
 }
 
@@ -204,6 +210,11 @@ uint64_t amd_calls_event(struct writer *w, const struct ring *r, uint64_t positi
 	ROW_MISSING(&row, api_call, context);
 	writer_append(w, TABLE_api_call, &row);
 	return 2;
+}
+
+unsigned amd_calls_watched(void)
+{
+	return self.watched;
 }
 
 void amd_calls_begin(void)

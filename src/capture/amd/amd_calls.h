@@ -28,6 +28,8 @@ amd_on_callback amd_calls_on_stream;
 
 /* Makes the row of a call; returns its slots. Collector's thread. */
 uint64_t amd_calls_event(struct writer *w, const struct ring *r, uint64_t position);
+/* Number of operations of HIP that are watched. */
+unsigned amd_calls_watched(void);
 /* Called when a recording begins: functions are written again. */
 void amd_calls_begin(void);
 /* Launches and copies whose calls succeeded. */

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "base/compiler.h"
-#include "capture/amd/amd_sdk.h"
 #include "format/rows.h"
 
 #define AGENTS_MAX 64u
@@ -40,13 +39,10 @@ static int on_agents(uint32_t version, const void **list, size_t length, void *d
 	return AMD_SUCCESS;
 }
 
-void amd_devices_read(void)
+int amd_devices_read(const struct amd_sdk *sdk)
 {
-	const struct amd_sdk *sdk = amd_sdk();
-
-	if (sdk && !count)
-		sdk->query_available_agents(AMD_AGENT_VERSION, on_agents, sizeof(struct amd_agent),
-					    NULL);
+	return sdk->query_available_agents(AMD_AGENT_VERSION, on_agents, sizeof(struct amd_agent),
+					   NULL);
 }
 
 static uint32_t uuid_text(struct writer *w, const uint8_t *uuid)

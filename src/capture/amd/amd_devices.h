@@ -4,12 +4,13 @@
 
 #include <stdint.h>
 
+#include "capture/amd/amd_api.h"
 #include "format/writer.h"
 
 #define AMD_NO_DEVICE UINT32_MAX
 
-/* Asks the SDK. The thread that starts the session; later calls do nothing. */
-void amd_devices_read(void);
+/* Asks the SDK while it initializes. Returns its status. */
+int amd_devices_read(const struct amd_sdk *sdk);
 /* Writes their rows. Collector's thread. */
 void amd_devices_write(struct writer *w);
 /* Returns an agent's ordinal as HIP counts GPUs, or AMD_NO_DEVICE if it is no GPU. */

@@ -25,7 +25,7 @@ static struct {
 	atomic_bool open; /* a window is open */
 	/* the collector's */
 	bool devices_written;
-	uint64_t active_ns, since_ns;
+	uint64_t active_ns, since_ns, begun_ns, work_before;
 	struct amd_work_counts reported;
 	uint64_t kernels_reported;
 } self;
@@ -57,7 +57,9 @@ static void extend(const struct source_start *how)
 	if (how->wanted->engine != SETTING_ENGINE_TRACE)
 		capability_note(feature_engine, capability_state_unavailable, NULL, "trace",
 				"engines measure NVIDIA's GPUs only");
-	amd_devices_read();
+	if (!amd_calls_watched())
+		capability_note(feature_api_call, capability_state_unavailable, "launches", "none",
+				"ROCprofiler-SDK names no function of HIP");
 	atomic_store(&self.usable, true);
 	atomic_store(&self.open, how->open);
 	if (how->open && !amd_record(true))
@@ -73,6 +75,8 @@ static void begin(struct writer *w, const struct source_start *how)
 	self.active_ns = 0;
 	self.since_ns = clock_monotonic_ns();
 	self.reported = amd_work_counts();
+	self.work_before = self.reported.work;
+	self.begun_ns = clock_monotonic_ns();
 	self.kernels_reported = amd_kernels_refused();
 	amd_boottime_read();
 }
@@ -148,9 +152,15 @@ static uint64_t on_call(struct writer *w, const struct ring *r, uint64_t positio
 	return amd_calls_event(w, r, position);
 }
 
+/* Launches that a stream captured into a graph have no work of their own. */
 static void stopped(struct writer *w)
 {
-	periodic(w, 0, clock_monotonic_ns());
+	uint64_t now = clock_monotonic_ns();
+
+	periodic(w, 0, now);
+	if (self.reported.work == self.work_before)
+		rows_loss(w, loss_reason_missing_kernels, amd_calls_launched(), self.begun_ns, now,
+			  "work was launched, but ROCprofiler-SDK delivered none");
 }
 
 static void after_fork(void)

@@ -8,6 +8,7 @@
 
 #include "base/compiler.h"
 #include "capture/amd/amd_calls.h"
+#include "capture/amd/amd_devices.h"
 #include "capture/amd/amd_kernels.h"
 #include "capture/amd/amd_sdk.h"
 #include "capture/amd/amd_work.h"
@@ -88,7 +89,7 @@ static bool configure(void)
 {
 	uint64_t kernels = 0, trace = 0, buffer = 0;
 
-	if (!(sdk = amd_load()) ||
+	if (!(sdk = amd_load()) || !amd_check("query_available_agents", amd_devices_read(sdk)) ||
 	    !(TRY(at_internal_thread_create, before_thread, after_thread, 1, NULL) &&
 	      TRY(create_context, &kernels) && TRY(create_context, &trace) &&
 	      TRY(configure_callback_tracing_service, kernels, AMD_CALLBACK_CODE_OBJECT, NULL, 0,

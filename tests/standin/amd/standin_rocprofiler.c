@@ -382,17 +382,16 @@ static void on_loaded(const struct standin_kernel *kernel)
 
 /* --- the interface --- */
 
+/* Most functions begin so. */
+#define FAIL_IF_ASKED(name)                                                                        \
+	do {                                                                                       \
+		if (status_of(#name))                                                              \
+			return status_of(#name);                                                   \
+	} while (0)
+
 #define FUNCTION(name, ...)                                                                        \
 	PUBLIC int rocprofiler_##name(__VA_ARGS__);                                                \
 	PUBLIC int rocprofiler_##name(__VA_ARGS__)
-
-FUNCTION(get_version, uint32_t *major, uint32_t *minor, uint32_t *patch)
-{
-	*major = 1;
-	*minor = 2;
-	*patch = 1;
-	return AMD_SUCCESS;
-}
 
 PUBLIC const char *rocprofiler_get_status_string(int status);
 PUBLIC const char *rocprofiler_get_status_string(int status)
@@ -429,11 +428,12 @@ FUNCTION(start_context, uint64_t context)
 {
 	int status = status_of("start_context");
 
-	return finalized ? FINALIZED : status && locked ? status : set_active(context, true);
+	return finalized ? FINALIZED : status ? status : set_active(context, true);
 }
 
 FUNCTION(stop_context, uint64_t context)
 {
+	FAIL_IF_ASKED(stop_context);
 	return finalized ? FINALIZED : set_active(context, false);
 }
 
@@ -456,8 +456,19 @@ FUNCTION(create_buffer, uint64_t context, size_t bytes, size_t watermark, uint32
 	return INVALID;
 }
 
+static void start_thread(void *(*function)(void *))
+{
+	pthread_t id;
+
+	if (pthread_create(&id, NULL, function, NULL) == 0)
+		pthread_detach(id);
+}
+
+static bool has_thread; /* of callbacks */
+
 FUNCTION(flush_buffer, uint64_t buffer)
 {
+	FAIL_IF_ASKED(flush_buffer);
 	struct buffer *b = &buffers[buffer - 1];
 	uint64_t goal;
 
@@ -465,6 +476,10 @@ FUNCTION(flush_buffer, uint64_t buffer)
 		return FINALIZED;
 	while (has_fault("hang", NULL))
 		pause();
+	if (!has_thread) {
+		has_thread = true; /* the SDK's default one */
+		start_thread(callback_main);
+	}
 	pthread_mutex_lock(&lock);
 	goal = b->flushes + (b->flushing ? 2 : 1);
 	asked[buffer - 1] = goal;
@@ -475,14 +490,6 @@ FUNCTION(flush_buffer, uint64_t buffer)
 	return AMD_SUCCESS;
 }
 
-static void start_thread(void *(*function)(void *))
-{
-	pthread_t id;
-
-	if (pthread_create(&id, NULL, function, NULL) == 0)
-		pthread_detach(id);
-}
-
 static struct {
 	amd_on_thread *before, *after;
 	void *data;
@@ -490,7 +497,9 @@ static struct {
 
 FUNCTION(create_callback_thread, uint64_t *out)
 {
+	FAIL_IF_ASKED(create_callback_thread);
 	*out = 1;
+	has_thread = true;
 	if (thread_hooks.before)
 		thread_hooks.before(1, thread_hooks.data);
 	start_thread(callback_main);
@@ -501,12 +510,14 @@ FUNCTION(create_callback_thread, uint64_t *out)
 
 FUNCTION(assign_callback_thread, uint64_t buffer, uint64_t id)
 {
+	FAIL_IF_ASKED(assign_callback_thread);
 	return buffer && buffer <= BUFFERS_MAX && id == 1 ? AMD_SUCCESS : INVALID;
 }
 
 FUNCTION(at_internal_thread_create, amd_on_thread *before, amd_on_thread *after, int libraries,
 	 void *data)
 {
+	FAIL_IF_ASKED(at_internal_thread_create);
 	(void)libraries;
 	thread_hooks.before = before;
 	thread_hooks.after = after;
@@ -538,6 +549,7 @@ FUNCTION(configure_callback_tracing_service, uint64_t context, uint32_t kind,
 FUNCTION(configure_buffer_tracing_service, uint64_t context, uint32_t kind,
 	 const int32_t *operations, size_t count, uint64_t buffer)
 {
+	FAIL_IF_ASKED(configure_buffer_tracing_service);
 	struct service *s = service_of(operations, count);
 
 	s->buffer = buffer;
@@ -556,6 +568,7 @@ static const struct {
 FUNCTION(iterate_callback_tracing_kind_operations, uint32_t kind, amd_on_operation *callback,
 	 void *data)
 {
+	FAIL_IF_ASKED(iterate_callback_tracing_kind_operations);
 	for (size_t i = 0; kind == AMD_CALLBACK_HIP_RUNTIME && i < COUNT(hip_operations); i++)
 		callback(kind, hip_operations[i].number, data);
 	for (size_t i = 0; kind == AMD_CALLBACK_MARKER_CORE && i < COUNT(marker_operations); i++)
@@ -566,6 +579,7 @@ FUNCTION(iterate_callback_tracing_kind_operations, uint32_t kind, amd_on_operati
 FUNCTION(query_callback_tracing_kind_operation_name, uint32_t kind, int32_t operation,
 	 const char **name, uint64_t *length)
 {
+	FAIL_IF_ASKED(query_callback_tracing_kind_operation_name);
 	bool is_hip = kind == AMD_CALLBACK_HIP_RUNTIME;
 
 	*name = NULL;
@@ -582,6 +596,7 @@ FUNCTION(query_callback_tracing_kind_operation_name, uint32_t kind, int32_t oper
 FUNCTION(query_available_agents, uint32_t version, amd_on_agents *callback, size_t bytes,
 	 void *data)
 {
+	FAIL_IF_ASKED(query_available_agents);
 	struct amd_agent agents[1 + STANDIN_GPUS] = {
 		{ .size = 312, .id = 99, .type = 1, .name = "a CPU", .product = "" }
 	};
@@ -616,6 +631,7 @@ FUNCTION(query_available_agents, uint32_t version, amd_on_agents *callback, size
 
 FUNCTION(push_external_correlation_id, uint64_t context, uint64_t tid, uint64_t id)
 {
+	FAIL_IF_ASKED(push_external_correlation_id);
 	unsigned *depth = &thread.externals[context - 1];
 
 	if (tid != (uint64_t)gettid() || *depth == 8)
@@ -626,6 +642,7 @@ FUNCTION(push_external_correlation_id, uint64_t context, uint64_t tid, uint64_t 
 
 FUNCTION(pop_external_correlation_id, uint64_t context, uint64_t tid, uint64_t *id)
 {
+	FAIL_IF_ASKED(pop_external_correlation_id);
 	unsigned *depth = &thread.externals[context - 1];
 
 	if (tid != (uint64_t)gettid() || !*depth)
