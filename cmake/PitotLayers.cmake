@@ -89,15 +89,6 @@ function(pitot_capture)
 		SOVERSION ${PROJECT_VERSION_MAJOR} LINK_DEPENDS ${PROJECT_SOURCE_DIR}/src/capture/libpitot.map)
 endfunction()
 
-# libpitot-rocm.so, which ROCprofiler-SDK loads: it calls the libpitot.so beside it.
-function(pitot_rocm)
-	add_library(pitot_rocm SHARED src/rocm/rocm.c)
-	pitot_settings(pitot_rocm PRIVATE)
-	target_link_libraries(pitot_rocm PRIVATE pitot)
-	target_link_options(pitot_rocm PRIVATE -Wl,-z,nodelete)
-	set_target_properties(pitot_rocm PROPERTIES OUTPUT_NAME pitot-rocm BUILD_RPATH "$ORIGIN" INSTALL_RPATH "$ORIGIN")
-endfunction()
-
 # libpitotread.so: layer read with all below it, of which only the functions of include/pitot/read.h are seen.
 function(pitot_read_library)
 	target_include_directories(pitot_read PUBLIC ${PROJECT_SOURCE_DIR}/include)
@@ -120,6 +111,17 @@ function(pitot_preload)
 	target_link_libraries(pitot_preload PRIVATE ${CMAKE_DL_LIBS})
 	target_link_options(pitot_preload PRIVATE -Wl,-z,relro,-z,now,-z,nodelete,--no-undefined)
 	set_target_properties(pitot_preload PROPERTIES OUTPUT_NAME pitot-preload)
+endfunction()
+
+# libpitot-rocm.so is loaded into programs that are not ours: like the one above.
+function(pitot_rocm)
+	add_library(pitot_rocm SHARED src/rocm/rocm.c)
+	target_compile_options(pitot_rocm PRIVATE ${PITOT_WARNINGS})
+	target_compile_definitions(pitot_rocm PRIVATE _GNU_SOURCE)
+	target_include_directories(pitot_rocm PRIVATE ${PROJECT_SOURCE_DIR}/src)
+	target_link_libraries(pitot_rocm PRIVATE ${CMAKE_DL_LIBS})
+	target_link_options(pitot_rocm PRIVATE -Wl,-z,relro,-z,now,-z,nodelete,--no-undefined)
+	set_target_properties(pitot_rocm PROPERTIES OUTPUT_NAME pitot-rocm)
 endfunction()
 
 function(pitot_cli)

@@ -4,6 +4,7 @@ The stand-in writes what it told the recorder; every row has to say the same."""
 import json
 import os
 import re
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -218,6 +219,16 @@ def test_the_standin_aborts_as_rocm_does(build, tmp_path):
     done = subprocess.run([build / "standin/hip_program"], capture_output=True, check=False, cwd=tmp_path, env={
         **os.environ, "ROCP_TOOL_LIBRARIES": str(build / "libpitot-rocm.so"), "ROCPROFILER_REGISTER_LIBRARY": "nowhere.so"})
     assert done.returncode == -6 and b"rocprofiler-register: no nowhere.so" in done.stderr
+
+
+def test_a_tool_that_is_left_alone_wants_nothing(build, tmp_path):
+    """As in a container that has this library and no other of Pitot: a tool that cannot be loaded aborts the program."""
+    alone = shutil.copy(build / "libpitot-rocm.so", tmp_path)
+    needed = subprocess.run(["readelf", "-d", alone], capture_output=True, text=True, check=True).stdout
+    assert re.findall(r"NEEDED.*\[(.*)\]", needed) == ["libc.so.6"]
+    done = subprocess.run([build / "standin/hip_program"], capture_output=True, check=False, cwd=tmp_path, env={
+        **os.environ, "ROCP_TOOL_LIBRARIES": alone, "ROCPROFILER_REGISTER_LIBRARY": str(build / "standin/rocm/lib/librocprofiler-sdk.so")})
+    assert (done.returncode, done.stdout) == (7, b"done\n"), done.stderr
 
 
 def test_the_recorders_library_is_no_tool_of_its_own(build):
