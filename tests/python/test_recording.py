@@ -383,7 +383,7 @@ def test_the_injected_recorder_is_used(run, folder, plain, spans, tmp_path, cpu)
     """Under `pitot record` it is the one that it brings, loaded already (--cpu) or when CUDA starts, and not that of the package."""
     other = tmp_path / "other place"
     other.mkdir()
-    for name in ("libpitot.so", "libpitot-preload.so", "libpitot-rocm.so"):
+    for name in ("libpitot.so", "libpitot-preload.so"):
         shutil.copy(plain / name, other)
     wrap = [plain / "pitot", "record", "-q", cpu, "-o", tmp_path / "rec", "--", "env", "-u", "PITOT_LIBRARY"]
     code = LIBRARY + """
