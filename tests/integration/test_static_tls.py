@@ -70,7 +70,7 @@ def load(source, environment, tmp_path):
     return run
 
 
-@pytest.mark.parametrize("name", ["libpitot.so", "libpitot-preload.so"])
+@pytest.mark.parametrize("name", ["libpitot.so", "libpitot-preload.so", "libpitot-rocm.so"])
 def test_little_static_tls(plain, name):
     assert tls_bytes(plain / name) <= 256
 
