@@ -37,8 +37,9 @@ enum table_id event_table(enum event_kind kind)
 		[EVENT_OFF_CPU] = TABLE_off_cpu,
 	};
 
-	return tables[kind] || kind < EVENT_WORK ? tables[kind]
-						 : schema_gpu_work[kind - EVENT_WORK]->id;
+	if (kind >= EVENT_WORK && kind < EVENT_CUDA_EVENT)
+		return schema_gpu_work[kind - EVENT_WORK]->id;
+	return tables[kind];
 }
 
 int export_event_write(struct export_view *v, export_writer *const writers[EVENT_KINDS],
