@@ -15,7 +15,7 @@ struct change {
 	const struct what_if *what_if;
 	const struct what_if_rule *rules;
 	size_t count;
-	uint64_t call_ns; /* less for each launching call */
+	uint64_t call_ns, synchronize_ns; /* less for each launching or waiting call */
 	const struct what_if_candidate *halved; /* or NULL */
 };
 
@@ -68,6 +68,8 @@ static uint64_t cost(void *user, enum cost_of what, uint32_t index, enum edge_ki
 	(void)edge;
 	if (what == COST_CALL && is_launching(task_at(w, index)))
 		ns -= MIN(ns, x->call_ns);
+	else if (what == COST_CALL && task_at(w, index)->flags & TASK_SYNC_CALL)
+		ns -= MIN(ns, x->synchronize_ns);
 	for (size_t i = 0; i < x->count; i++)
 		ns = what_if_cost(w, &x->rules[i], what, index, ns);
 	return x->halved && is_of(x->halved, place_of(w->report, what, task_at(w, index))) ? ns / 2
@@ -370,23 +372,41 @@ static int measure_recorded(struct what_if *w)
 		return -ENOMEM;
 	w->identity_ns = distance(m.step_ns, w->recorded.step_ns);
 	same.call_ns = w->call_ns;
+	same.synchronize_ns = w->synchronize_ns;
 	if (run(w, &same, &m) < 0)
 		return -ENOMEM;
 	return find_classes(w, &m, &w->corrected);
 }
 
-int what_if_init(struct what_if *w, struct report *r, const uint64_t *call_ns, struct error *e)
+static void choose_call_cost(struct what_if *w, const uint64_t *call_ns,
+			     const struct calibration *c)
+{
+	const struct trace *t = w->report->trace;
+
+	if (call_ns) {
+		w->call_source = CALL_COST_option;
+		w->call_ns = *call_ns;
+	} else if (trace_process(t, w->process)->inside && c &&
+		   calibration_fits(c, t, w->process, NULL) == 0) {
+		w->call_source = CALL_COST_calibration;
+		w->call_ns = c->launch_ns;
+		w->call_spread_ns = c->launch_spread_ns;
+		w->synchronize_ns = c->synchronize_ns;
+	} else if (trace_process(t, w->process)->inside) {
+		w->call_ns = WHAT_IF_CALL_NS;
+	}
+}
+
+int what_if_init(struct what_if *w, struct report *r, const uint64_t *call_ns,
+		 const struct calibration *calibration, struct error *e)
 {
 	int code;
 
-	*w = (struct what_if){ .report = r,
-			       .call_ns = call_ns ? *call_ns : WHAT_IF_CALL_NS,
-			       .is_call_known = call_ns != NULL };
+	*w = (struct what_if){ .report = r };
 	code = choose_loop(w, e);
 	if (code < 0)
 		return code;
-	if (!call_ns && !trace_process(r->trace, w->process)->inside)
-		w->call_ns = 0;
+	choose_call_cost(w, call_ns, calibration);
 	choose_tasks(w);
 	code = find_turns(w);
 	if (code >= 0)
@@ -453,18 +473,27 @@ static bool is_of_gpu(const struct what_if_rule *rule)
 /*
  * On a machine that was not measured, recording may add nothing to a launching call, or as much as
  * the call took in the recording, on average, more than is assumed: part of it falls between calls.
+ * On one that was, it adds what was measured, or up to twice as much: programs have deeper stacks
+ * and more code than the loop that was measured.
  */
 static int find_call_bar(struct what_if *w, struct change *change, uint64_t predicted_ns)
 {
 	uint64_t mean_ns = w->launches ? w->launch_ns / w->launches : 0;
+	uint64_t more_ns = MAX(mean_ns, WHAT_IF_CALL_BAR_NS), less_ns = w->call_ns;
 	struct measured least, most;
 
-	if (w->is_call_known)
+	if (w->call_source == CALL_COST_option)
 		return 0;
-	change->call_ns = w->call_ns + MAX(mean_ns, WHAT_IF_CALL_BAR_NS);
+	if (w->call_source == CALL_COST_calibration) {
+		more_ns = w->call_ns + w->call_spread_ns;
+		less_ns = MIN(w->call_spread_ns, w->call_ns);
+	}
+	change->call_ns = w->call_ns + more_ns;
+	change->synchronize_ns = 2 * w->synchronize_ns;
 	if (run(w, change, &least) < 0)
 		return -ENOMEM;
-	change->call_ns = 0;
+	change->call_ns = w->call_ns - less_ns;
+	change->synchronize_ns = w->synchronize_ns;
 	if (run(w, change, &most) < 0)
 		return -ENOMEM;
 	w->call_bar_ns =
@@ -475,7 +504,11 @@ static int find_call_bar(struct what_if *w, struct change *change, uint64_t pred
 int what_if_predict(struct what_if *w, struct what_if_rule *rules, size_t count)
 {
 	struct change change = {
-		.what_if = w, .rules = rules, .count = count, .call_ns = w->call_ns
+		.what_if = w,
+		.rules = rules,
+		.count = count,
+		.call_ns = w->call_ns,
+		.synchronize_ns = w->synchronize_ns,
 	};
 	double parts[6], sum = 0;
 	uint64_t overlap = 0;
@@ -571,7 +604,9 @@ int what_if_candidates(struct what_if *w)
 {
 	struct what_if_candidate classes[PATH_CLASSES] = { 0 };
 	candidate_groups groups = GROUPS_INIT;
-	struct change change = { .what_if = w, .call_ns = w->call_ns };
+	struct change change = { .what_if = w,
+				 .call_ns = w->call_ns,
+				 .synchronize_ns = w->synchronize_ns };
 	int code = add_costs(w, classes, &groups);
 
 	vec_sort(&groups.items, most_expensive_first);

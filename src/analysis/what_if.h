@@ -3,13 +3,15 @@
  * its last work, are simulated (causes/simulate.h) with other costs.
  *
  * A simulation begins from what the program would take without a recorder: each launching call
- * costs WHAT_IF_CALL_NS less than recorded. How uncertain that is, how far a simulation without a
+ * costs WHAT_IF_CALL_NS less than recorded, or what was measured on the machine
+ * (analysis/calibration.h). How uncertain that is, how far a simulation without a
  * change misses the recording, how much steps and runs differ, work that ran side by side, and the
  * latencies of an assumed graph add up, as the root of their squares, to the bar.
  */
 #ifndef PITOT_ANALYSIS_WHAT_IF_H
 #define PITOT_ANALYSIS_WHAT_IF_H
 
+#include "analysis/calibration.h"
 #include "analysis/report.h"
 #include "analysis/steps.h"
 #include "causes/simulate.h"
@@ -49,6 +51,14 @@ struct what_if_rule {
 	uint64_t matched, cost_ns; /* tasks that it changes, and what they cost in the recording */
 };
 
+/* How it is known what recording adds to calls. */
+#define CALL_COST_SOURCES(X) X(assumption) X(option) X(calibration)
+enum call_cost_source {
+#define SOURCE(name) CALL_COST_##name,
+	CALL_COST_SOURCES(SOURCE)
+#undef SOURCE
+};
+
 struct what_if_times {
 	uint64_t step_ns; /* median of the steps, or the whole span */
 	uint64_t span_ns; /* from the start of the first to the end of the last */
@@ -73,8 +83,10 @@ struct what_if {
 	struct simulated *times; /* the same; reused */
 	uint32_t *turns;
 	bool beside; /* threads make calls side by side: what they wait for is unknown */
-	uint64_t call_ns; /* that recording adds to each launching call */
-	bool is_call_known; /* given by the user */
+	/* That recording adds to each launching call, and to each other one that waits for work. */
+	uint64_t call_ns, synchronize_ns;
+	enum call_cost_source call_source;
+	uint64_t call_spread_ns; /* calibration: of call_ns */
 	uint64_t launches, launch_ns; /* launching calls in the span, and what they took */
 	struct what_if_times recorded, corrected, predicted;
 	uint64_t identity_ns; /* by which a simulation without a change misses the recorded step */
@@ -113,11 +125,12 @@ void what_if_rule_release(struct what_if_rule *rule);
 
 /*
  * Chooses the process with most GPU work, and measures what was recorded. The report has `steps`
- * in its options, and must outlive *w. call_ns: what recording adds to a launching call, or NULL.
- * 0 or a negative code; then *w needs no release.
+ * in its options, and must outlive *w. call_ns: what recording adds to a launching call, or NULL;
+ * then `calibration`, which may be NULL, is used if it fits the process. 0 or a negative code; then
+ * *w needs no release.
  */
 int what_if_init(struct what_if *w, struct report *r, const uint64_t *call_ns,
-		 struct error *e) MUST_USE;
+		 const struct calibration *calibration, struct error *e) MUST_USE;
 /* Predicts what all the rules together bring, in their order. 0 or -ENOMEM. */
 int what_if_predict(struct what_if *w, struct what_if_rule *rules, size_t count) MUST_USE;
 /* Finds what halving the cost of each owner brings, the largest gain first. 0 or -ENOMEM. */

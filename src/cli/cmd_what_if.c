@@ -15,7 +15,8 @@ static struct window_options option_window;
 static const struct option options[] = {
 	OPTION(DURATION, "call-cost", 0, option_call_ns, "TIME",
 	       "what recording adds to each launching call, such as 1.2us; 0us: nothing (default: "
-	       "1.4us, uncertain by as much as these calls took)",
+	       "what `pitot calibrate` measured on this machine, else 1.4us, uncertain by as much "
+	       "as these calls took)",
 	       .given = &call_given),
 	OPTION(U64, "top", 'n', option_top, "N",
 	       "without transforms: rows to show (default 15); 0 for all"),
@@ -104,17 +105,33 @@ static int print(const struct context *c, const struct report *r, const char *pa
 	return status;
 }
 
+/* Says why a calibration that is there was not used. */
+static void note_ignored(const struct context *c, const struct what_if *w, const char *path,
+			 int found, const struct calibration *calibration, struct error *e)
+{
+	const struct trace *t = w->report->trace;
+
+	if (call_given || found == -ENOENT || !trace_process(t, w->process)->inside)
+		return;
+	if (found < 0 || calibration_fits(calibration, t, w->process, e) < 0)
+		cli_note(c, "'%s' is ignored: %s", path, e->text);
+}
+
 static int simulate_report(const struct context *c, struct report *r, const char *path,
 			   struct rules *rules)
 {
-	struct error e = { 0 };
+	_cleanup_strbuf_ struct strbuf cache = STRBUF_INIT;
+	struct error e = { 0 }, ignored = { 0 };
+	struct calibration calibration;
+	int found = calibration_read(&calibration, &cache, &ignored), status;
 	struct what_if w;
-	int status;
 
 	if (report_check_filter(r, &e) < 0)
 		return cli_usage(c, "%s", e.text);
-	if (what_if_init(&w, r, call_given ? &option_call_ns : NULL, &e) < 0)
+	if (what_if_init(&w, r, call_given ? &option_call_ns : NULL,
+			 found < 0 ? NULL : &calibration, &e) < 0)
 		return cli_fail(c, &e);
+	note_ignored(c, &w, strbuf_text(&cache), found, &calibration, &ignored);
 	status = predict(c, &w, rules);
 	if (status == EXIT_DONE)
 		status = print(c, r, path, &w, rules);

@@ -118,6 +118,7 @@ struct command {
 	C(schema)                                                                                  \
 	C(doctor)                                                                                  \
 	C(devices)                                                                                 \
+	C(calibrate)                                                                               \
 	C(metrics)                                                                                 \
 	C(completion)                                                                              \
 	C(version)                                                                                 \

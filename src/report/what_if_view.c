@@ -32,6 +32,19 @@ static const struct {
 	{ "graph_ns", "latencies inside of the graph", offsetof(struct what_if, graph_bar_ns) },
 };
 
+static const char *const call_cost_names[] = {
+#define SOURCE(name) [CALL_COST_##name] = #name,
+	CALL_COST_SOURCES(SOURCE)
+#undef SOURCE
+};
+
+static const char *const call_cost_texts[] = {
+	[CALL_COST_assumption] = ", which is an assumption: `pitot calibrate` on the recorded "
+				 "machine measures it (--call-cost)\n",
+	[CALL_COST_option] = "\n",
+	[CALL_COST_calibration] = ", as `pitot calibrate` measured\n",
+};
+
 static uint64_t bar_of(const struct what_if *w, size_t i)
 {
 	return *(const uint64_t *)(const void *)((const char *)w + bars[i].offset);
@@ -133,8 +146,7 @@ static void print_notes(const struct report_view *v, const struct what_if *w)
 		sentence_add(&text, WORDS("corrected: each of "),
 			     COUNTED_AS(w->launches, "launching call"), WORDS(" takes "),
 			     DURATION(w->call_ns), WORDS(" less than recorded"),
-			     WORDS(w->is_call_known ? "\n"
-						    : ", which is an assumption (--call-cost)\n"));
+			     WORDS(call_cost_texts[w->call_source]));
 	sentence_add(&text, WORDS("a simulation without a change is "), DURATION(w->identity_ns),
 		     WORDS(" off\n"));
 	if (w->beside)
@@ -285,7 +297,8 @@ void what_if_json(const struct report_view *v, const struct what_if *w,
 	json_key_known(&j, "steps", w->loop != NULL, w->step_count);
 	json_key_u64(&j, "launching_calls", w->launches);
 	json_key_u64(&j, "call_cost_ns", w->call_ns);
-	json_key_bool(&j, "call_cost_is_assumed", !w->is_call_known);
+	json_key_u64(&j, "synchronize_cost_ns", w->synchronize_ns);
+	json_key_string(&j, "call_cost_source", call_cost_names[w->call_source]);
 	json_key_bool(&j, "threads_side_by_side", w->beside);
 	json_key_u64(&j, "identity_ns", w->identity_ns);
 	write_times(&j, "recorded", &w->recorded);

@@ -1,11 +1,14 @@
 /*
- * A stand-in libcuda.so.1 for `pitot replay`: streams with a clock each, on which work takes the
- * time that its parameters say. Work is "executed" when it is launched; the host waits only where
- * it synchronizes. Kernels do to their slots what src/replay/stand_in.ptx says.
+ * A stand-in libcuda.so.1 for `pitot replay` and `pitot calibrate`: streams with a clock each, on
+ * which work takes the time that its parameters say. Work is "executed" when it is launched; the
+ * host waits only where it synchronizes. Kernels do to their slots what src/replay/stand_in.ptx
+ * says.
  *
  * PITOT_REPLAY_LOG=FILE: each call, one a line. PITOT_REPLAY_FAULT=NAME[=N]: what goes wrong.
  *	devices=N	number of GPUs (default 1)	memory=N	free bytes
  *	swap		two kernels of a stream change places	FUNCTION=N	its N-th call fails
+ *	recorded=NS	below `pitot record` launches and synchronizations of a stream take this
+ *			much longer, and kernels are recorded, as many as were launched
  */
 #include <inttypes.h>
 #include <pthread.h>
@@ -14,11 +17,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <cuda.h>
 
 #include "base/compiler.h"
 #include "replay/replay_gpu.h"
+#include "support/make_recording.h"
 
 _Static_assert(sizeof(struct cuda_copy_node) == sizeof(CUDA_MEMCPY3D), "layout");
 _Static_assert(offsetof(struct cuda_copy_node, destination.device) ==
@@ -146,6 +151,34 @@ static void wait_for(uint64_t ns)
 		nanosleep(&(struct timespec){ .tv_nsec = (long)((ns - now) % 1000000000u) }, NULL);
 }
 
+/* --- what a recorder would do --- */
+
+static uint32_t recorded_launches;
+
+static void record_call(bool is_launch)
+{
+	uint64_t ns = getenv("PITOT_RECORDING") ? fault("recorded", 0) : 0;
+
+	recorded_launches += is_launch;
+	if (ns)
+		wait_for(now_ns() + ns);
+}
+
+static void write_recording(void)
+{
+	const char *folder = getenv("PITOT_RECORDING");
+	uint64_t ns = now_ns();
+	struct maker *m;
+
+	if (!folder || !fault("recorded", 0))
+		return;
+	m = maker_begin(folder, (uint32_t)getpid(), ns, "calibrate");
+	for (uint32_t i = 0; i < recorded_launches; i++)
+		maker_kernel(m, maker_config(m, "pitot_deadline", 1, 1), 7, ns + i, ns + i + 1,
+			     i + 1);
+	maker_close(m, ns + recorded_launches);
+}
+
 static uint64_t run_kernel(const struct kernel *k, uint64_t start_ns)
 {
 	struct replay_slot *slot = (struct replay_slot *)(uintptr_t)k->slot, *after;
@@ -265,6 +298,7 @@ EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device)
 EXPORT CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device)
 {
 	(void)device;
+	write_recording();
 	return CUDA_SUCCESS;
 }
 
@@ -392,6 +426,7 @@ EXPORT CUresult cuStreamSynchronize(CUstream stream)
 	uint64_t ns;
 
 	BEGIN();
+	record_call(false);
 	pthread_mutex_lock(&lock);
 	ns = stream_at(stream)->end_ns;
 	say("cuStreamSynchronize %u\n", stream_at(stream)->number);
@@ -513,6 +548,7 @@ EXPORT CUresult cuLaunchKernel(CUfunction function, unsigned gx, unsigned gy, un
 
 	BEGIN();
 	(void)extra;
+	record_call(true);
 	pthread_mutex_lock(&lock);
 	say("%s %" PRIu64 " %u %u,%u,%u %u,%u,%u %u %u\n", k.function->name, k.amount, s->number,
 	    gx, gy, gz, bx, by, bz, shared_bytes, k.after ? k.after_count : 0);

@@ -131,7 +131,7 @@ static void open_guess(struct guess *g, const char *folder)
 
 	*g = (struct guess){ 0 };
 	analyze(&g->a, folder, options);
-	if (what_if_init(&g->w, &g->a.report, &no_cost, &e) < 0)
+	if (what_if_init(&g->w, &g->a.report, &no_cost, NULL, &e) < 0)
 		fail_msg("%s", e.text);
 	assert_int_equal(g->w.identity_ns, 0);
 	assert_int_equal(g->w.corrected.step_ns, g->w.recorded.step_ns);

@@ -1,0 +1,144 @@
+"""pitot calibrate: against a stand-in driver whose calls are slower below `pitot record`; and when what-if uses its result."""
+import json
+import os
+import re
+import signal
+import stat
+import subprocess
+
+import pytest
+
+from waiting import PATIENCE, wait_until
+
+COST_NS = 50_000
+HOST = os.uname().nodename
+
+
+@pytest.fixture
+def cache(tmp_path):
+    return tmp_path / "new" / "cache"
+
+
+@pytest.fixture
+def calibrate(pitot, build, cache):
+    driver = build / "standin/replay"
+    if not driver.is_dir():
+        pytest.skip("needs CUDA's headers")
+
+    def run(*options, fault=f"recorded={COST_NS}", status=0, **env):
+        return pitot("calibrate", "--rounds", "3", *options, status=status,
+                     env={"LD_LIBRARY_PATH": str(driver), "PITOT_REPLAY_FAULT": fault, "XDG_CACHE_HOME": str(cache), **env})
+
+    cache.parent.mkdir()
+    return run
+
+
+def test_the_known_cost_is_found(calibrate, cache, source):
+    printed = calibrate("--json").stdout
+    found = json.loads(printed)
+    for call in "launch", "synchronize":
+        assert COST_NS / 2 <= found[f"{call}_ns"] <= 20 * COST_NS
+    assert (found["host"], found["gpu"], found["driver_version"], found["rounds"]) == (HOST, "stand-in 0", 13000, 3)
+    assert [file.name for file in (cache / "pitot").iterdir()] == ["calibration.json"]
+    stored = cache / "pitot/calibration.json"
+    assert stored.read_text() == printed
+    assert [stat.S_IMODE(path.stat().st_mode) for path in (cache, cache / "pitot", stored)] == [0o700, 0o700, 0o600]
+    assert set(found) <= set(re.findall(r"`(\w+)`", (source / "docs/calibrate.md").read_text()))
+
+
+def test_text(calibrate, cache):
+    lines = calibrate().stdout.splitlines()
+    assert re.fullmatch(r"recording adds [\d.]+ us \(\+/- .*\) to a launching call and [\d.]+ us \(\+/- .*\) to a synchronizing one", lines[0])
+    assert lines[1:] == ["measured in 3 rounds on stand-in 0; `pitot what-if` uses it for recordings of this machine",
+                         f"stored in {cache}/pitot/calibration.json"]
+
+
+@pytest.mark.parametrize("fault, said", [
+    ("cuInit", "cuInit: another error (error 100); `pitot doctor` shows what is missing"), ("devices=0", "the driver shows no GPU; `pitot doctor` shows what is missing"), ("cuLaunchKernel=9", "unspecified launch failure (error 719); `pitot doctor`"),
+    ("", "the recording has 0 kernels of the loop's 4096, so nothing can be compared; `pitot doctor` shows what is missing")])
+def test_nothing_is_stored_that_was_not_measured(calibrate, cache, fault, said):
+    done = calibrate(fault=fault, status=1)
+    assert said in done.stderr and done.stderr.count("\n") == 1 and not done.stdout
+    assert not cache.exists()
+
+
+def test_below_another_recorder(calibrate):
+    assert "CUDA_INJECTION64_PATH is set" in calibrate(status=1, CUDA_INJECTION64_PATH="/x.so").stderr
+
+
+def test_a_folder_that_cannot_be_made(calibrate, cache):
+    cache.write_text("a file")
+    done = calibrate(status=1)
+    assert f"cannot write '{cache}/pitot/calibration.json': Not a directory" in done.stderr and not done.stdout
+
+
+def test_ctrl_c(program, environment, build, calibrate, cache, tmp_path):
+    log = tmp_path / "calls"
+    process = subprocess.Popen([program, "calibrate"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={
+        **environment, "LD_LIBRARY_PATH": str(build / "standin/replay"), "XDG_CACHE_HOME": str(cache), "PITOT_REPLAY_LOG": str(log)})
+    wait_until(lambda: log.exists() and "pitot_deadline" in log.read_text(), "a launch", process)
+    process.send_signal(signal.SIGINT)
+    assert process.communicate(timeout=PATIENCE) == (b"", b"") and process.returncode == 128 + signal.SIGINT
+    assert not cache.exists()
+
+
+# --- what-if ---
+
+
+@pytest.fixture(scope="module")
+def recording(build, source, tmp_path_factory, program):
+    player = build / "standin/tape-play"
+    if not player.exists():
+        pytest.skip("needs CUDA's headers")
+    path = tmp_path_factory.mktemp("calibrated") / "train.pitot"
+    clean = {key: value for key, value in os.environ.items() if not key.startswith(("CUDA_", "PITOT_"))}
+    subprocess.run([program, "record", "--no-cpu", "--stacks", "none", "-o", path, "--", player, "--now",
+                    source / "tests/data/tapes/train.tape"], check=True, capture_output=True, env=clean)
+    return path
+
+
+@pytest.fixture
+def what_if(pitot, recording, cache):
+    """what_if(calibration): its JSON, and what it says. A calibration is the bytes of the file, or changes of one that fits."""
+    device = json.loads(pitot("view", recording, "device", "--json").stdout.splitlines()[0])
+    version = pitot("version", "--json", json_output=True)["version"]
+    fitting = {"version": version, "host": HOST, "gpu": device["name"], "driver_version": device["driver_version"], "rounds": 7,
+               "launch_ns": 3000, "launch_spread_ns": 100, "synchronize_ns": 500, "synchronize_spread_ns": 10}
+
+    def run(calibration, *options):
+        file = cache / "pitot/calibration.json"
+        if calibration is not None:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(calibration if isinstance(calibration, str) else json.dumps({**fitting, **calibration}))
+        done = pitot("what-if", *options, recording, "gpu x0.9", env={"XDG_CACHE_HOME": str(cache)})
+        return json.loads(done.stdout) if "--json" in options else done.stdout, done.stderr
+
+    return run
+
+
+def test_used(what_if):
+    assumed, said = what_if(None, "--json")
+    assert not said and (assumed["call_cost_ns"], assumed["call_cost_source"], assumed["synchronize_cost_ns"]) == (1400, "assumption", 0)
+    found, said = what_if({}, "--json")
+    assert not said and (found["call_cost_ns"], found["call_cost_source"], found["synchronize_cost_ns"]) == (3000, "calibration", 500)
+    assert found["recorded"] == assumed["recorded"]
+    assert found["corrected"]["span_ns"] < assumed["corrected"]["span_ns"]
+    cheap, _ = what_if({"launch_ns": 100, "synchronize_ns": 0}, "--json")
+    assert cheap["uncertainty"]["recording_ns"] < assumed["uncertainty"]["recording_ns"]
+    assert cheap["corrected"] == what_if({}, "--json", "--call-cost", "100ns")[0]["corrected"]
+    given, _ = what_if({}, "--json", "--call-cost", "1us")
+    assert (given["call_cost_ns"], given["call_cost_source"], given["synchronize_cost_ns"]) == (1000, "option", 0)
+    printed = " ".join(what_if({})[0].split())
+    assert "launching calls takes 3.00 us less than recorded, as `pitot calibrate` measured" in printed
+
+
+@pytest.mark.parametrize("calibration, said", [
+    ({"version": "0.0.9"}, "it is of Pitot 0.0.9; `pitot calibrate` renews it"), ({"host": "elsewhere"}, "it is of host 'elsewhere', the recording of"),
+    ({"host": ""}, "it is of host ''"), ({"gpu": "a toaster"}, "it is of GPU 'a toaster', the recording of 'NVIDIA"),
+    ({"driver_version": 1}, "it is of another driver"), ({"launch_ns": "many"}, "it is damaged: 'launch_ns' has no possible value"),
+    ({"launch_ns": -5}, "'launch_ns' has no"), ({"launch_ns": 10**10}, "'launch_ns' has no"), ({"synchronize_ns": None}, "'synchronize_ns' has no"),
+    ('{"version": "0.1', "it is damaged"), ("[]", "it is damaged"), ("", "it is damaged"), ("x" * 70000, "limit")])
+def test_ignored(what_if, cache, calibration, said):
+    found, stderr = what_if(calibration, "--json")
+    assert (found["call_cost_ns"], found["call_cost_source"]) == (1400, "assumption")
+    assert f"'{cache}/pitot/calibration.json' is ignored: " in stderr and said in stderr and stderr.count("\n") == 1
