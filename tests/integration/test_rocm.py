@@ -122,6 +122,13 @@ def test_gpus(hip, table):
     assert {c["name"]: c["state"] for c in table("capability")}["rocm"] == "on"
 
 
+def test_what_the_sdk_does_not_know_of_a_gpu_is_missing(hip, table):
+    hip(fault="bare-agents")
+    unknown = ("warp_size", "clock_khz", "shared_per_multiprocessor_bytes", "max_threads_per_multiprocessor")
+    assert all(device[name] is None for device in table("device") for name in unknown)
+    assert [device["multiprocessors"] for device in table("device")] == [104, 105]
+
+
 def test_many_records_and_none_is_lost(hip, table):
     _, truth = hip(rounds=6000)
     assert len(table("kernel")) == len([t for t in truth if t["what"] == "kernel"]) == 18000
@@ -130,6 +137,7 @@ def test_many_records_and_none_is_lost(hip, table):
 
 @pytest.mark.parametrize("fault, reasons", [
     ("short", {"unknown_record": 9}),
+    ("kinds", {"unknown_record": 18, "missing_kernels": 18}),
     ("reversed", {"reversed_time": 18}),
     ("no-times", {"no_time": 18}),
     ("drops", {"gpu_records_dropped": 3}),
@@ -142,7 +150,8 @@ def test_what_the_sdk_does_wrong_is_a_loss(hip, table, fault, reasons):
     for loss in table("loss"):
         losses[loss["reason"]] = losses.get(loss["reason"], 0) + loss["count"]
     assert losses == reasons
-    assert len(table("kernel")) == (0 if fault == "short" else 9) and len(table("memcpy")) == 9
+    assert len(table("kernel")) == (0 if fault in ("short", "kinds") else 9)
+    assert len(table("memcpy")) == (0 if fault == "kinds" else 9)
     if fault in ("reversed", "no-times"):
         assert all(k["start_ns"] is None for k in table("kernel"))
     if fault == "no-symbols":

@@ -5,7 +5,8 @@
  *
  * STANDIN_ROCM_TRUTH names a file that gets a line of JSON for each kernel, copy and call.
  * STANDIN_ROCM_FAULT: what goes wrong: old (version 0.6), status:<function> (which fails), short,
- * longer (records), reversed, no-times, no-streams, drops, no-symbols, hang (flushes).
+ * longer (records), reversed, no-times, no-streams, drops, no-symbols, hang (flushes), kinds
+ * (unknown ones), bare-agents (GPUs of which little is known).
  */
 #ifndef ROCM_STANDIN_H
 #define ROCM_STANDIN_H

@@ -170,7 +170,7 @@ static void insert(struct buffer *b, uint32_t kind, const void *payload, size_t 
 	while (b->count == b->capacity)
 		pthread_cond_wait(&changed, &lock);
 	b->records[b->count].header.category = AMD_CATEGORY_TRACING;
-	b->records[b->count].header.kind = kind;
+	b->records[b->count].header.kind = has_fault("kinds", NULL) ? kind + 20 : kind;
 	memcpy(b->records[b->count].payload, payload, size);
 	if (++b->count == b->watermark)
 		pthread_cond_broadcast(&changed);
@@ -622,6 +622,9 @@ FUNCTION(query_available_agents, uint32_t version, amd_on_agents *callback, size
 						    .node = 1 + i,
 						    .ordinal = (int32_t)i,
 						    .visible = 15 };
+		if (has_fault("bare-agents", NULL))
+			agents[i + 1].wave_size = agents[i + 1].max_clock_mhz =
+				agents[i + 1].lds_kib = 0;
 		agents[i + 1].uuid[0] = (uint8_t)(0xa0 + i);
 		list[i + 1] = &agents[i + 1];
 	}
