@@ -702,6 +702,17 @@ static void at_exit(void)
 		fflush(truth);
 }
 
+/* A child that calls HIP must not wait for a thread that it does not have. */
+static void before_fork(void)
+{
+	pthread_mutex_lock(&lock);
+}
+
+static void after_fork(void)
+{
+	pthread_mutex_unlock(&lock);
+}
+
 static void finalize_tool(struct amd_client client)
 {
 	(void)client;
@@ -727,6 +738,7 @@ PUBLIC int rocprofiler_set_api_table(const char *name, uint64_t version, uint64_
 	locked = true;
 	start_thread(gpu_main);
 	atexit(at_exit);
+	pthread_atfork(before_fork, after_fork, after_fork);
 	*(struct standin_hooks *)tables[0] = (struct standin_hooks){ .call = on_call,
 								     .dispatch = on_dispatch,
 								     .copy = on_copy,
