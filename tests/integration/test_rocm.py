@@ -245,6 +245,53 @@ def test_the_recorders_library_is_no_tool_of_its_own(build):
     assert "pitot_rocm_configure" in symbols and "rocprofiler_configure" not in symbols
 
 
+# Ours, AMD's: members at the same place.
+LAYOUTS = {
+    "amd_agent": ("rocprofiler_agent_v0_t", {
+        "type": "type", "waves_per_simd": "max_waves_per_simd", "lds_kib": "lds_size_in_kb", "wave_size": "wave_front_size",
+        "xccs": "num_xcc", "compute_units": "cu_count", "gfx_version": "gfx_target_version", "location": "location_id",
+        "domain": "domain", "max_clock_mhz": "max_engine_clk_fcompute", "waves_per_unit": "max_waves_per_cu",
+        "workgroup_max": "workgroup_max_size", "memory_bytes": "local_mem_size", "name": "name", "product": "product_name",
+        "node": "node_id", "ordinal": "logical_node_type_id", "visible": "runtime_visibility", "uuid": "uuid"}),
+    "amd_dispatch": ("rocprofiler_buffer_tracing_kernel_dispatch_record_t", {
+        "operation": "operation", "correlation": "correlation_id", "start": "start_timestamp", "end": "end_timestamp",
+        "agent": "dispatch_info.agent_id", "queue": "dispatch_info.queue_id", "kernel": "dispatch_info.kernel_id",
+        "private_bytes": "dispatch_info.private_segment_size", "group_bytes": "dispatch_info.group_segment_size",
+        "workgroup": "dispatch_info.workgroup_size", "grid": "dispatch_info.grid_size"}),
+    "amd_callback": ("rocprofiler_callback_tracing_record_t", {
+        "thread": "thread_id", "correlation": "correlation_id", "kind": "kind", "operation": "operation", "phase": "phase",
+        "payload": "payload"}),
+    "amd_symbol": ("rocprofiler_callback_tracing_code_object_kernel_symbol_register_data_t", {
+        "kernel": "kernel_id", "name": "kernel_name", "group_bytes": "group_segment_size", "sgprs": "sgpr_count",
+        "vgprs": "arch_vgpr_count", "agprs": "accum_vgpr_count"}),
+}
+NUMBERS = {
+    "AMD_CALLBACK_HIP_RUNTIME": "CALLBACK_TRACING_HIP_RUNTIME_API", "AMD_CALLBACK_MARKER_CORE": "CALLBACK_TRACING_MARKER_CORE_API",
+    "AMD_CALLBACK_CODE_OBJECT": "CALLBACK_TRACING_CODE_OBJECT", "AMD_CALLBACK_HIP_STREAM": "CALLBACK_TRACING_HIP_STREAM",
+    "AMD_BUFFER_MEMORY_COPY": "BUFFER_TRACING_MEMORY_COPY", "AMD_BUFFER_KERNEL_DISPATCH": "BUFFER_TRACING_KERNEL_DISPATCH",
+    "AMD_LOSSLESS": "BUFFER_POLICY_LOSSLESS", "AMD_CATEGORY_TRACING": "BUFFER_CATEGORY_TRACING", "AMD_STREAM_SET": "HIP_STREAM_SET",
+    "AMD_ENTER": "CALLBACK_PHASE_ENTER", "AMD_EXIT": "CALLBACK_PHASE_EXIT", "AMD_AGENT_GPU": "AGENT_TYPE_GPU",
+    "AMD_CODE_OBJECT_SYMBOL": "CODE_OBJECT_DEVICE_KERNEL_SYMBOL_REGISTER", "AMD_COPY_HTOD": "MEMORY_COPY_HOST_TO_DEVICE",
+    "AMD_COPY_DTOH": "MEMORY_COPY_DEVICE_TO_HOST", "AMD_COPY_DTOD": "MEMORY_COPY_DEVICE_TO_DEVICE",
+    "AMD_AGENT_VERSION": "AGENT_INFO_VERSION_0",
+}
+
+
+def test_layouts_are_those_of_amds_headers(source, tmp_path):
+    headers = Path(os.environ.get("PITOT_ROCM_HEADERS", "/opt/rocm/include"))
+    if not (headers / "rocprofiler-sdk/fwd.h").exists():
+        pytest.skip("no headers of ROCprofiler-SDK (PITOT_ROCM_HEADERS=FOLDER)")
+    lines = [f"#include <rocprofiler-sdk/{name}.h>" for name in ("fwd", "agent", "buffer_tracing", "callback_tracing")]
+    lines += ["#define _Static_assert static_assert", '#include "capture/amd/amd_api.h"']
+    lines += [f"static_assert(offsetof({ours}, {a}) == offsetof({theirs}, {b}), \"{ours}.{a}\");"
+              for ours, (theirs, members) in LAYOUTS.items() for a, b in members.items()]
+    lines += [f"static_assert((int)({ours}) == (int)(ROCPROFILER_{theirs}), \"{ours}\");" for ours, theirs in NUMBERS.items()]
+    (tmp_path / "layouts.cc").write_text("\n".join(lines))
+    # Some of them are not C++ without its leniency.
+    subprocess.run(["g++", "-fpermissive", "-w", "-fsyntax-only", "-D__HIP_PLATFORM_AMD__", "-I", headers, "-I", source / "src",
+                    tmp_path / "layouts.cc"], check=True)
+
+
 def test_windows(hip, table):
     """Nothing of a time without a window is recorded, and what was enqueued in one is."""
     hip("--delay", "100s", rounds=2)

@@ -8,6 +8,7 @@
 #include "capture/amd/amd_boottime.h"
 #include "capture/amd/amd_devices.h"
 #include "capture/amd/amd_kernels.h"
+#include "capture/core/collector.h"
 #include "format/rows.h"
 
 /*
@@ -30,7 +31,7 @@ _Static_assert(sizeof(struct work) == (WORK_SLOTS - 1) * sizeof(struct ring_even
 #define STREAM_OF_QUEUE (1u << 30)
 
 #define ROOM_WAIT_NS NS_PER_MS
-#define ROOM_TRIES 2000u /* two seconds: then the collector is gone */
+#define ROOM_TRIES 2000u /* two seconds: then the collector hangs */
 
 static struct {
 	atomic_uint_fast64_t unknown, dropped;
@@ -40,8 +41,10 @@ static struct {
 
 /* --- on the SDK's thread --- */
 
+/* Its own thread's ring, so only the tail moves. The program's GPU waits behind this thread. */
 static bool wait_for_room(const struct ring *r)
 {
+	static uint64_t given_up = UINT64_MAX; /* the tail of a collector that did not come */
 	struct timespec t = { .tv_nsec = ROOM_WAIT_NS };
 
 	for (unsigned i = 0; i < ROOM_TRIES; i++) {
@@ -49,9 +52,12 @@ static bool wait_for_room(const struct ring *r)
 
 		if (atomic_load(&r->head) - tail + WORK_SLOTS <= RING_SLOTS)
 			return true;
+		if (tail == given_up || !collector_running())
+			return false;
 		collector_wake();
 		clock_nanosleep(CLOCK_MONOTONIC, 0, &t, NULL);
 	}
+	given_up = atomic_load(&r->tail);
 	return false;
 }
 

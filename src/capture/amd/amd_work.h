@@ -1,7 +1,7 @@
 /*
  * amd_work.h: kernels and copies, from ROCprofiler-SDK's buffer. The SDK calls with records on a
- * thread that it made for us, which puts them into its ring and waits while that is full: a record
- * is lost only if the collector has stopped.
+ * thread that it made for us, which puts them into its ring and waits while that is full: records
+ * are lost only if the collector has stopped or hangs, and are not waited for then.
  */
 #ifndef PITOT_CAPTURE_AMD_AMD_WORK_H
 #define PITOT_CAPTURE_AMD_AMD_WORK_H
