@@ -41,9 +41,7 @@ static const struct option options[] = {
 	       .group = "selection"),
 	OPTION(STRING, "stream", 0, option_stream, "ID[,ID...]", "only these streams",
 	       .group = "selection"),
-	OPTION(U64, "process", 0, option_process, "PID",
-	       "this process (default: the one with most GPU work)", .given = &process_given,
-	       .group = "selection"),
+	OPTION_PROCESS("this process (default: the one with most GPU work)"),
 	OPTION_RANK(RANK_HELP),
 	OPTION_END,
 };

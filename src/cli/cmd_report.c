@@ -49,8 +49,7 @@ static const struct option options[] = {
 	GRAPHS_OPTION(option_graphs,
 		      "kernels of CUDA graphs belong to the line of the graph's launch (default), "
 		      "or capture: to the line that captured them"),
-	OPTION(U64, "process", 0, option_process, "PID", "only this process",
-	       .given = &process_given, .group = "selection"),
+	OPTION_PROCESS("only this process"),
 	OPTION_RANK(RANK_HELP),
 	OPTION(U64, "device", 0, option_device, "N", "only the GPU with this CUDA ordinal",
 	       .given = &device_given),

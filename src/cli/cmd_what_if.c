@@ -21,9 +21,7 @@ static const struct option options[] = {
 	OPTION(U64, "top", 'n', option_top, "N",
 	       "without transforms: rows to show (default 15); 0 for all"),
 	WINDOW_OPTIONS(option_window),
-	OPTION(U64, "process", 0, option_process, "PID",
-	       "this process (default: the one with most GPU work)", .given = &process_given,
-	       .group = "selection"),
+	OPTION_PROCESS("this process (default: the one with most GPU work)"),
 	OPTION_RANK(RANK_HELP),
 	OPTION_END,
 };

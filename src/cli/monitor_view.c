@@ -293,7 +293,7 @@ static void add_throttled(struct json *j, const struct monitor_reading *r)
 	json_end(j);
 }
 
-void monitor_gpu_json(const struct monitor *m, unsigned index, struct json *j)
+static void gpu_json(const struct monitor *m, unsigned index, struct json *j)
 {
 	const struct monitor_gpu *g = &m->gpus[index];
 
@@ -345,17 +345,22 @@ static void host_json(struct json *j, const struct monitor *m)
 	json_end(j);
 }
 
+void monitor_json_begin(const struct monitor *m, struct json *j)
+{
+	json_object(j);
+	json_key_u64(j, "realtime_ns", clock_read_ns(CLOCK_REALTIME));
+	json_key_u64(j, "monotonic_ns", clock_monotonic_ns());
+	json_key_array(j, "gpus");
+	for (unsigned i = 0; i < m->gpu_count; i++)
+		gpu_json(m, i, j);
+	json_end(j);
+}
+
 void monitor_json(const struct monitor *m, struct strbuf *out)
 {
 	struct json j = JSON_INIT(out);
 
-	json_object(&j);
-	json_key_u64(&j, "realtime_ns", clock_read_ns(CLOCK_REALTIME));
-	json_key_u64(&j, "monotonic_ns", clock_monotonic_ns());
-	json_key_array(&j, "gpus");
-	for (unsigned i = 0; i < m->gpu_count; i++)
-		monitor_gpu_json(m, i, &j);
-	json_end(&j);
+	monitor_json_begin(m, &j);
 	json_key(&j, "host");
 	host_json(&j, m);
 	json_finish(&j);

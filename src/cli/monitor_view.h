@@ -11,7 +11,8 @@ void monitor_table(const struct monitor *m, unsigned width, bool color, struct s
 void monitor_lines(const struct monitor *m, struct strbuf *out);
 /* Appends the line of a GPU, without its end. */
 void monitor_gpu_text(const struct monitor *m, unsigned gpu, struct strbuf *out);
-void monitor_gpu_json(const struct monitor *m, unsigned gpu, struct json *j);
+/* Begins an object with the time of day, the monotonic time and the GPUs. */
+void monitor_json_begin(const struct monitor *m, struct json *j);
 /*
  * Appends one JSON object and a newline. Metrics without a value have no key; sums are shown as
  * growth per second.

@@ -431,13 +431,7 @@ void top_json(const struct programs *p, size_t count, const struct monitor *m, s
 {
 	struct json j = JSON_INIT(out);
 
-	json_object(&j);
-	json_key_u64(&j, "realtime_ns", clock_read_ns(CLOCK_REALTIME));
-	json_key_u64(&j, "monotonic_ns", clock_monotonic_ns());
-	json_key_array(&j, "gpus");
-	for (unsigned i = 0; i < m->gpu_count; i++)
-		monitor_gpu_json(m, i, &j);
-	json_end(&j);
+	monitor_json_begin(m, &j);
 	json_key_array(&j, "programs");
 	for (size_t i = 0; i < count; i++)
 		program_json(&p->all.data[i], &j);

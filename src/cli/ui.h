@@ -82,6 +82,11 @@ char *cli_find_recording(const struct context *c, const char *argument, struct e
 	       .group = "output")
 extern const char *cli_file_mode;
 
+/* The option of commands that can show a single process: option_process and process_given. */
+#define OPTION_PROCESS(help)                                                                       \
+	OPTION(U64, "process", 0, option_process, "PID", help, .given = &process_given,            \
+	       .group = "selection")
+
 /* The option of commands that can show a single rank of a job. */
 #define OPTION_RANK(help)                                                                          \
 	OPTION(U64, "rank", 0, cli_rank, "N", help, .given = &cli_rank_given, .group = "selection")

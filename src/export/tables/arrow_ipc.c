@@ -8,7 +8,6 @@
 
 #include "base/bytes.h"
 #include "base/map.h"
-#include "base/output.h"
 #include "export/tables/flat_table.h"
 #include "export/tables/flatbuffer.h"
 
@@ -411,30 +410,17 @@ static void release(struct arrow_file *a)
 	vec_release(&a->buffers);
 	vec_release(&a->blocks[0]);
 	vec_release(&a->blocks[1]);
-	output_abort(&a->output);
 }
 
-static int write_table(struct flat_table *f, const char *path, struct export_result *result,
-		       struct error *e)
+static int write_table(struct flat_table *f, struct output *output, struct error *e)
 {
-	struct arrow_file a = { .table = f };
-	uint64_t bytes = 0;
+	struct arrow_file a = { .table = f, .output = output };
 	int rc = init(&a, e);
 
-	a.output = rc < 0 ? NULL : output_open(path, f->options->overwrite, e);
-	if (!a.output)
-		rc = e->code;
-	else if ((rc = write_all(&a)) < 0)
+	if (rc >= 0 && (rc = write_all(&a)) < 0)
 		rc = error_set(e, rc, "table %s: %s", f->schema->name, error_code_text(rc));
-	if (rc >= 0)
-		rc = output_commit(&a.output, &bytes, e);
 	release(&a);
-	if (rc < 0)
-		return rc;
-	result->files++;
-	result->bytes += bytes;
-	result->written[f->schema->id] += f->rows;
-	return 0;
+	return rc;
 }
 
 int arrow_write(struct trace *t, const struct export_options *options, const char *path,

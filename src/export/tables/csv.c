@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/output.h"
 #include "export/tables/flat_table.h"
 
 #define FLUSH_BYTES ((size_t)1 << 20)
@@ -90,26 +89,15 @@ static int write_rows(struct flat_table *f, struct flat_chunk *chunk, struct out
 	return rc;
 }
 
-static int write_table(struct flat_table *f, const char *path, struct export_result *result,
-		       struct error *e)
+static int write_table(struct flat_table *f, struct output *output, struct error *e)
 {
-	struct output *output = output_open(path, f->options->overwrite, e);
 	struct flat_chunk chunk = { 0 };
-	uint64_t bytes = 0;
-	int rc = output ? flat_chunk_init(&chunk, f, e) : e->code;
+	int rc = flat_chunk_init(&chunk, f, e);
 
 	if (rc >= 0)
 		rc = write_rows(f, &chunk, output, e);
-	if (rc >= 0)
-		rc = output_commit(&output, &bytes, e);
-	output_abort(&output);
 	flat_chunk_release(&chunk);
-	if (rc < 0)
-		return rc;
-	result->files++;
-	result->bytes += bytes;
-	result->written[f->schema->id] += f->rows;
-	return 0;
+	return rc;
 }
 
 int csv_write(struct trace *t, const struct export_options *options, const char *path,

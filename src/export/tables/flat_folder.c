@@ -110,6 +110,8 @@ static int write_file(struct folder *d, struct flat_table *f, const char *partit
 {
 	struct strbuf file = STRBUF_INIT;
 	const char *table = f->schema->name;
+	struct output *output;
+	uint64_t bytes = 0;
 	int rc;
 
 	if (*partition)
@@ -121,9 +123,17 @@ static int write_file(struct folder *d, struct flat_table *f, const char *partit
 		return error_set(e, -ENOMEM, "out of memory");
 	}
 	rc = make_parents(d->path, file.data, e);
+	output = rc < 0 ? NULL : output_open(file.data, f->options->overwrite, e);
+	rc = output ? d->write(f, output, e) : e->code;
 	if (rc >= 0)
-		rc = d->write(f, file.data, d->result, e);
-	return rc;
+		rc = output_commit(&output, &bytes, e);
+	output_abort(&output);
+	if (rc < 0)
+		return rc;
+	d->result->files++;
+	d->result->bytes += bytes;
+	d->result->written[f->schema->id] += f->rows;
+	return 0;
 }
 
 /* The path has what these columns say. */

@@ -8,6 +8,7 @@
 #ifndef PITOT_EXPORT_FLAT_TABLE_H
 #define PITOT_EXPORT_FLAT_TABLE_H
 
+#include "base/output.h"
 #include "base/vec.h"
 #include "export/exporter.h"
 
@@ -124,8 +125,7 @@ const char *flat_text(const struct flat_table *f, const struct flat_column *c, u
  * an error. The path of a file is FOLDER/TABLE and the suffix; of a partition
  * FOLDER/TABLE/job=J/host=H/rank=R/TABLE and the suffix, without columns of these names in it.
  */
-typedef int flat_write_table(struct flat_table *f, const char *path, struct export_result *result,
-			     struct error *e);
+typedef int flat_write_table(struct flat_table *f, struct output *output, struct error *e);
 int flat_write_folder(struct trace *t, const struct export_options *options, const char *path,
 		      const char *suffix, flat_write_table *write, struct export_result *result,
 		      struct error *e) MUST_USE;

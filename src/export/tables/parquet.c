@@ -14,7 +14,6 @@
 #include <zstd.h>
 
 #include "base/map.h"
-#include "base/output.h"
 #include "export/tables/flat_table.h"
 #include "export/tables/parquet_encode.h"
 #include "trace/parallel.h"
@@ -460,7 +459,6 @@ static void release(struct parquet *p)
 	free(p->writers);
 	vec_release(&p->chunks);
 	vec_release(&p->group_rows);
-	output_abort(&p->output);
 }
 
 static int write_rows(struct parquet *p, struct error *e)
@@ -476,24 +474,15 @@ static int write_rows(struct parquet *p, struct error *e)
 	return rc < 0 ? rc : write_footer(p, e);
 }
 
-static int write_table(struct flat_table *f, const char *path, struct export_result *result,
-		       struct error *e)
+static int write_table(struct flat_table *f, struct output *output, struct error *e)
 {
-	struct parquet p = { .table = f };
-	uint64_t bytes = 0;
+	struct parquet p = { .table = f, .output = output };
 	int rc = init_writers(&p, e);
 
-	p.output = rc < 0 ? NULL : output_open(path, f->options->overwrite, e);
-	rc = p.output ? write_rows(&p, e) : e->code;
 	if (rc >= 0)
-		rc = output_commit(&p.output, &bytes, e);
+		rc = write_rows(&p, e);
 	release(&p);
-	if (rc < 0)
-		return rc;
-	result->files++;
-	result->bytes += bytes;
-	result->written[f->schema->id] += f->rows;
-	return 0;
+	return rc;
 }
 
 int parquet_write(struct trace *t, const struct export_options *options, const char *path,
