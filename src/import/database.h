@@ -37,7 +37,7 @@ void database_close(struct database *d);
 bool database_has(struct database *d, const char *table);
 
 #define QUERY_COLUMNS_MAX 48
-#define QUERY_ROWS 1024 /* of a batch */
+#define QUERY_ROWS 256 /* of a batch */
 
 enum query_type { QUERY_NULL, QUERY_INTEGER, QUERY_REAL, QUERY_TEXT, QUERY_OTHER };
 
@@ -47,7 +47,7 @@ struct query_batch {
 	int result; /* of the step after the last row: SQLITE_ROW, SQLITE_DONE or an error */
 	uint64_t read; /* bytes of the file, when it was complete */
 	struct strbuf texts;
-	uint8_t *types; /* enum query_type, [column * QUERY_ROWS + row] */
+	uint8_t *types; /* enum query_type, [row * columns + column] */
 	int64_t *values; /* reals as bits; of texts, offset << 32 | length */
 };
 
@@ -92,7 +92,7 @@ void query_close(struct query *q);
 
 static inline enum query_type query_value(const struct query *q, int column, int64_t *value)
 {
-	size_t at = (size_t)column * QUERY_ROWS + q->row;
+	size_t at = (size_t)q->row * (size_t)q->columns + (size_t)column;
 
 	*value = q->batch->values[at];
 	return q->batch->types[at];

@@ -166,14 +166,15 @@ static void read_value(struct query_batch *b, sqlite3_value *v, size_t at)
 
 static void fill(struct query *q, struct query_batch *b)
 {
+	size_t at = 0;
+
 	strbuf_clear(&b->texts);
 	b->rows = 0;
 	b->result = SQLITE_ROW;
 	while (b->rows < QUERY_ROWS && b->texts.length < BATCH_TEXT_MAX &&
 	       (b->result = sqlite3_step(q->statement)) == SQLITE_ROW) {
 		for (int c = 0; c < q->columns; c++)
-			read_value(b, sqlite3_column_value(q->statement, c),
-				   (size_t)c * QUERY_ROWS + b->rows);
+			read_value(b, sqlite3_column_value(q->statement, c), at++);
 		b->rows++;
 	}
 	if (b->texts.failed)
