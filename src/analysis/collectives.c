@@ -29,6 +29,7 @@ struct gathering {
 	VEC(struct found_rank) found;
 	VEC(struct communicator_rank) members;
 	struct rank_window *windows; /* by rank */
+	struct map gpus; /* hash of a uuid, or of where a GPU without one is -> its number */
 	VEC(struct host_meeting) meetings;
 	/* of the report that is open */
 	struct report *report;
@@ -146,6 +147,19 @@ static int64_t realtime_ahead(const struct trace *t, uint32_t process)
 		       : 0;
 }
 
+/* Reports of one rank each number their GPUs from 0. */
+static int number_gpu(struct gathering *x, struct job_rank *rank)
+{
+	const struct gpus *gpus = &x->report->gpus;
+	const char *uuid = rank->gpu < gpus->count ? gpus->items[rank->gpu].uuid : "";
+	uint32_t place[] = { rank->source, rank->process, rank->device };
+	uint64_t number = map_number(&x->gpus, *uuid ? hash_bytes(uuid, strlen(uuid))
+						     : hash_bytes(place, sizeof(place)));
+
+	rank->gpu_number = x->source->count > 1 ? (uint32_t)number - 1 : rank->gpu;
+	return number ? 0 : -ENOMEM;
+}
+
 static int add_rank(struct gathering *x, uint32_t process, uint32_t device)
 {
 	const struct trace_process *p = trace_process(x->report->trace, process);
@@ -163,7 +177,7 @@ static int add_rank(struct gathering *x, uint32_t process, uint32_t device)
 	found.rank.named = find_number(x->report->trace, process, &found.rank.number);
 	if (!found.rank.named)
 		found.rank.number = x->source->count > 1 ? found.item : found.rank.gpu;
-	if (find_host(x, process, &found.rank.host) < 0 ||
+	if (number_gpu(x, &found.rank) < 0 || find_host(x, process, &found.rank.host) < 0 ||
 	    find_job(x, process, &found.rank.job) < 0 ||
 	    map_put(&x->ranks, (uint64_t)process << 32 | device, found.item) < 0)
 		return -ENOMEM;
@@ -377,10 +391,25 @@ static void find_runs(struct gathering *x)
 ORDER(compare_lanes, struct collective_part,
       UP(rank) ?: UP(communicator) ?: UP(function) ?: UP(start_ns))
 
+/*
+ * How many ranks a communicator of unknown size may have: all of the job, where some of them were
+ * not recorded. Any of those may be the one for which the others waited.
+ */
+static uint32_t size_if_unknown(const struct gathering *x)
+{
+	const struct found_rank *all = x->found.data; /* ordered by their numbers */
+	uint32_t recorded = 0;
+
+	for (size_t i = 0; i < x->found.count; i++)
+		recorded += !i || all[i].rank.number != all[i - 1].rank.number;
+	return recorded < x->out->world ? x->out->world : 0;
+}
+
 /* Numbers the inferred parts of each rank, stream and function in the order of time. */
 static int number_parts(struct gathering *x)
 {
 	struct collective_part *p = x->out->parts.data;
+	uint32_t unknown = size_if_unknown(x);
 
 	/* Streams of a restarted rank are others. */
 	for (size_t i = 0; i < x->out->parts.count; i++)
@@ -389,7 +418,8 @@ static int number_parts(struct gathering *x)
 				hash_u64(p[i].communicator) + x->found.data[p[i].rank].attempt;
 	vec_sort(&x->out->parts, compare_lanes);
 	for (size_t i = 0; i < x->out->parts.count; i++) {
-		struct communicator_rank member = { p[i].communicator, p[i].rank, p[i].size };
+		struct communicator_rank member = { p[i].communicator, p[i].rank,
+						    p[i].size ? p[i].size : unknown };
 		bool same = i && p[i].rank == p[i - 1].rank &&
 			    p[i].communicator == p[i - 1].communicator;
 
@@ -585,6 +615,7 @@ int collectives_find(const struct job_source *source, struct collectives *out)
 	if (rc >= 0 && out->rank_count)
 		rc = match(&x);
 	free(x.windows);
+	map_release(&x.gpus);
 	vec_release(&x.found);
 	vec_release(&x.members);
 	vec_release(&x.meetings);

@@ -21,6 +21,7 @@ struct job_rank {
 	uint32_t source; /* report of the job_source that has it, and in that report: */
 	uint32_t process, device; /* device: CUDA ordinal */
 	uint32_t gpu; /* item of struct gpus */
+	uint32_t gpu_number; /* in the job: as in a report of all of it */
 	uint32_t pid, host;
 	uint32_t number; /* rank in the job, else an index */
 	bool named; /* the number is the job's */

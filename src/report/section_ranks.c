@@ -54,7 +54,7 @@ static void add_place_text(const struct report *r, const struct rank_place *plac
 }
 
 ROW_READ(read_number, void, out->n = job_rank_of(v, row)->number)
-ROW_READ(read_gpu, void, out->n = job_rank_of(v, row)->gpu)
+ROW_READ(read_gpu, void, out->n = job_rank_of(v, row)->gpu_number)
 ROW_READ(read_pid, void, out->n = job_rank_of(v, row)->pid)
 ROW_READ(read_cause_rank, struct late_cause,
 	 out->n = v->report->collectives->ranks[row->rank].number)

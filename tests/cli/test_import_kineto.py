@@ -225,6 +225,30 @@ def test_collectives(bring, pitot, tmp_path):
         assert "ranks cannot be compared: rank 1 is there more than once: the recording has several runs" in report, report
 
 
+def test_ranks_of_which_most_are_missing(bring, pitot, tmp_path):
+    """Whoever is last of the recorded ranks: another may have been later, where the trace does not say who takes part."""
+    folder = tmp_path / "ranks"
+    folder.mkdir()
+
+    def report(world, *options):
+        for rank in range(2):
+            events = []
+            for number in range(20):
+                at = 10_000 * number + 2000 * rank
+                events += [launch(number + 1, f"{at}.000", device=rank),
+                           kernel(number + 1, f"{at + 20}.000", f"{5000 - 2000 * rank}.000", name="ncclDevKernel_AllReduce_Sum_f32_RING_LL(x)", device=rank)]
+            (folder / f"{rank}.json").write_text(trace(events, distributedInfo={"rank": rank, "world_size": world}))
+        bring(folder)
+        return pitot("report", "r.pitot", *options).stdout
+
+    for options in (), ("--ranks",):
+        assert "2 ranks are bound alike" in report(2, *options)
+        text = report(4, *options)
+        assert "ranks cannot be compared: no collective has the parts of all of its ranks" in text and "alike" not in text
+        table = text.split("  rank  GPU ")[1].splitlines()
+        assert [line.split()[:2] for line in table[1:3]] == [["0", "0"], ["1", "1"]], "each has a GPU of its own, also where ranks are read one by one"
+
+
 @pytest.mark.parametrize("ahead_us, drift", [(2000, 50e-6), (-700, 0), (2_000_000, -100e-6)])
 def test_clocks_of_hosts(bring, pitot, tmp_path, ahead_us, drift):
     """The second host's clock is ahead and drifts: collectives find both, and an uncertainty that covers the error."""
