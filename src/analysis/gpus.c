@@ -39,7 +39,7 @@ static int add_described(struct gpus *g, const struct trace *t)
 
 	for (struct row_walk w = all_rows(t, TABLE_device); row_walk_next(&w);) {
 		struct gpu gpu = { (uint32_t)w.row, c->id[w.row], trace_string(t, c->name[w.row]),
-				   trace_string(t, c->uuid[w.row]) };
+				   trace_string(t, c->uuid[w.row]), c->vendor[w.row] };
 
 		if (!is_known(g, w.process, gpu.ordinal) && add(g, w.process, gpu) < 0)
 			return -ENOMEM;
@@ -55,7 +55,7 @@ static int add_seen(struct gpus *g, const struct trace *t, enum table_id table)
 	uint64_t last = UINT64_MAX;
 
 	for (struct row_walk w = all_rows(t, table); devices && row_walk_next(&w);) {
-		struct gpu gpu = { TRACE_NO_ROW, devices[w.row], "", "" };
+		struct gpu gpu = { TRACE_NO_ROW, devices[w.row], "", "", gpu_vendor_unknown };
 
 		if (key_of(w.process, gpu.ordinal) == last)
 			continue;
@@ -99,6 +99,15 @@ size_t gpus_find(const struct gpus *g, size_t process, uint32_t ordinal)
 
 	map_get(&g->index, key_of(process, ordinal), &item);
 	return item;
+}
+
+bool gpus_are_amd(const struct gpus *g)
+{
+	size_t i = 0;
+
+	while (i < g->count && g->items[i].vendor == gpu_vendor_amd)
+		i++;
+	return i && i == g->count;
 }
 
 int occupancy_of_rows(const struct trace *t, uint32_t device_row, uint32_t config_row,

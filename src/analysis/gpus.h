@@ -17,6 +17,7 @@ struct gpu {
 	uint32_t ordinal; /* CUDA ordinal in the first process that names it */
 	const char *name; /* "" if unknown; belongs to the trace */
 	const char *uuid;
+	uint8_t vendor; /* enum gpu_vendor */
 };
 
 struct gpus {
@@ -30,6 +31,9 @@ int gpus_init(struct gpus *g, struct trace *t, struct error *e) MUST_USE;
 void gpus_release(struct gpus *g);
 /* Index of the GPU with this ordinal in a process. Every pair that occurs in a table is known. */
 size_t gpus_find(const struct gpus *g, size_t process, uint32_t ordinal);
+
+/* Whether there are GPUs, and all are AMD's: the words of what is said are HIP's then. */
+bool gpus_are_amd(const struct gpus *g);
 
 /*
  * Theoretical occupancy from rows of the loaded tables. 0 or a negative code; E_UNSUPPORTED also

@@ -101,78 +101,91 @@ static int find_process(const struct report *r, struct verdict *v)
 /* Texts of each kind. `what` describes the path's time of the bound. */
 static const struct {
 	const char *key, *name, *what, *advice;
+	const char *amd; /* the advice for AMD's GPUs; NULL: the same */
 	enum { OF_NONE, OF_GPU, OF_HOST, OF_SYNC, OF_UNKNOWN, SIDES } side;
 } texts[VERDICT_KINDS] = {
-	[VERDICT_NO_WORK] = { "no_work", "no GPU work", "", "", OF_NONE },
-	[VERDICT_UNTIMED] = { "untimed", "none", "", "", OF_NONE },
-	[VERDICT_INSTANT] = { "no_duration", "none", "", "", OF_NONE },
+	[VERDICT_NO_WORK] = { "no_work", "no GPU work", "", "", .side = OF_NONE },
+	[VERDICT_UNTIMED] = { "untimed", "none", "", "", .side = OF_NONE },
+	[VERDICT_INSTANT] = { "no_duration", "none", "", "", .side = OF_NONE },
 	[VERDICT_MEASURED] = { "measured", "none (Pitot measured most of the time)", "",
 			       "a recording without --engine, to see what the program itself "
 			       "waits for",
-			       OF_NONE },
+			       .side = OF_NONE },
 	[VERDICT_UNDECIDED] = { "undecided", "none (GPU and host limit the pace alike)", "",
 				"optimizing the kernels at the top of the list below, and fewer, "
 				"larger launches: one alone gains little",
-				OF_NONE },
+				.side = OF_NONE },
 #define BOUND(kind) [VERDICT_BOUND + BOUND_##kind]
 	BOUND(GPU) = { "gpu", "GPU-bound", "kernels",
-		       "optimizing the kernels at the top of the list below", OF_GPU },
+		       "optimizing the kernels at the top of the list below", .side = OF_GPU },
 	BOUND(COPY) = { "copy", "copy-bound", "copies",
 			"pinned memory, copies on a separate stream that overlap with kernels, "
 			"fewer copies",
-			OF_GPU },
+			.side = OF_GPU },
 	BOUND(LATENCY) = { "latency", "latency-bound",
 			   "GPU latency between work that was launched already",
 			   "fusing short kernels, fewer dependencies across streams, CUDA graphs",
-			   OF_GPU },
+			   .side = OF_GPU,
+			   .amd = "fusing short kernels, fewer dependencies across streams, HIP "
+				  "graphs" },
 	BOUND(FALSE_DEPENDENCY) = { "false_dependency", "bound by false dependencies",
 				    "streams serialized only by a shared hardware queue",
 				    "a larger CUDA_DEVICE_MAX_CONNECTIONS (up to 32), or fewer "
 				    "streams",
-				    OF_GPU },
+				    .side = OF_GPU,
+				    .amd = "a larger GPU_MAX_HW_QUEUES, or fewer streams" },
 	BOUND(DEFAULT_STREAM) = { "default_stream", "serialized by the default stream",
 				  "streams serialized only by the default stream",
 				  "if that work is independent: streams created with "
 				  "cudaStreamNonBlocking, or a default stream per thread",
-				  OF_GPU },
+				  .side = OF_GPU,
+				  .amd = "if that work is independent: streams created with "
+					 "hipStreamNonBlocking" },
 	BOUND(HOST_FUNCTION) = { "host_function", "bound by host functions in streams",
 				 "streams waiting for host functions",
 				 "shorter host functions, or an event that the host waits for "
 				 "instead",
-				 OF_GPU },
-	BOUND(WAIT) = { "wait", "waiting for other ranks", "waiting for other ranks", "", OF_GPU },
+				 .side = OF_GPU },
+	BOUND(WAIT) = { "wait", "waiting for other ranks", "waiting for other ranks", "",
+			.side = OF_GPU },
 	BOUND(SYNC) = { "synchronize", "blocked in synchronization",
 			"returns from synchronization, and host time held up by it",
 			"fewer of the synchronizing calls below: .item(), .cpu(), blocking copies, "
 			"unneeded synchronization",
-			OF_SYNC },
+			.side = OF_SYNC },
 	BOUND(LAUNCH) = { "launch", "launch-bound", "launching, in steps shorter than 100 us",
 			  "fewer, larger launches: CUDA graphs, fused kernels (torch.compile), "
 			  "larger batches",
-			  OF_HOST },
+			  .side = OF_HOST,
+			  .amd = "fewer, larger launches: HIP graphs, fused kernels "
+				 "(torch.compile), larger batches" },
 	BOUND(CALL) = { "launch_call", "slow launch calls", "launch calls of 100 us or more",
 			"loading kernels before they are needed: a warm-up, "
 			"CUDA_MODULE_LOADING=EAGER; `pitot report --by caller` and the launches "
 			"below show where",
-			OF_HOST },
+			.side = OF_HOST,
+			.amd = "loading kernels before they are needed: a warm-up; `pitot report "
+			       "--by caller` and the launches below show where" },
 	BOUND(MEMORY) = { "allocation", "bound by memory allocation",
 			  "calls that allocate or free memory",
 			  "a pool of memory that is used again (a caching allocator, "
 			  "cudaMallocAsync); no allocation in steps",
-			  OF_HOST },
+			  .side = OF_HOST,
+			  .amd = "a pool of memory that is used again (a caching allocator, "
+				 "hipMallocAsync); no allocation in steps" },
 	BOUND(OFF_CPU) = { "off_cpu", "host waiting off the CPU",
 			   "the launching thread off the CPU",
 			   "what the thread waits for: locks, other threads, I/O; the lines below "
 			   "and `pitot flame --off-cpu` show where",
-			   OF_HOST },
+			   .side = OF_HOST },
 	BOUND(HOST) = { "host", "host-bound", "host code in steps of 100 us or more",
-			"less work on the CPU in the gaps: data loading, Python, I/O, CUDA "
+			"less work on the CPU in the gaps: data loading, Python, I/O, GPU "
 			"allocations and module loading (pitot record --api all shows them)",
-			OF_HOST },
+			.side = OF_HOST },
 	BOUND(UNKNOWN) = { "idle", "idle", "waiting for what was not recorded",
 			   "`pitot info` shows why the calls are missing (capability api_call, "
 			   "loss)",
-			   OF_UNKNOWN },
+			   .side = OF_UNKNOWN },
 #undef BOUND
 };
 
@@ -191,9 +204,9 @@ const char *verdict_bound_text(unsigned bound)
 	return texts[VERDICT_BOUND + bound].what;
 }
 
-const char *verdict_advice(unsigned kind)
+const char *verdict_advice(unsigned kind, bool amd)
 {
-	return texts[kind].advice;
+	return amd && texts[kind].amd ? texts[kind].amd : texts[kind].advice;
 }
 
 static bool is_busy(const struct verdict *v)

@@ -66,7 +66,7 @@ const char *verdict_name(unsigned kind);
 const char *verdict_bound_text(unsigned bound);
 /* One sentence with the numbers; lower case, no full stop. */
 void verdict_sentence(const struct verdict *v, struct strbuf *out);
-/* What usually helps; "": no advice. */
-const char *verdict_advice(unsigned kind);
+/* What usually helps; "": no advice. amd: in the words of AMD's GPUs. */
+const char *verdict_advice(unsigned kind, bool amd);
 
 #endif

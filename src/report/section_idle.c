@@ -13,7 +13,7 @@ static const char *const cause_texts[IDLE_CAUSES] = {
 	[IDLE_SYNC] = "in a synchronizing call",
 	[IDLE_COPY] = "in a copy call",
 	[IDLE_MEMORY] = "in an allocation call",
-	[IDLE_CALL] = "in another CUDA call",
+	[IDLE_CALL] = "in another call",
 	[IDLE_QUEUED] = "launched, not started yet",
 	[IDLE_UNKNOWN] = "launch not recorded",
 	[IDLE_MEASURING] = "delayed by Pitot's measuring",
@@ -22,7 +22,7 @@ static const char *const cause_texts[IDLE_CAUSES] = {
 /* Only --api all records allocations, module loading and other calls, so only then it is known. */
 static const char *cause_text(const struct report *r, int cause)
 {
-	return cause == IDLE_HOST && r->calls.has_all ? "outside CUDA (host code)"
+	return cause == IDLE_HOST && r->calls.has_all ? "outside of calls (host code)"
 						      : cause_texts[cause];
 }
 

@@ -145,7 +145,7 @@ static void add_owner(const struct report_view *v, const struct step_difference 
 		[PATH_GAP] = "other gaps between work",
 		[PATH_RETURN] = "other returns of calls",
 		[PATH_LATE] = "other latency longer than usual",
-		[PATH_CALL] = "other CUDA calls",
+		[PATH_CALL] = "other calls",
 		[PATH_HOST] = "other host code",
 		[PATH_UNKNOWN] = "unknown",
 	};

@@ -21,6 +21,7 @@
 static void add_later(const struct report *r, struct strbuf *out)
 {
 	const struct verdict *whole = &r->verdicts->whole, *later = &r->verdicts->later;
+	const char *advice;
 
 	sentence_add(out, WORDS("start-up: the first "),
 		     PERCENT(whole->start_up.pieces, whole->pieces), WORDS(" of the work takes "),
@@ -29,8 +30,9 @@ static void add_later(const struct report *r, struct strbuf *out)
 	strbuf_adds(out, "); after it ");
 	verdict_sentence(later, out);
 	strbuf_addc(out, '\n');
-	if (later->kind != whole->kind && *verdict_advice(later->kind))
-		strbuf_addf(out, "what helps after it: %s\n", verdict_advice(later->kind));
+	advice = verdict_advice(later->kind, gpus_are_amd(&r->gpus));
+	if (later->kind != whole->kind && *advice)
+		strbuf_addf(out, "what helps after it: %s\n", advice);
 }
 
 /* Appends at most three lines to which at least a tenth of the idle time is attributed each. */
@@ -141,7 +143,7 @@ static void add_advice(const struct report *r, const struct verdict *verdict, st
 		strbuf_adds(out, "a recording made with `pitot record`: ");
 		text_safe(out, no_calls, strlen(no_calls));
 	} else {
-		strbuf_adds(out, verdict_advice(verdict->kind));
+		strbuf_adds(out, verdict_advice(verdict->kind, gpus_are_amd(&r->gpus)));
 	}
 }
 

@@ -15,7 +15,7 @@ static const char *const class_texts[] = {
 	[PATH_GAP] = "latency between work",
 	[PATH_RETURN] = "returns of calls that waited",
 	[PATH_LATE] = "longer latency than usual",
-	[PATH_CALL] = "CUDA calls",
+	[PATH_CALL] = "other calls",
 	[PATH_HOST] = "host code",
 	[PATH_UNKNOWN] = "unknown",
 };

@@ -278,7 +278,7 @@ def test_clocks_of_hosts(bring, pitot, tmp_path, ahead_us, drift):
     assert line.split()[1] == "collectives" and f"{1e6 * drift:.0f}." in line + ".", line
 
 
-def test_amd(bring):
+def test_amd(bring, pitot):
     """Sizes are in the call; there is no context, and a stream in a call is a pointer."""
     call = {"stream": "0x0", "cid": 153, "src": "0x55", "dst": "0x7f", "size": "2560", "kind": "1"}
     events = [launch(117, "10.000", name="hipMemcpyWithStream", **call), launch(118, "20.000", name="hipLaunchKernel", grid=[3, 1, 1], block=[128, 2, 1], kernel="k"),
@@ -289,6 +289,9 @@ def test_amd(bring):
     assert [list(row.values()) for row in rows("kernel", "config.grid_x", "config.block_y", "context")] == [[3, 2, 0]]
     assert [(row["id"], row["compute_major"], row["multiprocessors"]) for row in rows("device")] == [(2, 0, 104)]
     assert "context" in [row["name"] for row in rows("capability") if row["state"] == "unavailable"]
+    assert rows("device")[0]["vendor"] == "amd"
+    report = pitot("report", "r.pitot").stdout
+    assert "launch-bound" in report and "HIP graphs" in report and "CUDA" not in report, report
 
 
 def test_jax_and_unitrace(bring):

@@ -10,6 +10,7 @@
 #include "base/starts_with.h"
 #include "format/rows.h"
 #include "import/kineto/kineto.h"
+#include "schema/gpu_vendor.h"
 #include "schema/theoretical_occupancy.h"
 
 #define NODES_MAX (1u << 22) /* of the tree of stacks */
@@ -60,6 +61,16 @@ static void append_process(struct kineto *k, bool is_whole)
 		snprintf(k->result->name, sizeof(k->result->name), "%.63s", name);
 }
 
+/* By the name of a GPU. */
+static uint8_t vendor_of(const char *name)
+{
+	uint8_t vendor = gpu_vendor_intel;
+
+	while (vendor && !starts_with(name, gpu_vendor_title(vendor)))
+		vendor--;
+	return vendor;
+}
+
 /* NVIDIA's limits depend on the compute capability, which AMD's numbers only look like. */
 static void append_devices(struct kineto *k)
 {
@@ -74,10 +85,12 @@ static void append_devices(struct kineto *k)
 			*row = (struct row_device){ .missing = schema_missing(TABLE_device),
 						    .id = id };
 		name = row->name ? k->texts.items[row->name - 1].text : "unknown GPU";
-		if (starts_with(name, "AMD") || starts_with(name, "Intel"))
+		row->vendor = vendor_of(name);
+		if (row->vendor == gpu_vendor_amd || row->vendor == gpu_vendor_intel)
 			row->compute_major = row->compute_minor = 0;
 		else
 			occupancy_add_limits(row);
+		PRESENT(row, device, vendor, row->vendor);
 		row->name = rows_text(k->writer, name);
 		row->driver_version = k->driver_version;
 		kineto_append(k, TABLE_device, row);
