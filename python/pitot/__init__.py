@@ -503,17 +503,26 @@ def open(path: Union[str, PathLike[str]]) -> Recording:
 
 def diff(
     a: Union[str, PathLike[str], Sequence[Union[str, PathLike[str]]]],
-    b: Union[str, PathLike[str], Sequence[Union[str, PathLike[str]]]],
+    b: Union[str, PathLike[str], Sequence[Union[str, PathLike[str]]], None] = None,
     *,
     fail_if: Sequence[str] = (),
+    against: Optional[str] = None,
 ) -> dict[str, Any]:
-    """Compares two sides of recordings: returns what ``pitot diff --json`` prints (docs/diff.md). Displays as its tables."""
+    """Compares two sides of recordings: returns what ``pitot diff --json`` prints (docs/diff.md). Displays as its tables.
+
+    ``diff(a, against="main")`` compares them with a baseline."""
     from pitot._notebook import Comparison
+
+    if (b is None) == (against is None):
+        raise TypeError("diff() compares a with b, or with against=, the name of a baseline")
 
     def paths(side: Any) -> list[Any]:
         return [side] if isinstance(side, (str, bytes)) or hasattr(side, "__fspath__") else list(side)
 
-    return Comparison(paths(a), paths(b), [f"--fail-if={condition}" for condition in fail_if])
+    words = [f"--fail-if={condition}" for condition in fail_if]
+    if b is None:
+        return Comparison([f"--against={against}", *words, *paths(a)])
+    return Comparison([*words, *paths(a), "--", *paths(b)])
 
 
 def load_ipython_extension(shell: Any) -> None:

@@ -97,10 +97,10 @@ class Memory(Analysis):
 class Comparison(dict[str, "Any"]):
     """The output of ``pitot diff --json``. Interpreters and notebooks display its tables."""
 
-    def __init__(self, a: list[Path], b: list[Path], words: list[str]) -> None:
+    def __init__(self, words: list[Path]) -> None:
         import json
 
-        self._words: list[Path] = [*words, *a, "--", *b]
+        self._words = words
         super().__init__(json.loads(run("diff", "--json", *self._words, verdict=True)))
 
     def __repr__(self) -> str:

@@ -8,10 +8,10 @@
 
 #include "analysis/filter.h"
 #include "base/clock.h"
-#include "base/folder.h"
 #include "base/json.h"
 #include "base/json_read.h"
 #include "base/options.h"
+#include "base/user_folder.h"
 #include "trace/columns.h"
 
 #define FILE_NAME "calibration.json"
@@ -81,27 +81,13 @@ int calibration_parse(struct calibration *c, const char *bytes, size_t length, s
 
 /* --- the file --- */
 
-/* Appends the folder and, one after the other, makes it and the one around it. */
+/* Opens the folder, and appends the path of the file. */
 static int find_folder(struct strbuf *path, bool make, struct error *e)
 {
-	const char *cache = secure_getenv("XDG_CACHE_HOME"), *home = secure_getenv("HOME");
-	int rc;
+	int folder = user_folder_open(USER_CACHE, make, path, e);
 
-	if (cache && *cache == '/')
-		strbuf_adds(path, cache);
-	else if (home && *home == '/')
-		strbuf_addf(path, "%s/.cache", home);
-	else
-		return error_set(e, -ENOENT,
-				 "neither XDG_CACHE_HOME nor HOME names a folder for calibrations");
-	if (make && !path->failed)
-		mkdir(strbuf_text(path), 0700);
-	strbuf_adds(path, "/pitot");
-	if (make && !path->failed)
-		mkdir(strbuf_text(path), 0700);
-	rc = path->failed ? -ENOMEM : folder_open(strbuf_text(path), FOLDER_OWN);
 	strbuf_adds(path, "/" FILE_NAME);
-	return rc < 0 ? error_set(e, rc, "%s", error_code_text(rc)) : rc;
+	return folder;
 }
 
 int calibration_read(struct calibration *c, struct strbuf *path, struct error *e)

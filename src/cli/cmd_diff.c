@@ -4,17 +4,16 @@
 
 #include "base/output.h"
 #include "cli/diff_determinism.h"
-#include "cli/ui.h"
+#include "cli/measure_recording.h"
+#include "compare/baseline.h"
 #include "compare/comparison_print.h"
 #include "report/report_view.h"
-
-#define RUNS_MAX 64u /* of both sides */
 
 static uint64_t option_top = 10;
 static bool option_determinism, option_force;
 static struct option_list option_fail_if;
 static int option_fail_on;
-static const char *option_markdown, *option_junit;
+static const char *option_against, *option_markdown, *option_junit;
 
 static const char *const fail_choices[] = { "interval", "point", NULL };
 static const char *const inconclusive_choices[] = { "fail", "pass", NULL };
@@ -32,6 +31,9 @@ static const struct option options[] = {
 	OPTION(ENUM, "inconclusive", 0, option_inconclusive, "WHAT",
 	       "what the exit status says if the sides cannot be compared: fail (default) or pass",
 	       .choices = inconclusive_choices),
+	OPTION(STRING, "against", 0, option_against, "NAME",
+	       "compare with a baseline, which `pitot baseline save` made: it is side A, and all "
+	       "recordings are side B"),
 	FLAG("determinism", 0, option_determinism,
 	     "whether A and B launched the same in the same order, and the first differences; no "
 	     "times are compared"),
@@ -51,6 +53,8 @@ static const struct command_example examples[] = {
 	{ "pitot diff before.pitot after.pitot", "what changed between two runs" },
 	{ "pitot diff a1 a2 a3 a4 a5 -- b1 b2 b3 b4 b5", "several runs a side: with statistics" },
 	{ "pitot diff base.pitot new.pitot --fail-if 'step > 2%'", "in a pipeline" },
+	{ "pitot diff --against main new.pitot --fail-if 'step > 2%'",
+	  "with the baseline of the main branch" },
 	{ "pitot diff --determinism run1.pitot run2.pitot", "whether two runs did the same" },
 	{ NULL, NULL },
 };
@@ -62,10 +66,23 @@ struct sides {
 	size_t a, count;
 };
 
+/* Side A is a baseline, and all operands are side B. */
+static int split_against(const struct context *c, int argc, char **argv)
+{
+	for (int i = 1; i < argc; i++)
+		if (!strcmp(argv[i], OPERAND_BETWEEN))
+			return cli_usage(c, "with --against all recordings are side B: name them "
+					    "without --");
+	return argc > 1 ? EXIT_DONE
+			: cli_usage(c, "name the recordings to compare with '%s'", option_against);
+}
+
 /* Operands of A, "--", operands of B; without "--" there are two. */
 static int split(const struct context *c, int argc, char **argv, size_t *a)
 {
 	*a = 0;
+	if (option_against)
+		return split_against(c, argc, argv);
 	for (int i = 1; i < argc; i++) {
 		if (strcmp(argv[i], OPERAND_BETWEEN) != 0)
 			continue;
@@ -82,35 +99,22 @@ static int split(const struct context *c, int argc, char **argv, size_t *a)
 	return EXIT_DONE;
 }
 
-static int measure(const struct context *c, const char *recording, struct measured_run *run)
-{
-	_cleanup_free_ char *path = NULL;
-	struct trace *trace = NULL;
-	struct progress progress;
-	struct error e = { 0 };
-	int status = cli_open_trace(c, recording, &progress, &path, &trace);
-
-	if (status != EXIT_DONE)
-		return status;
-	if (measured_run_init(run, path ? path : recording, trace, &e) < 0)
-		status = EXIT_FAILED;
-	progress_end(&progress);
-	if (status != EXIT_DONE)
-		cli_fail(c, &e);
-	trace_free(trace);
-	return status;
-}
-
 static int measure_all(const struct context *c, int argc, char **argv, struct sides *s)
 {
 	int status = EXIT_DONE;
+	struct error e = { 0 };
 
+	if (option_against) {
+		if (baseline_load(option_against, s->runs, RUNS_MAX - 1, &s->count, &e) < 0)
+			status = cli_fail(c, &e);
+		s->a = s->count;
+	}
 	for (int i = 1; i < argc && status == EXIT_DONE; i++) {
 		if (!strcmp(argv[i], OPERAND_BETWEEN))
 			continue;
 		if (s->count == RUNS_MAX)
 			return cli_usage(c, "at most %u recordings can be compared", RUNS_MAX);
-		status = measure(c, argv[i], &s->runs[s->count++]);
+		status = measure_recording(c, argv[i], &s->runs[s->count++]);
 	}
 	return status;
 }
@@ -201,8 +205,10 @@ static int run(struct context *c, int argc, char **argv)
 	struct error e = { 0 };
 	int status = split(c, argc, argv, &s.a);
 
-	if (option_determinism && (option_fail_if.count || option_markdown || option_junit))
-		return cli_usage(c, "--determinism takes no conditions and writes no files");
+	if (option_determinism &&
+	    (option_fail_if.count || option_against || option_markdown || option_junit))
+		return cli_usage(c, "--determinism takes no conditions and no baseline, and writes "
+				    "no files");
 	if (status == EXIT_DONE && option_determinism)
 		return argc == 3 ? diff_determinism(c, argv + 1)
 				 : cli_usage(c, "--determinism compares two recordings");
@@ -224,7 +230,7 @@ const struct command cmd_diff = {
 	.name = "diff",
 	.group = COMMAND_SHOW,
 	.summary = "compare recordings: what changed, beyond chance",
-	.usage = "[options] A B | A1 A2 ... -- B1 B2 ...",
+	.usage = "[options] A B | A1 A2 ... -- B1 B2 ... | --against NAME B...",
 	.description =
 		"Compares the steps of two sides: their time, what they spend on the critical "
 		"path, kernels, copies, the lines that launched them, and memory. Steps are those "

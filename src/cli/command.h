@@ -104,6 +104,7 @@ struct command {
 	C(info)                                                                                    \
 	C(flame)                                                                                   \
 	C(diff)                                                                                    \
+	C(baseline)                                                                                \
 	C(source)                                                                                  \
 	C(timeline)                                                                                \
 	C(what_if)                                                                                 \

@@ -1,4 +1,3 @@
-#include "base/json.h"
 #include "compare/comparison_print.h"
 
 static const char *const unit_names[] = {
@@ -24,7 +23,7 @@ static void add_difference(struct json *j, const struct sample_difference *d)
 	add_number(j, "p", d->p);
 }
 
-static void add_runs(struct json *j, const char *key, struct run_side side)
+void comparison_runs_json(struct json *j, const char *key, struct run_side side)
 {
 	json_key_array(j, key);
 	for (size_t i = 0; i < side.count; i++) {
@@ -98,8 +97,8 @@ void comparison_print_json(const struct comparison_view *v)
 	json_key_string(&j, "sample", c->within_runs ? "steps" : "runs");
 	add_texts(&j, "reasons", &c->reasons);
 	add_texts(&j, "notes", &c->notes);
-	add_runs(&j, "a", c->a);
-	add_runs(&j, "b", c->b);
+	comparison_runs_json(&j, "a", c->a);
+	comparison_runs_json(&j, "b", c->b);
 	json_key_array(&j, "conditions");
 	for (size_t i = 0; i < v->condition_count; i++)
 		add_condition(&j, &v->conditions[i]);

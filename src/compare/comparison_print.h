@@ -2,6 +2,7 @@
 #ifndef PITOT_COMPARE_COMPARISON_PRINT_H
 #define PITOT_COMPARE_COMPARISON_PRINT_H
 
+#include "base/json.h"
 #include "compare/condition.h"
 
 struct comparison_view {
@@ -16,6 +17,8 @@ struct comparison_view {
 
 void comparison_print_text(const struct comparison_view *v);
 void comparison_print_json(const struct comparison_view *v);
+/* An array of what is known of each run. */
+void comparison_runs_json(struct json *j, const char *key, struct run_side side);
 /* A heading, the verdict and tables for a pull request. */
 void comparison_print_markdown(const struct comparison_view *v);
 /* JUnit's XML: one test case for the verdict, and one for each condition. */

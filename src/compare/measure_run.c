@@ -375,6 +375,8 @@ static int measure(struct measurement *m)
 	int rc = number_steps(m);
 
 	m->run->pid = process->pid;
+	strbuf_adds(&m->text, process->command);
+	m->run->command = keep(m);
 	if (process->rank != TRACE_NO_RANK)
 		strbuf_addf(&m->text, "rank %u", process->rank);
 	m->run->facts[RUN_FACT_rank] = keep(m);
@@ -398,7 +400,7 @@ int measured_run_init(struct measured_run *run, const char *path, struct trace *
 	struct measurement m = { .run = run, .report = &report, .text = STRBUF_INIT };
 	int rc;
 
-	*run = (struct measured_run){ .no_steps = "", .loss = "" };
+	*run = (struct measured_run){ .command = "", .no_steps = "", .loss = "" };
 	for (unsigned i = 0; i < RUN_FACT_COUNT; i++)
 		run->facts[i] = "";
 	run->path = arena_strndup(&run->memory, path, strlen(path));

@@ -75,6 +75,7 @@ extern const char *const run_fact_names[RUN_FACT_COUNT]; /* in JSON */
 
 struct measured_run {
 	const char *path;
+	const char *command; /* of the process; "" if unknown */
 	const char *facts[RUN_FACT_COUNT];
 	const char *no_steps; /* why there are no steps; "": there are some */
 	uint32_t pid;

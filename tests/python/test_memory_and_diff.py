@@ -31,3 +31,16 @@ def test_diff(package, pitot, recorded):
     assert failed == json.loads(printed) and len(failed["conditions"]) == 2
     with pytest.raises(package.Error, match="nothing.pitot"):
         package.diff(a, "nothing.pitot")
+
+
+def test_baseline(package, pitot, recorded, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    a, b = recorded / "training.pitot", recorded / "memory.pitot"
+    pitot("baseline", "save", "main", a, env={"XDG_DATA_HOME": str(tmp_path)})
+    assert package.diff(b, against="main", fail_if=["step > 2%"]) == package.diff(a, b, fail_if=["step > 2%"])
+    assert "step" in repr(package.diff([b], against="main"))
+    with pytest.raises(package.Error, match="no baseline 'mian', did you mean 'main'"):
+        package.diff(b, against="mian")
+    for sides in ((a,), (a, b)):
+        with pytest.raises(TypeError, match="or with against="):
+            package.diff(*sides, against="main" if len(sides) == 2 else None)

@@ -5,60 +5,9 @@
 #include <string.h>
 
 #include "support/cmocka_tests.h"
+#include "unit/compare/made_runs.h"
 
 #define RUNS 10
-#define STEPS 20
-
-static uint64_t seed = 1;
-
-/* Uniform in [0, 1). */
-static double random_share(void)
-{
-	seed = seed * UINT64_C(6364136223846793005) + 1442695040888963407;
-	return (double)(seed >> 40) / (1 << 24);
-}
-
-static void put(struct measured_run *run, enum quantity_kind kind, const char *name, size_t step,
-		double value)
-{
-	struct quantity *q = measured_run_at(run, kind, name);
-
-	assert_non_null(q);
-	if (q->steps)
-		q->steps[step] += value;
-	else
-		q->value = value;
-	q->count++;
-}
-
-/*
- * A program whose steps take 10 ms, of which `gemm` is 40 %, slower by a factor. Steps vary by
- * 0.5 % each way, runs by 0.4 %.
- */
-static void make_run(struct measured_run *run, double factor)
-{
-	double of_run = 1 + 0.008 * (random_share() - 0.5);
-
-	*run = (struct measured_run){ .path = "x.pitot",
-				      .no_steps = "",
-				      .loss = "",
-				      .step_count = STEPS,
-				      .facts = { "H200", "CUDA 13.0", "trace", "", "scopes", "" } };
-	for (size_t i = 0; i < STEPS; i++) {
-		double of_step = of_run * (1 + 0.01 * (random_share() - 0.5));
-		double gemm = 4e6 * factor * of_step, relu = 1e6 * of_step, host = 5e6 * of_step;
-
-		put(run, QUANTITY_step, "", i, gemm + relu + host);
-		put(run, QUANTITY_launches, "", i, 30);
-		put(run, QUANTITY_kernel, "gemm", i, gemm);
-		put(run, QUANTITY_kernel, "relu", i, relu);
-		put(run, QUANTITY_path, "gemm", i, gemm);
-		put(run, QUANTITY_path, "relu", i, relu);
-		put(run, QUANTITY_path, "host", i, host);
-	}
-	put(run, QUANTITY_memory, "", 0, 1000);
-	assert_int_equal(measured_run_finish(run), 0);
-}
 
 struct fixture {
 	struct measured_run runs[2 * RUNS];
