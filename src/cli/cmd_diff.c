@@ -4,13 +4,14 @@
 
 #include "base/output.h"
 #include "cli/diff_determinism.h"
+#include "cli/diff_github.h"
 #include "cli/measure_recording.h"
 #include "compare/baseline.h"
 #include "compare/comparison_print.h"
 #include "report/report_view.h"
 
 static uint64_t option_top = 10;
-static bool option_determinism, option_force;
+static bool option_determinism, option_force, option_github;
 static struct option_list option_fail_if;
 static int option_fail_on;
 static const char *option_against, *option_markdown, *option_junit;
@@ -44,6 +45,10 @@ static const struct option options[] = {
 	OPTION(STRING, "junit", 0, option_junit, "FILE",
 	       "also write it as JUnit's XML, one test case for each condition", .is_path = true,
 	       .group = "output"),
+	FLAG("github", 0, option_github,
+	     "also print annotations for GitHub's runner, and append the Markdown to the file that "
+	     "GITHUB_STEP_SUMMARY names",
+	     .group = "output"),
 	FLAG("force", 'f', option_force, "replace files that exist", .group = "output"),
 	OPTION_FILE_MODE("mode"),
 	OPTION_END,
@@ -153,7 +158,7 @@ static int print(const struct context *c, const struct comparison_view *v)
 		comparison_print_json(v);
 	else
 		comparison_print_text(v);
-	return cli_print(c, v->out);
+	return option_github ? diff_github(c, v) : cli_print(c, v->out);
 }
 
 static bool is_bad(const struct comparison *of, const struct condition *conditions)
@@ -176,6 +181,7 @@ static int compare(const struct context *c, const struct sides *s, struct condit
 		.comparison = &comparison,
 		.conditions = conditions,
 		.condition_count = option_fail_if.count,
+		.inconclusive_passes = option_inconclusive == 1,
 		.top = option_top ? option_top : UINT64_MAX,
 		.width = MIN(MAX(c->width, REPORT_WIDTH_MIN), REPORT_WIDTH_MAX),
 		.color = c->color,
@@ -205,8 +211,8 @@ static int run(struct context *c, int argc, char **argv)
 	struct error e = { 0 };
 	int status = split(c, argc, argv, &s.a);
 
-	if (option_determinism &&
-	    (option_fail_if.count || option_against || option_markdown || option_junit))
+	if (option_determinism && (option_fail_if.count || option_against || option_markdown ||
+				   option_junit || option_github))
 		return cli_usage(c, "--determinism takes no conditions and no baseline, and writes "
 				    "no files");
 	if (status == EXIT_DONE && option_determinism)

@@ -4,6 +4,7 @@
 
 #include "base/html.h"
 #include "compare/comparison_print.h"
+#include "report/text.h"
 
 /* --- Markdown --- */
 
@@ -114,4 +115,70 @@ void comparison_print_junit(const struct comparison_view *v)
 		add_case(v, v->conditions[i].text, v->conditions[i].state, strbuf_text(&line));
 	}
 	strbuf_adds(v->out, "</testsuite>\n");
+}
+
+/* --- GitHub --- */
+
+/*
+ * The runner decodes this. Properties end with ',' and ':', and commands with their line: safe text
+ * has no others.
+ */
+static void add_escaped_data(struct strbuf *out, const char *text, bool is_property)
+{
+	_cleanup_strbuf_ struct strbuf safe = STRBUF_INIT;
+
+	text_safe(&safe, text, strlen(text));
+	out->failed |= safe.failed;
+	for (const char *at = strbuf_text(&safe); *at; at++) {
+		if (*at == '%' || (is_property && (*at == ':' || *at == ',')))
+			strbuf_addf(out, "%%%02X", *at);
+		else
+			strbuf_addc(out, *at);
+	}
+}
+
+enum level { LEVEL_NOTICE, LEVEL_WARNING, LEVEL_ERROR };
+
+static void add_command(struct strbuf *out, enum level level, const char *title, const char *text)
+{
+	static const char *const levels[] = { "notice", "warning", "error" };
+
+	strbuf_addf(out, "::%s title=", levels[level]);
+	add_escaped_data(out, title, true);
+	strbuf_adds(out, "::");
+	add_escaped_data(out, text, false);
+	strbuf_addc(out, '\n');
+}
+
+static enum level level_of_verdict(const struct comparison_view *v)
+{
+	switch (v->comparison->verdict) {
+	case VERDICT_INCONCLUSIVE:
+		return v->inconclusive_passes ? LEVEL_WARNING : LEVEL_ERROR;
+	case VERDICT_SLOWER:
+		return LEVEL_WARNING;
+	case VERDICT_SAME:
+	case VERDICT_FASTER:
+		break;
+	}
+	return LEVEL_NOTICE;
+}
+
+void comparison_print_github(const struct comparison_view *v)
+{
+	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
+
+	comparison_verdict_text(v->comparison, &text);
+	add_command(v->out, level_of_verdict(v), "pitot diff", strbuf_text(&text));
+	for (size_t i = 0; i < v->condition_count; i++) {
+		const struct condition *condition = &v->conditions[i];
+		enum level level = condition->state == CONDITION_PASSED   ? LEVEL_NOTICE
+				   : condition->state == CONDITION_FAILED ? LEVEL_ERROR
+				   : v->inconclusive_passes               ? LEVEL_WARNING
+									  : LEVEL_ERROR;
+
+		strbuf_clear(&text);
+		comparison_condition_text(condition, &text);
+		add_command(v->out, level, condition->text, strbuf_text(&text));
+	}
 }

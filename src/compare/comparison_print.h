@@ -9,6 +9,7 @@ struct comparison_view {
 	const struct comparison *comparison;
 	const struct condition *conditions;
 	size_t condition_count;
+	bool inconclusive_passes; /* what is unknown does not make the exit status 1 */
 	uint64_t top; /* rows of a table; UINT64_MAX: all */
 	unsigned width;
 	bool color;
@@ -23,6 +24,11 @@ void comparison_runs_json(struct json *j, const char *key, struct run_side side)
 void comparison_print_markdown(const struct comparison_view *v);
 /* JUnit's XML: one test case for the verdict, and one for each condition. */
 void comparison_print_junit(const struct comparison_view *v);
+/*
+ * Workflow commands of GitHub, a line each: for the verdict and each condition an error if it makes
+ * the exit status 1, else a warning or a notice.
+ */
+void comparison_print_github(const struct comparison_view *v);
 
 /* --- comparison_words.c --- */
 

@@ -103,3 +103,22 @@ def totals(path):
             found[table, event["name"] if table == "kernel" else "", base + nanoseconds(event["ts"]), nanoseconds(event["dur"]),
                   int(event["args"]["correlation"]), int(event["args"].get("bytes", -1)) if table != "kernel" else -1] += 1
     return found
+
+
+def steps(kernels, count=10):
+    """A trace of a loop that launches kernels one after the other, of (name, microseconds): ProfilerStep#0 and so on."""
+    events, at, correlation = [name("process_name", "python3")], 1000, 0
+    for step in range(count):
+        start, on_gpu = at, at + 20
+        for number, (kernel_name, us) in enumerate(kernels):
+            correlation += 1
+            us += step % 3  # so that steps differ
+            events.append(launch(correlation, f"{start + 5 + number}.000", "0.800"))
+            events.append(kernel(correlation, f"{on_gpu}.000", f"{us}.000", kernel_name, grid=[number + 1, 1, 1]))
+            on_gpu += us + 1
+        correlation += 1
+        waits = start + 6 + len(kernels)
+        events.append(launch(correlation, f"{waits}.000", f"{on_gpu - waits + 1}.000", "cudaDeviceSynchronize"))
+        at = on_gpu + 10
+        events.append(span("user_annotation", f"ProfilerStep#{step}", f"{start}.000", f"{at - start - 1}.000"))
+    return trace(events)

@@ -4,6 +4,7 @@ import re
 import xml.etree.ElementTree as ET
 
 import pytest
+from kineto_events import steps
 
 
 @pytest.fixture
@@ -15,6 +16,18 @@ def diff(pitot, rank_recording):
                      *(["--json"] if keywords.get("json_output") else []), **keywords)
 
     return run
+
+
+@pytest.fixture
+def imported(pitot, tmp_path):
+    """imported("a", [("gemm", 40)]): the path of a recording whose steps launch these kernels, of so many microseconds."""
+
+    def make(name, kernels, **options):
+        (tmp_path / f"{name}.json").write_text(steps(kernels, **options))
+        pitot("import", "-o", f"{name}.pitot", f"{name}.json")
+        return tmp_path / f"{name}.pitot"
+
+    return make
 
 
 def rows_of(result, quantity):
@@ -136,7 +149,71 @@ def test_determinism(pitot, make_recording, tmp_path):
               for side in (d["in_a"], d["in_b"]) if side]
     assert any(len(stack) > 1 for stack in frames)
     assert "compares two recordings" in pitot("diff", "--determinism", training, training, "--", varied, status=2).stderr
-    for words in (["--fail-if", "step > 2%"], ["--markdown", "x"], ["--junit", "x"]):
+    for words in (["--fail-if", "step > 2%"], ["--markdown", "x"], ["--junit", "x"], ["--github"]):
         assert "takes no conditions" in pitot("diff", "--determinism", *words, training, training, status=2).stderr
     cpu = make_recording(tmp_path / "cpu.pitot", "cpu_only")
     assert "it has no GPU work" in pitot("diff", "--determinism", training, cpu, status=1).stderr
+
+
+def annotations(output):
+    """[(level, title, text)] of the workflow commands that the runner obeys, decoded as it does."""
+    found, token = [], None
+    for line in output.splitlines():
+        command = line.lstrip()
+        if token:
+            token = None if command == f"::{token}::" else token
+        elif command.startswith("::stop-commands::"):
+            token = command.removeprefix("::stop-commands::")
+            assert re.fullmatch("[0-9a-f]{32}", token)
+        elif command.startswith("::"):
+            level, properties, text = re.fullmatch(r"::(\w+) ([^:]*)::(.*)", command).groups()
+            (title,) = properties.split(",")
+            found.append((level, decoded(title.removeprefix("title=")), decoded(text)))
+        assert token or "##[" not in line
+    assert not token
+    return found
+
+
+def decoded(text):
+    return re.sub("%([0-9A-F]{2})", lambda match: chr(int(match[1], 16)), text)
+
+
+@pytest.mark.parametrize("sides, conditions, status, levels", [
+    (["balanced", "sleep-1"], ["step > 2%", "launches > 0", "kernel:a,b::c%0A > 1%"], 1, ["warning", "error", "notice", "error"]),
+    (["balanced", "sleep-1"], ["launches > 0"], 0, ["warning", "notice"]),
+    (["balanced", "balanced"], ["kernel:none > 1%", "--inconclusive=pass"], 0, ["notice", "warning"]),
+    (["sleep-1", "balanced"], [], 0, ["notice"]),
+])
+def test_github(diff, tmp_path, sides, conditions, status, levels):
+    options = [word for condition in conditions for word in (["--fail-if"] if not condition.startswith("-") else []) + [condition]]
+    summary = tmp_path / "summary.md"
+    summary.write_text("before\n")
+    diff(*sides, options=[*options, "--markdown", "x.md"], status=status, cwd=tmp_path)
+    result = diff(*sides, options=[*options, "--github"], status=status, cwd=tmp_path, env={"GITHUB_STEP_SUMMARY": str(summary)})
+    found = annotations(result.stdout)
+    assert [level for level, _, _ in found] == levels and not result.stderr
+    assert [title for _, title, _ in found] == ["pitot diff", *(c for c in conditions if not c.startswith("-"))]
+    assert all(text.startswith(f"{title}: ") for _, title, text in found[1:]) and "a step takes" in found[0][2]
+    assert summary.read_text() == "before\n" + (tmp_path / "x.md").read_text()
+    # With --json standard output is one value, and the runner reads standard error as well.
+    result = diff(*sides, options=[*options, "--github", "--json"], status=status, cwd=tmp_path)
+    assert annotations(result.stderr) == found and json.loads(result.stdout)["verdict"]
+
+
+def test_names_are_no_commands_of_github(pitot, imported):
+    recording = imported("x", [("##[error]mine", 100), ("gemm", 40)])
+    result = pitot("diff", recording, recording, "--github")
+    assert "\n  ##[error]mine " in result.stdout
+    assert [title for _, title, _ in annotations(result.stdout)] == ["pitot diff"]
+
+
+def test_a_summary_that_cannot_be_written(diff, tmp_path):
+    (tmp_path / "file").write_text("mine")
+    (tmp_path / "link").symlink_to("file")
+    (tmp_path / "full").write_text(" " * (1 << 20))
+    for name, said in (("link", "symbolic link"), ("none", "No such file"), ("", "Invalid argument"), ("full", "too large")):
+        result = diff("balanced", "balanced", options=["--github"], env={"GITHUB_STEP_SUMMARY": f"{tmp_path}/{name}"})
+        assert "which GITHUB_STEP_SUMMARY names: " in result.stderr and said in result.stderr, result.stderr
+    for name in ("", "file"):  # a relative path is none of the runner's
+        assert not diff("balanced", "balanced", options=["--github"], cwd=tmp_path, env={"GITHUB_STEP_SUMMARY": name}).stderr
+    assert (tmp_path / "file").read_text() == "mine" and (tmp_path / "full").stat().st_size == 1 << 20
