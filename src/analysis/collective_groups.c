@@ -126,7 +126,7 @@ static int add_match(struct grouping *x, const struct collective_match *m)
 		memset(&grown[before * ranks], 0, ranks * sizeof(*grown));
 	}
 	g->count++;
-	if (m->parts < 2 || !collective_is_whole(c->parts.data, m))
+	if (m->parts < 2 || c->mixed || !collective_is_whole(c->parts.data, m))
 		return 0;
 	g->bytes += bytes;
 	g->bus_bytes += bus_bytes(p->function, bytes, m->parts);

@@ -19,7 +19,8 @@ struct collective_group {
 	uint32_t ranks;
 	uint8_t function; /* enum collective_function */
 	bool inferred; /* the communicator is a guess by stream */
-	uint64_t count, compared; /* collectives, and those that have the times of all ranks */
+	/* collectives, and those that have the times of all ranks; none in a mix of runs */
+	uint64_t count, compared;
 	uint64_t bytes; /* sum of the sizes of the compared ones; 0: unknown */
 	uint64_t bus_bytes; /* the same, as the bus carries them */
 	uint64_t kernel_ns; /* sums over the compared ones: of the mean of the ranks' kernels, */

@@ -133,19 +133,15 @@ int rank_measures_find(struct rank_pieces *p, const struct job_rank *rank, const
 	return measure_steps(p, rank->process, steady_ns, out);
 }
 
-/* Steps with different names are not compared, and waits only if their error is known. */
-static void drop_unequal(struct measured_ranks *m, uint64_t wait_ns)
+/* Steps with different names are not compared. */
+static void drop_unequal(struct measured_ranks *m)
 {
 	bool unequal = false;
 
 	for (size_t i = 1; i < m->count; i++)
 		unequal |= m->items[i].steps_of != m->items[0].steps_of;
-	for (size_t i = 0; i < m->count; i++) {
-		if (unequal)
-			m->items[i].values[MEASURE_STEP] = NAN;
-		if (wait_ns == UINT64_MAX)
-			m->items[i].values[MEASURE_WAIT] = NAN;
-	}
+	for (size_t i = 0; i < m->count && unequal; i++)
+		m->items[i].values[MEASURE_STEP] = NAN;
 }
 
 /* The smallest difference that counts. */
@@ -194,11 +190,11 @@ static int compare_measure(struct measured_ranks *m, unsigned measure, uint64_t 
 int rank_measures_compare(struct measured_ranks *m, uint64_t span_ns, uint64_t uncertainty_ns,
 			  uint64_t waits)
 {
-	uint64_t wait_ns = uncertainty_ns == UINT64_MAX ? UINT64_MAX : uncertainty_ns * waits;
+	uint64_t wait_ns = uncertainty_ns * waits;
 	double *values = calloc(m->count + 1, sizeof(*values));
 	int rc = values ? 0 : -ENOMEM;
 
-	drop_unequal(m, wait_ns);
+	drop_unequal(m);
 	for (unsigned i = 0; i < MEASURES && rc >= 0; i++)
 		rc = compare_measure(m, i, span_ns, wait_ns, values);
 	if (m->outlier_count)

@@ -55,8 +55,8 @@ struct measured_ranks {
 int rank_measures_find(struct rank_pieces *p, const struct job_rank *rank, const uint64_t *state_ns,
 		       uint64_t steady_ns, struct rank_measures *out) MUST_USE;
 /*
- * Compares the ranks, by the time in which they were compared. uncertainty_ns: of each wait;
- * UINT64_MAX: these are unknown. 0 or -ENOMEM.
+ * Compares the ranks, by the time in which they were compared. uncertainty_ns: of each wait that is
+ * known. 0 or -ENOMEM.
  */
 int rank_measures_compare(struct measured_ranks *m, uint64_t span_ns, uint64_t uncertainty_ns,
 			  uint64_t waits) MUST_USE;

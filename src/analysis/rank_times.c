@@ -5,6 +5,7 @@
 #include "analysis/rank_times.h"
 
 #include <errno.h>
+#include <math.h>
 #include <string.h>
 
 #include "analysis/rank_compare.h"
@@ -348,6 +349,19 @@ static void order_by_late(struct rank_times *t)
 	qsort_r(t->by_late, t->count, sizeof(*t->by_late), compare_late, t->items);
 }
 
+/* Sums over the compared collectives are unknown where there are none. */
+static void drop_unknown(struct rank_times *t)
+{
+	for (size_t i = 0; i < t->count; i++) {
+		double *values = t->measured.items[i].values;
+
+		if (!t->items[i].collectives)
+			values[MEASURE_BUSY] = values[MEASURE_WAIT] = values[MEASURE_EXPOSED] = NAN;
+		if (!t->waits_known)
+			values[MEASURE_WAIT] = NAN;
+	}
+}
+
 /* Measures the ranks of the open report. */
 static int measure_ranks(struct comparing *x, struct report *r, size_t source)
 {
@@ -374,6 +388,7 @@ int rank_times_find(const struct job_source *source, const struct collectives *c
 	interner_init(&out->texts);
 	if (c->rank_count < 2)
 		return 0;
+	out->waits_known = !c->mixed && c->uncertainty_ns != UINT64_MAX;
 	out->items = calloc(c->rank_count, sizeof(*out->items));
 	out->by_late = calloc(c->rank_count, sizeof(*out->by_late));
 	out->measured.items = calloc(c->rank_count, sizeof(*out->measured.items));
@@ -388,8 +403,9 @@ int rank_times_find(const struct job_source *source, const struct collectives *c
 			source->close(source->user, report);
 		}
 	}
-	if (rc >= 0)
+	if (rc >= 0 && !c->mixed)
 		rc = rank_intervals_compare(&x.intervals, c, out);
+	drop_unknown(out);
 	if (rc >= 0 && !c->mixed)
 		rc = rank_measures_compare(&out->measured, out->span_ns, c->uncertainty_ns,
 					   out->compared);

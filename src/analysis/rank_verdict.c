@@ -19,6 +19,12 @@ uint64_t rank_times_total(const struct rank_times *t)
 	return sum;
 }
 
+bool rank_times_late_known(const struct rank_times *t)
+{
+	return t->waits_known && t->compared &&
+	       !(t->kind == JOB_UNKNOWN && t->uncertain == t->compared);
+}
+
 /* Hiccups of two ranks. */
 #define JOB_HICCUPS (2 * RANK_HICCUPS)
 /* There is at most one hiccup in so many collectives: a window of few steps has none. */

@@ -9,7 +9,8 @@
 #define RANK_HICCUPS 3
 
 struct rank_time {
-	uint64_t state_ns[RANK_STATES]; /* from the first to the last compared collective */
+	/* From the first to the last compared collective. Unknown if there is none. */
+	uint64_t state_ns[RANK_STATES];
 	uint64_t all_wait_ns; /* RANK_WAIT in the whole recording */
 	VEC(struct rank_piece) waits; /* its pieces of RANK_WAIT */
 	uint64_t collectives; /* compared ones */
@@ -51,6 +52,8 @@ struct rank_times {
 	uint64_t late_ns; /* of all ranks */
 	uint64_t compared; /* number of collectives */
 	uint64_t uncertain; /* of these, those whose ranks arrived within the uncertainty */
+	/* RANK_WAIT can be told from RANK_TRANSFER: the ranks are of one run, and on one clock */
+	bool waits_known;
 	enum job_kind kind;
 	uint32_t rank; /* item of collectives.ranks; JOB_RANK: the first with its number */
 	const struct collective_match *hung; /* JOB_HUNG: a collective without this rank */
@@ -63,6 +66,9 @@ struct rank_times {
 void rank_hiccups_add(uint64_t *hiccups, size_t count, uint64_t ns);
 /* Finds what bounds the job: kind, and what that has. */
 void rank_verdict_find(const struct collectives *c, struct rank_times *t);
+
+/* Whether it is known by how much ranks are late, be it 0: the clocks show it. */
+bool rank_times_late_known(const struct rank_times *t);
 
 /* Time of all ranks in a state, and in all states. */
 uint64_t rank_times_sum(const struct rank_times *t, enum rank_state state);

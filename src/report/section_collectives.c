@@ -32,6 +32,14 @@ ROW_READ(read_last, struct collective_group,
 	 out->n = v->report->collectives->ranks[row->last].number)
 ROW_IF(has_last, struct collective_group, row->last_count)
 ROW_IF(has_bytes, struct collective_group, row->bytes)
+ROW_IF(is_compared, struct collective_group, row->compared)
+/* When a kernel of one host ran by the clock of another one. */
+ROW_IF(is_aligned, struct collective_group,
+       row->compared && v->report->collectives->uncertainty_ns != UINT64_MAX)
+ROW_IF(has_rate, struct collective_group, row->bytes &&is_aligned(v, row))
+
+#define IF_COMPARED .when = is_compared, .null = true
+#define IF_ALIGNED .when = is_aligned, .null = true
 
 static const struct field group_fields[] = {
 	FIELD("function", "function", CHOICE, GROUP(function), .names = function_name, LEFT_COLUMN),
@@ -41,19 +49,18 @@ static const struct field group_fields[] = {
 	FIELD(NULL, "mean size", BYTES, GROUP(bytes), PER(struct collective_group, compared),
 	      COUNTED(struct collective_group, bytes)),
 	FIELD("bytes", NULL, BYTES, GROUP(bytes), .when = has_bytes, .null = true),
-	FIELD("kernel_ns", NULL, NS, GROUP(kernel_ns)),
+	FIELD("kernel_ns", NULL, NS, GROUP(kernel_ns), IF_COMPARED),
 	FIELD(NULL, "transfer", NS, GROUP(transfer_ns), PER(struct collective_group, compared),
-	      COUNTED(struct collective_group, compared)),
-	FIELD("transfer_ns", NULL, NS, GROUP(transfer_ns)),
+	      IF_ALIGNED),
+	FIELD("transfer_ns", NULL, NS, GROUP(transfer_ns), IF_ALIGNED),
 	FIELD(NULL, "bus", RATE, GROUP(bus_bytes), PER(struct collective_group, transfer_ns),
-	      COUNTED(struct collective_group, bytes)),
+	      .when = has_rate, .null = true),
 	FIELD("bus_bytes", NULL, BYTES, GROUP(bus_bytes), .when = has_bytes, .null = true),
-	FIELD(NULL, "skew", NS, GROUP(skew_ns), PER(struct collective_group, compared),
-	      COUNTED(struct collective_group, compared)),
-	FIELD("skew_ns", NULL, NS, GROUP(skew_ns)),
-	FIELD("max_skew_ns", "longest", NS, GROUP(max_skew_ns)),
+	FIELD(NULL, "skew", NS, GROUP(skew_ns), PER(struct collective_group, compared), IF_ALIGNED),
+	FIELD("skew_ns", NULL, NS, GROUP(skew_ns), IF_ALIGNED),
+	FIELD("max_skew_ns", "longest", NS, GROUP(max_skew_ns), IF_ALIGNED),
 	FIELD("last_rank", "last", ID, .value = read_last, .when = has_last, .null = true),
-	FIELD("last_count", "times", COUNT, GROUP(last_count)),
+	FIELD("last_count", "times", COUNT, GROUP(last_count), IF_ALIGNED),
 	FIELD("caller", "line", LINE, GROUP(caller), .layout = LAYOUT_OPTIONAL_LEFT),
 	FIELD("communicator", "communicator", TEXT, .value = read_communicator, FLEXIBLE_COLUMN),
 };

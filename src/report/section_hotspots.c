@@ -445,7 +445,7 @@ static void add_waits(const struct report_view *v, struct strbuf *out)
 
 	for (size_t i = 0; i < t->count; i++)
 		wait_ns += t->items[i].all_wait_ns;
-	if (wait_ns)
+	if (wait_ns && t->waits_known)
 		sentence_add(out, WORDS("collectives only waited for other ranks in "),
 			     DURATION(wait_ns), WORDS(" of this time\n"));
 }

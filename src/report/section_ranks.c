@@ -292,20 +292,29 @@ static const char *job_name(unsigned kind)
 	return names[kind];
 }
 
+ROW_IF(is_measured, struct rank_time, row->collectives)
+ROW_IF(knows_wait, struct rank_time, row->collectives && v->report->rank_times->waits_known)
+ROW_IF(knows_late, struct rank_time,
+       row->collectives &&rank_times_late_known(v->report->rank_times))
+
 #define TIME(member) MEMBER(struct rank_time, member)
+#define STATE(state) TIME(state_ns[RANK_##state])
+#define IF_MEASURED .when = is_measured, .null = true
+#define IF_WAIT .when = knows_wait, .null = true
+#define IF_LATE .when = knows_late, .null = true
 
 static const struct field rank_fields[] = {
 	FIELD("rank", "rank", ID, .value = read_number),
 	FIELD("gpu", "GPU", ID, .value = read_gpu),
 	FIELD("pid", "pid", ID, .value = read_pid),
-	FIELD("compute_ns", "kernels", NS, TIME(state_ns[RANK_COMPUTE])),
-	FIELD("copy_ns", "copies", NS, TIME(state_ns[RANK_COPY])),
-	FIELD("host_ns", "idle", NS, TIME(state_ns[RANK_HOST])),
-	FIELD("transfer_ns", "transfers", NS, TIME(state_ns[RANK_TRANSFER])),
-	FIELD("wait_ns", "waiting", NS, TIME(state_ns[RANK_WAIT])),
+	FIELD("compute_ns", "kernels", NS, STATE(COMPUTE), IF_MEASURED),
+	FIELD("copy_ns", "copies", NS, STATE(COPY), IF_MEASURED),
+	FIELD("host_ns", "idle", NS, STATE(HOST), IF_MEASURED),
+	FIELD("transfer_ns", "transfers", NS, STATE(TRANSFER), IF_WAIT),
+	FIELD("wait_ns", "waiting", NS, STATE(WAIT), IF_WAIT),
 	FIELD("collectives", NULL, COUNT, TIME(collectives)),
-	FIELD("last", "last", COUNT, TIME(last)),
-	FIELD("late_ns", "late by", NS, TIME(late_ns)),
+	FIELD("last", "last", COUNT, TIME(last), IF_LATE),
+	FIELD("late_ns", "late by", NS, TIME(late_ns), IF_LATE),
 };
 
 /* --- measures --- */
@@ -474,6 +483,8 @@ static const struct field host_fields[] = {
 };
 
 ROW_IF(is_minor, struct late_cause, row->late_ns < v->report->rank_times->late_ns / 50)
+ROW_IF(has_compared, struct rank_times, row->compared)
+ROW_IF(has_late, struct rank_times, rank_times_late_known(row))
 ROW_IF(names_rank, struct rank_times, row->kind == JOB_RANK || row->kind == JOB_HUNG)
 ROW_READ(read_late_rank, struct rank_times, out->n = number_of(v->report, row->rank))
 
@@ -495,8 +506,10 @@ static const struct field fields[] = {
 					      FIELDS(outlier_fields) },
 	},
 	LIST("hosts", ITEMS(struct rank_times, items, count), host_fields, .item = host_row),
-	FIELD("span_ns", NULL, NS, MEMBER(struct rank_times, span_ns)),
-	FIELD("late_ns", NULL, NS, MEMBER(struct rank_times, late_ns)),
+	FIELD("span_ns", NULL, NS, MEMBER(struct rank_times, span_ns), .when = has_compared,
+	      .null = true),
+	FIELD("late_ns", NULL, NS, MEMBER(struct rank_times, late_ns), .when = has_late,
+	      .null = true),
 	FIELD("compared", NULL, COUNT, MEMBER(struct rank_times, compared)),
 	FIELD("uncertain", NULL, COUNT, MEMBER(struct rank_times, uncertain)),
 };
@@ -509,8 +522,12 @@ static void add_remark(const struct report_view *v, struct strbuf *out)
 		strbuf_adds(out, "no collectives to compare");
 		return;
 	}
-	sentence_add(out, COUNTED_AS(t->compared, "collective"), WORDS(", ranks are late by "),
-		     PERCENT(t->late_ns, t->span_ns), WORDS(" of "), DURATION(t->span_ns));
+	sentence_add(out, COUNTED_AS(t->compared, "collective"), WORDS(", ranks are late by "));
+	if (rank_times_late_known(t))
+		sentence_add(out, PERCENT(t->late_ns, t->span_ns), WORDS(" of "),
+			     DURATION(t->span_ns));
+	else
+		sentence_add(out, WORDS("an unknown part of "), DURATION(t->span_ns));
 }
 
 ROW_IF(has_ranks, void, v->report->rank_times->count > 1)

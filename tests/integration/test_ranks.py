@@ -102,6 +102,24 @@ def test_a_rank_that_does_not_come(job):
     assert "ranks  no collectives to compare\n" in text
 
 
+def test_what_no_collective_shows_is_unknown_and_not_0(job):
+    """Of two collectives one is the first, before which nothing is compared, and one has no second rank."""
+    report, text = job("missing", "--collectives")
+    job_of = report["job"]
+    assert job_of["compared"] == 0 and job_of["span_ns"] is None and job_of["late_ns"] is None
+    for rank, measures in zip(job_of["ranks"], job_of["measures"]):
+        assert [key for key, value in rank.items() if value is None] == [
+            "compute_ns", "copy_ns", "host_ns", "transfer_ns", "wait_ns", "last", "late_ns"]
+        assert [key for key, value in measures.items() if value is None] == ["step_ns", "busy_ns", "wait_ns", "exposed_ns"]
+    rows = text.partition("\nranks  ")[2].splitlines()[2:4]
+    assert [row.split()[3:] for row in rows] == [7 * ["-"]] * 2
+    alone = report["collectives"][1]
+    assert (alone["ranks"], alone["compared"]) == (1, 0)
+    assert {alone[key] for key in ("kernel_ns", "transfer_ns", "skew_ns", "max_skew_ns", "last_rank", "last_count")} == {None}
+    lines = text.partition("\ncollectives\n")[2].splitlines()
+    assert lines[2].split() == ["all_reduce", "1", "1", *6 * "-", alone["communicator"]]
+
+
 def test_collectives_by_function_size_and_communicator(job):
     report, text = job("large", "--collectives")
     large, flag = report["collectives"]

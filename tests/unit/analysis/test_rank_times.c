@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "analysis/collective_groups.h"
 #include "report_fixture.h"
 #include "system/metrics.h"
 
@@ -258,6 +259,8 @@ static void clocks_limit_what_is_late(void **state)
 		assert_int_equal(a.report.rank_times->uncertain,
 				 i ? 0 : a.report.rank_times->compared);
 		assert_int_equal(a.report.rank_times->kind, i ? JOB_RANK : JOB_UNKNOWN);
+		assert_true(a.report.rank_times->waits_known);
+		assert_int_equal(rank_times_late_known(a.report.rank_times), i);
 		if (!i)
 			assert_in_range(a.report.collectives->uncertainty_ns, 60 * US, 300 * US);
 		analyzed_release(&a);
@@ -273,6 +276,14 @@ static void hosts_whose_clocks_cannot_be_aligned(void **state)
 	analyze_job(&a, *state, &job);
 	assert_true(a.report.collectives->uncertainty_ns == UINT64_MAX);
 	assert_int_equal(a.report.rank_times->kind, JOB_UNKNOWN);
+	assert_int_equal(a.report.rank_times->compared, STEPS - 1);
+	assert_false(a.report.rank_times->waits_known);
+	assert_false(rank_times_late_known(a.report.rank_times));
+	for (size_t i = 0; i < job.ranks; i++) {
+		const double *values = a.report.rank_times->measured.items[i].values;
+
+		assert_true(isnan(values[MEASURE_WAIT]) && values[MEASURE_EXPOSED] > 0);
+	}
 	analyzed_release(&a);
 }
 
@@ -352,6 +363,12 @@ static void runs_are_not_mixed(void **state)
 				 samples[i].mixed ? JOB_UNKNOWN : JOB_RANK);
 		assert_int_equal(a.report.rank_times->measured.outlier_count == 0,
 				 samples[i].mixed);
+		assert_int_equal(a.report.rank_times->compared, samples[i].mixed ? 0 : STEPS - 1);
+		assert_int_equal(a.report.rank_times->waits_known, !samples[i].mixed);
+		assert_int_equal(isnan(a.report.rank_times->measured.items[0].values[MEASURE_BUSY]),
+				 samples[i].mixed);
+		assert_int_equal(a.report.collective_groups->items[0].compared,
+				 samples[i].mixed ? 0 : STEPS);
 		analyzed_release(&a);
 	}
 }
