@@ -62,7 +62,6 @@ static const struct topology_device *device_of(const struct view *v, int ordinal
 static double nominal_gbs(const struct view *v, const struct cuda_copy *c)
 {
 	const struct topology_device *from = device_of(v, c->from), *to = device_of(v, c->to);
-	const struct topology_path *path;
 
 	if (c->from == c->to)
 		return 0;
@@ -70,9 +69,7 @@ static double nominal_gbs(const struct view *v, const struct cuda_copy *c)
 		return from ? from->pcie_gbs : to ? to->pcie_gbs : 0;
 	if (!from || !to)
 		return 0;
-	path = topology_path(&v->t, (unsigned)(from - v->t.devices), (unsigned)(to - v->t.devices));
-	return path->nvlinks ? nvlink_gbs(from->nvlink_version, path->nvlinks)
-			     : MIN(from->pcie_gbs, to->pcie_gbs);
+	return topology_gbs(&v->t, (unsigned)(from - v->t.devices), (unsigned)(to - v->t.devices));
 }
 
 static void add_gbs(struct text_table *t, double gbs)
@@ -239,6 +236,8 @@ static void add_device_json(struct json *j, const struct topology_device *d)
 	json_key_string(j, "name", *d->name ? d->name : NULL);
 	json_key_string(j, "pci", d->pci);
 	json_key_known(j, "numa_node", d->numa >= 0, (uint64_t)d->numa);
+	json_key_known(j, "pcie_generation", d->pcie_generation != 0, d->pcie_generation);
+	json_key_known(j, "pcie_width", d->pcie_width != 0, d->pcie_width);
 	json_gbs(j, "pcie_gbs", d->pcie_gbs);
 	json_key_known(j, "nvlinks", d->nvlink_known, d->nvlinks);
 	json_key_known(j, "nvlink_version", d->nvlink_version != 0, d->nvlink_version);
@@ -349,10 +348,12 @@ int devices_print_topology(const struct context *c, bool measure, bool dot)
 	bool has_nvml;
 	int status;
 
-	has_nvml = nvml_load(&(struct metric_sink){ 0 }, &v.why);
-	if (topology_find(&v.t, has_nvml) < 0)
+	if (topology_find(&v.t) < 0)
 		return cli_failf(c, "out of memory");
-	if (!has_nvml && v.t.gpus)
+	has_nvml = nvml_load(&(struct metric_sink){ 0 }, &v.why);
+	if (has_nvml)
+		topology_add_nvml(&v.t);
+	else if (v.t.gpus)
 		cli_note(c, "NVLink is unknown: %s", strbuf_text(&v.why));
 	if (measure && cuda_copies_measure(&v.copies, &e) < 0) {
 		v.measured = false;

@@ -76,6 +76,7 @@ struct recording {
 	struct process_tree *tree;
 	struct segment_server segments;
 	struct triggers *triggers; /* of a ring; NULL: none */
+	struct topology_reading *topology; /* that is under way; NULL: none */
 	struct spawn spawn;
 };
 
@@ -134,6 +135,13 @@ int record_make_dump(struct recording *r, int folder, const struct segment_inter
 		     const char *why) MUST_USE;
 /* Writes the ring's segments into the recording. */
 void record_finish_ring(struct recording *r);
+
+/* --- read_topology.c: GPUs, network adapters and links of the machine, if it has GPUs --- */
+
+/* Begins to read them. The PCI bus is read at once, NVML by another thread. */
+void record_read_topology(struct recording *r);
+/* Writes them when NVML has answered. `last`: waits a second for that at most. */
+void record_write_topology(struct recording *r, bool last);
 
 /* --- triggers.c: dumps of a ring that rules make; without rules or a ring they do nothing --- */
 

@@ -99,6 +99,7 @@ void record_run(struct recording *r)
 		return;
 	}
 	write_capabilities(r);
+	record_read_topology(r);
 	writer_flush(r->writer);
 	triggers_begin(r);
 
@@ -111,6 +112,7 @@ void record_run(struct recording *r)
 		if (is_window_over(r))
 			break;
 		write_window(r, &opened, &closed);
+		record_write_topology(r, false);
 		process_tree_scan(r->tree, false);
 		process_tree_read_queues(r->tree);
 		now = clock_monotonic_ns();
@@ -128,4 +130,5 @@ void record_run(struct recording *r)
 					? "the command ended before --start-at"
 					: "the command ended before --delay was over");
 	process_tree_scan(r->tree, true);
+	record_write_topology(r, true);
 }

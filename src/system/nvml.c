@@ -403,6 +403,12 @@ bool nvml_load(const struct metric_sink *calls, struct strbuf *why)
 	return status == NVML_SUCCESS;
 }
 
+void nvml_unload(void)
+{
+	if (nvml.Shutdown)
+		nvml.Shutdown();
+}
+
 unsigned nvml_device_count(void)
 {
 	unsigned count = 0;

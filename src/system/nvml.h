@@ -37,6 +37,8 @@ struct nvml_device {
  * the enter and leave functions of `calls`.
  */
 bool nvml_load(const struct metric_sink *calls, struct strbuf *why);
+/* Releases the GPUs after nvml_load, in a process in which nothing else uses NVML. */
+void nvml_unload(void);
 
 unsigned nvml_device_count(void);
 /* Initializes *d. Returns 0, or a status of NVML (nvml_status_text()). */
@@ -84,17 +86,6 @@ struct nvml_link {
 };
 /* Lists at most NVML_LINKS_MAX links. Returns their number. */
 unsigned nvml_links(const struct nvml_device *d, struct nvml_link *out);
-/* What a transfer by PCIe crosses: the letters of nvidia-smi topo -m, from few hops to many. */
-enum topology_way {
-	topology_way_unknown,
-	topology_way_internal, /* two GPUs of one board */
-	topology_way_pix, /* one PCIe switch */
-	topology_way_pxb, /* several */
-	topology_way_phb, /* the host bridge */
-	topology_way_node, /* host bridges of one NUMA node */
-	topology_way_sys, /* several NUMA nodes */
-	TOPOLOGY_WAYS
-};
 /* What is between two GPUs. */
 enum topology_way nvml_way(const struct nvml_device *a, const struct nvml_device *b);
 

@@ -145,6 +145,7 @@ struct nvml_gpm_metrics {
 
 #define NVML_FUNCTIONS(F)                                                                          \
 	F(Init_v2, void)                                                                           \
+	F(Shutdown, void)                                                                          \
 	F(DeviceGetHandleByPciBusId_v2, const char *id, nvml_handle *out)                          \
 	F(DeviceGetUtilizationRates, nvml_handle device, struct nvml_utilization *out)             \
 	F(DeviceGetClockInfo, nvml_handle device, int clock, unsigned *mhz)                        \

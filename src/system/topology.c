@@ -12,7 +12,7 @@
 
 #include "base/io.h"
 #include "base/search.h"
-#include "vendor/vendors.h"
+#include "format/writer.h"
 
 #define FILE_MAX 256u
 #define CLASS_DISPLAY 3u /* PCI classes: the upper byte of three */
@@ -48,36 +48,56 @@ static double lane_gbs(double transfers)
 	return transfers / 8 * (transfers < 8 ? 0.8 : 128.0 / 130);
 }
 
-static double link_gbs(const char *folder)
+static unsigned generation_of(double transfers)
 {
-	double transfers, width;
+	/* between 2.5 GT/s, 5, 8, 16, 32, 64 and 128 */
+	static const double least[] = { 0, 4, 7, 12, 24, 48, 96 };
+	unsigned generation = 0;
 
-	return read_number(folder, "max_link_speed", 0, &transfers) &&
-			       read_number(folder, "max_link_width", 10, &width)
-		       ? lane_gbs(transfers) * width
-		       : 0;
+	while (generation < ARRAY_SIZE(least) && transfers > least[generation])
+		generation++;
+	return generation;
 }
 
-/* Nominal bandwidth of the link above a device: as fast as its slower end. */
-static double pcie_gbs(const char *folder)
+struct pcie_end {
+	double transfers, width;
+};
+
+static bool read_end(const char *folder, struct pcie_end *end)
+{
+	return read_number(folder, "max_link_speed", 0, &end->transfers) &&
+	       read_number(folder, "max_link_width", 10, &end->width) && end->transfers > 0 &&
+	       end->width > 0;
+}
+
+/* The link above a device is as fast as its slower end, and as wide as its narrower one. */
+static void read_link(struct topology_device *d)
 {
 	char above[TOPOLOGY_PATH_MAX];
-	double own = link_gbs(folder), other;
+	struct pcie_end own, other;
 
-	snprintf(above, sizeof(above), "%s", folder);
+	if (!read_end(d->path, &own))
+		return;
+	snprintf(above, sizeof(above), "%s", d->path);
 	*strrchr(above, '/') = '\0';
-	other = link_gbs(above);
-	return own > 0 && other > 0 ? MIN(own, other) : own;
+	if (read_end(above, &other)) {
+		own.transfers = MIN(own.transfers, other.transfers);
+		own.width = MIN(own.width, other.width);
+	}
+	d->pcie_generation = generation_of(own.transfers);
+	d->pcie_width = (unsigned)own.width;
+	d->pcie_gbs = lane_gbs(own.transfers) * own.width;
 }
 
-static bool is_gpu(unsigned class, unsigned vendor)
+/* The maker of a GPU; NULL: it is none. */
+static const struct vendor *find_vendor(unsigned class, unsigned vendor)
 {
 	if (class != CLASS_DISPLAY && class != CLASS_ACCELERATOR)
-		return false;
+		return NULL;
 	FOR_EACH_VENDOR(v)
 	if ((*v)->pci_vendor == vendor)
-		return true;
-	return false;
+		return *v;
+	return NULL;
 }
 
 static int compare_devices(const void *a_, const void *b_)
@@ -97,7 +117,8 @@ static void add_device(struct topology *t, const char *folder, const char *addre
 	    strlen(address) >= sizeof(d.pci) || !read_number(path, "class", 16, &class) ||
 	    !read_number(path, "vendor", 16, &vendor))
 		return;
-	if (is_gpu((unsigned)class >> 16, (unsigned)vendor))
+	d.vendor = find_vendor((unsigned)class >> 16, (unsigned)vendor);
+	if (d.vendor)
 		d.kind = topology_kind_gpu;
 	else if ((unsigned)class >> 16 == CLASS_NETWORK)
 		d.kind = topology_kind_network;
@@ -113,7 +134,7 @@ static void add_device(struct topology *t, const char *folder, const char *addre
 	memcpy(d.pci, address, strlen(address));
 	if (read_number(path, "numa_node", 10, &numa))
 		d.numa = (int)numa;
-	d.pcie_gbs = pcie_gbs(d.path);
+	read_link(&d);
 	t->devices[t->count++] = d;
 }
 
@@ -211,6 +232,14 @@ double nvlink_gbs(unsigned version, unsigned links)
 	return version < ARRAY_SIZE(each) ? each[version] * links : 0;
 }
 
+double topology_gbs(const struct topology *t, unsigned a, unsigned b)
+{
+	const struct topology_path *path = topology_path(t, a, b);
+
+	return path->nvlinks ? nvlink_gbs(t->devices[a].nvlink_version, path->nvlinks)
+			     : MIN(t->devices[a].pcie_gbs, t->devices[b].pcie_gbs);
+}
+
 /* The path of two GPUs: NVLinks from one to the other, or of both to switches. */
 static void link_gpus(struct topology *t, unsigned a, unsigned b, unsigned direct)
 {
@@ -253,7 +282,7 @@ static void short_address(const char *pci, char *out)
 			 device & 0xff, function & 0xf);
 }
 
-static void add_nvml(struct topology *t)
+void topology_add_nvml(struct topology *t)
 {
 	static unsigned links[NVML_DEVICES_MAX][TOPOLOGY_DEVICES_MAX];
 	struct nvml_device gpus[NVML_DEVICES_MAX];
@@ -292,7 +321,7 @@ static void add_nvml(struct topology *t)
 	}
 }
 
-int topology_find(struct topology *t, bool has_nvml)
+int topology_find(struct topology *t)
 {
 	unsigned networks = 0;
 
@@ -312,13 +341,86 @@ int topology_find(struct topology *t, bool has_nvml)
 			set_path(t, a, b,
 				 (struct topology_path){
 					 .way = way_of(&t->devices[a], &t->devices[b]) });
-	if (has_nvml)
-		add_nvml(t);
 	return 0;
+}
+
+bool topology_has_nvml_gpus(const struct topology *t)
+{
+	for (unsigned i = 0; i < t->gpus; i++)
+		if (t->devices[i].vendor == vendors[VENDOR_nvidia])
+			return true;
+	return false;
 }
 
 void topology_release(struct topology *t)
 {
 	free(t->paths);
 	t->paths = NULL;
+}
+
+/* --- rows --- */
+
+static uint64_t bytes_per_s(double gbs)
+{
+	return (uint64_t)(gbs * 1e9 + 0.5);
+}
+
+static void write_device(const struct topology_device *d, uint32_t id, struct writer *w)
+{
+	struct row_topology_device row = {
+		.id = id,
+		.kind = d->kind,
+		.name = writer_string(w, d->name, strlen(d->name)),
+		.pci = writer_string(w, d->pci, strlen(d->pci)),
+		.numa_node = (uint32_t)d->numa,
+		.pcie_generation = d->pcie_generation,
+		.pcie_width = d->pcie_width,
+		.pcie_bytes_per_s = bytes_per_s(d->pcie_gbs),
+		.nvlinks = d->nvlinks,
+		.nvlink_version = d->nvlink_version,
+		.switch_links = d->switch_links,
+		.nvlink_bytes_per_s = bytes_per_s(nvlink_gbs(d->nvlink_version, d->nvlinks)),
+	};
+
+	ROW_MISSING_IF(&row, topology_device, name, !*d->name);
+	ROW_MISSING_IF(&row, topology_device, numa_node, d->numa < 0);
+	ROW_MISSING_IF(&row, topology_device, pcie_generation, !d->pcie_generation);
+	ROW_MISSING_IF(&row, topology_device, pcie_width, !d->pcie_width);
+	ROW_MISSING_IF(&row, topology_device, pcie_bytes_per_s, !row.pcie_bytes_per_s);
+	ROW_MISSING_IF(&row, topology_device, nvlinks, !d->nvlink_known);
+	ROW_MISSING_IF(&row, topology_device, switch_links, !d->nvlink_known);
+	ROW_MISSING_IF(&row, topology_device, nvlink_version, !d->nvlink_version);
+	ROW_MISSING_IF(&row, topology_device, nvlink_bytes_per_s, !row.nvlink_bytes_per_s);
+	writer_append(w, TABLE_topology_device, &row);
+}
+
+static void write_link(const struct topology *t, unsigned a, unsigned b, struct writer *w)
+{
+	const struct topology_path *path = topology_path(t, a, b);
+	struct row_topology_link row = {
+		.a = a,
+		.b = b,
+		.way = path->way,
+		.nvlinks = path->nvlinks,
+		.nvlink_version = t->devices[a].nvlink_version,
+		.by_switch = path->by_switch,
+		.bytes_per_s = bytes_per_s(topology_gbs(t, a, b)),
+	};
+
+	ROW_MISSING_IF(&row, topology_link, way, path->way == topology_way_unknown);
+	ROW_MISSING_IF(&row, topology_link, nvlinks, !path->nvlink_known);
+	ROW_MISSING_IF(&row, topology_link, nvlink_version, !path->nvlinks || !row.nvlink_version);
+	ROW_MISSING_IF(&row, topology_link, by_switch, !path->nvlinks);
+	ROW_MISSING_IF(&row, topology_link, bytes_per_s,
+		       !row.bytes_per_s || (b < t->gpus && !path->nvlink_known));
+	writer_append(w, TABLE_topology_link, &row);
+}
+
+void topology_write(const struct topology *t, struct writer *w)
+{
+	for (unsigned a = 0; a < t->count; a++)
+		write_device(&t->devices[a], a, w);
+	for (unsigned a = 0; a < t->gpus; a++)
+		for (unsigned b = a + 1; b < t->count; b++)
+			write_link(t, a, b, w);
 }

@@ -9,12 +9,12 @@
 #include <stdint.h>
 
 #include "system/nvml.h"
+#include "vendor/vendors.h"
 
 #define TOPOLOGY_DEVICES_MAX 128u
 #define TOPOLOGY_PATH_MAX 512u
 #define PCI_ADDRESS_SIZE 16u /* "0000:41:00.0" */
-
-enum topology_kind { topology_kind_gpu, topology_kind_network };
+#define TOPOLOGY_WAYS (topology_way_sys + 1)
 
 struct topology_device {
 	enum topology_kind kind;
@@ -22,7 +22,9 @@ struct topology_device {
 	char pci[PCI_ADDRESS_SIZE];
 	char path[TOPOLOGY_PATH_MAX]; /* real path of its folder: the bridges above it */
 	int index; /* among the GPUs, or the network adapters */
+	const struct vendor *vendor; /* of a GPU, else NULL */
 	int numa; /* -1: unknown */
+	unsigned pcie_generation, pcie_width; /* of the slower end of its link; 0: unknown */
 	double pcie_gbs; /* nominal bandwidth in each direction, in GB/s; 0: unknown */
 	bool nvlink_known; /* NVML has told; then: */
 	unsigned nvlinks; /* active ones */
@@ -45,10 +47,14 @@ struct topology {
 };
 
 /*
- * Reads sysfs, below the folder that PITOT_SYSTEM_ROOT names if it is set, and asks NVML if
- * `has_nvml`: nvml_load() has succeeded. 0 or -ENOMEM; free *t in either case.
+ * Reads sysfs, below the folder that PITOT_SYSTEM_ROOT names if it is set. 0 or -ENOMEM; release *t
+ * in either case.
  */
-int topology_find(struct topology *t, bool has_nvml) MUST_USE;
+int topology_find(struct topology *t) MUST_USE;
+/* Whether there are GPUs of which NVML may say more. */
+bool topology_has_nvml_gpus(const struct topology *t);
+/* Adds what NVML says, after nvml_load(). Its calls can hang with a GPU. One thread at a time. */
+void topology_add_nvml(struct topology *t);
 void topology_release(struct topology *t);
 
 static inline const struct topology_path *topology_path(const struct topology *t, unsigned a,
@@ -59,5 +65,11 @@ static inline const struct topology_path *topology_path(const struct topology *t
 
 /* Nominal bandwidth of NVLink in each direction, in GB/s; 0: unknown. */
 double nvlink_gbs(unsigned version, unsigned links);
+/* The same between two devices: of NVLink, else of the slower PCIe link. */
+double topology_gbs(const struct topology *t, unsigned a, unsigned b);
+
+/* Writes the rows of tables topology_device and topology_link: of links that a GPU has. */
+struct writer;
+void topology_write(const struct topology *t, struct writer *w);
 
 #endif

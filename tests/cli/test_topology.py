@@ -1,4 +1,4 @@
-"""pitot devices --topology: a machine of files and libraries that the test makes."""
+"""pitot devices --topology, and the same in recordings: a machine of files and libraries that the test makes."""
 import json
 import os
 import subprocess
@@ -23,7 +23,8 @@ NVML = """
 typedef struct gpu { const char *pci; } *handle;
 struct pci { char legacy[16]; unsigned domain, bus, device, ids[2]; char id[32]; };
 static struct gpu gpus[3] = { { "00000000:04:00.0" }, { "00000000:03:00.0" }, { "00000000:08:00.0" } }; /* in another order */
-int nvmlInit_v2(void) { return 0; }
+int nvmlInit_v2(void) { if (HANGS) pause(); return 0; }
+int nvmlShutdown(void) { return 0; }
 int nvmlDeviceGetHandleByPciBusId_v2(const char *id, handle *out) { return 6; }
 int nvmlDeviceGetCount_v2(unsigned *count) { *count = 3; return 0; }
 int nvmlDeviceGetHandleByIndex_v2(unsigned index, handle *out) { *out = &gpus[index]; return 0; }
@@ -120,19 +121,42 @@ def compile_library(folder, name, text, **defines):
                    check=True)
 
 
-@pytest.fixture(name="devices")
-def fixture_devices(pitot, tmp_path):
-    """devices("--topology", level=…, status=…): the output on the machine that was made."""
+@pytest.fixture(name="machine")
+def fixture_machine(tmp_path):
+    """machine(level=…): the environment in which Pitot sees the machine that was made."""
     make_machine(tmp_path / "root")
     (tmp_path / "lib").mkdir()
 
-    def run(*options, links=1, remote=2, level=70, gpus=2, nvml=True, env=None, **more):
+    def make(links=1, remote=2, level=70, gpus=2, nvml=True, hangs=0):
         if nvml:
-            compile_library(tmp_path / "lib", "libnvidia-ml.so.1", NVML, LINKS=links, TYPE=remote, LEVEL=level)
+            compile_library(tmp_path / "lib", "libnvidia-ml.so.1", NVML, LINKS=links, TYPE=remote, LEVEL=level, HANGS=hangs)
         if gpus:
             compile_library(tmp_path / "lib", "libcuda.so.1", CUDA, COUNT=gpus)
-        return pitot("devices", *options, env={"PITOT_SYSTEM_ROOT": str(tmp_path / "root"), "LD_LIBRARY_PATH": str(tmp_path / "lib"),
-                                               **(env or {})}, **more)
+        return {"PITOT_SYSTEM_ROOT": str(tmp_path / "root"), "LD_LIBRARY_PATH": str(tmp_path / "lib")}
+
+    return make
+
+
+@pytest.fixture(name="devices")
+def fixture_devices(pitot, machine):
+    """devices("--topology", level=…, status=…): the output on the machine that was made."""
+
+    def run(*options, env=None, status=0, **made):
+        return pitot("devices", *options, env={**machine(**made), **(env or {})}, status=status)
+
+    return run
+
+
+@pytest.fixture(name="recorded")
+def fixture_recorded(pitot, rows, machine):
+    """recorded(nvml=False): devices, links by their addresses, and what is said about them, of a recording on the machine."""
+
+    def run(env=None, **made):
+        pitot("record", "--no-cpu", "--force", "-o", "x.pitot", "--", "true", env={**machine(gpus=0, **made), **(env or {})})
+        columns = ",".join(["a.pci", "b.pci", "way", "nvlinks", "nvlink_version", "by_switch", "bytes_per_s"])
+        links = {(link["a.pci"], link["b.pci"]): link for link in rows("x.pitot", "topology_link", "--columns", columns)}
+        return rows("x.pitot", "topology_device"), links, [
+            (row["state"], row["actual"], row["reason"]) for row in rows("x.pitot", "capability") if row["name"] == "topology"]
 
     return run
 
@@ -217,3 +241,57 @@ def test_a_machine_without_devices(devices, tmp_path):
     (tmp_path / "empty").mkdir()
     said = devices("--topology", nvml=False, gpus=0, env={"PITOT_SYSTEM_ROOT": str(tmp_path / "empty")})
     assert said.stdout == "0 GPUs, 0 network adapters on the PCI bus\n" and not said.stderr
+
+
+# --- in recordings ---
+
+GPU0, GPU1, GPU2, OTHER = GPUS
+NIC0, NIC1 = NICS
+
+
+def test_what_a_recording_has(recorded):
+    devices, links, said = recorded()
+    assert [device["pci"] for device in devices] == [*GPUS, *NICS] and said == [("on", None, None)]
+    gpu, other, adapter = devices[0], devices[3], devices[4]
+    assert (gpu["kind"], gpu["name"], gpu["numa_node"], gpu["pcie_generation"], gpu["pcie_width"]) == ("gpu", "NVIDIA H200", 0, 5, 16)
+    assert gpu["pcie_bytes_per_s"] == pytest.approx(63e9, rel=0.01) and gpu["nvlink_bytes_per_s"] == 450e9
+    assert (gpu["nvlinks"], gpu["nvlink_version"], gpu["switch_links"]) == (18, 4, 18)
+    assert other["nvlinks"] is other["nvlink_version"] is other["nvlink_bytes_per_s"] is None and other["numa_node"] == 1
+    assert (adapter["kind"], adapter["name"], adapter["pcie_generation"]) == ("network", "mlx5_0 eth2", 4)
+    assert len(links) == 6 + 8  # of GPUs, and of these with adapters
+    link = links[GPU0, GPU1]
+    assert (link["nvlinks"], link["nvlink_version"], link["by_switch"], link["bytes_per_s"]) == (18, 4, 1, 450e9)
+    assert links[GPU0, OTHER]["bytes_per_s"] is links[GPU0, OTHER]["nvlinks"] is None and links[GPU0, OTHER]["way"] == "sys"
+    assert links[GPU0, NIC0]["way"] == "pix" and links[GPU0, NIC0]["bytes_per_s"] == pytest.approx(31.5e9, rel=0.01)
+
+
+def test_links_without_a_switch_and_without_any(recorded):
+    link = recorded(remote=0, level=30)[1][GPU0, GPU1]
+    assert (link["way"], link["nvlinks"], link["by_switch"]) == ("phb", 18, 0)
+    link = recorded(links=0)[1][GPU0, GPU1]
+    assert (link["nvlinks"], link["by_switch"], link["nvlink_version"]) == (0, None, None)
+    assert link["bytes_per_s"] == pytest.approx(63e9, rel=0.01)
+
+
+def test_a_recording_without_nvml(recorded):
+    """The bus is known; whether there are NVLinks, and so how fast GPUs reach each other, is not."""
+    devices, links, said = recorded(nvml=False)
+    assert said == [("degraded", "PCI bus", "libnvidia-ml.so.1 cannot be loaded; it comes with NVIDIA's driver")]
+    assert devices[0]["nvlinks"] is None and devices[0]["name"] is None and devices[0]["pcie_width"] == 16
+    assert (links[GPU0, GPU1]["way"], links[GPU0, GPU1]["bytes_per_s"]) == ("pix", None)
+    assert links[GPU0, NIC0]["bytes_per_s"] > 0
+
+
+def test_nvml_that_hangs_holds_up_nothing(recorded):
+    devices, links, said = recorded(hangs=1)
+    assert said == [("degraded", "PCI bus", "NVML does not answer")] and len(devices) == 6
+    assert links[GPU0, GPU1]["nvlinks"] is None
+
+
+def test_machines_of_which_nothing_is_recorded(recorded, tmp_path):
+    """Adapters alone are no topology of GPUs; one GPU has no link but those with adapters."""
+    machine = make_machine(tmp_path / "adapters", NICS)
+    assert recorded(env={"PITOT_SYSTEM_ROOT": str(machine)}) == ([], {}, [])
+    machine = make_machine(tmp_path / "one", {GPU0: GPUS[GPU0]})
+    devices, links, said = recorded(env={"PITOT_SYSTEM_ROOT": str(machine)})
+    assert len(devices) == 1 and not links and said == [("on", None, None)]
