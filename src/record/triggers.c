@@ -16,6 +16,7 @@
 
 #include "base/clock.h"
 #include "base/io.h"
+#include "base/map.h"
 #include "base/path.h"
 #include "base/plural.h"
 #include "format/recording_dir.h"
@@ -34,6 +35,7 @@ struct read_segment {
 	pid_t writer;
 	struct rule_segment *rows; /* NULL: its header is not complete */
 	bool is_closed; /* and read */
+	bool has_ended; /* the process image that writes it: it has died, or executed another */
 };
 
 /* A firing whose outcome is not known before the dump is made. */
@@ -57,6 +59,7 @@ struct triggers {
 	VEC(struct read_segment) segments; /* in the order of the ring */
 	VEC(struct planned) planned;
 	VEC(struct touched_file) files;
+	struct map written_ns; /* rule and process -> time of its last row */
 };
 
 /* --- what became of firings --- */
@@ -87,6 +90,21 @@ static void emit_firing(const struct triggers *t, const struct rule_firing *firi
 		snprintf(process, sizeof(process), "process %u: ", (unsigned)firing->pid);
 	record_emit(t->recording, RECORD_NOTE, "rule '%s': %s%s%s",
 		    t->rules->rules[firing->rule].text, process, firing->evidence, what);
+}
+
+/*
+ * Whether a moment has a row: a rule that holds again and again has one a second for each process,
+ * so that neither memory nor the table grow with a program that does nothing but fail.
+ */
+static bool has_row(struct triggers *t, const struct rule_firing *firing)
+{
+	uint64_t key = (uint64_t)firing->rule << 32 | firing->process;
+	uint64_t *last_ns = map_at(&t->written_ns, key, 0);
+
+	if (!last_ns || (*last_ns && firing->time_ns < *last_ns + NS_PER_S))
+		return false;
+	*last_ns = firing->time_ns;
+	return true;
 }
 
 /* The process as we see it that writes the rows; 0: unknown. */
@@ -222,6 +240,8 @@ static void on_firing(void *user, const struct rule_firing *firing)
 	if (rule_plan_is_due(&t->plan, firing->time_ns))
 		make_dump(t);
 	planned.outcome = rule_plan_add(&t->plan, firing);
+	if (!has_row(t, firing) && planned.outcome != trigger_outcome_dump)
+		return;
 	if (planned.outcome == trigger_outcome_dump)
 		emit_firing(t, firing, "; a dump follows");
 	if ((planned.outcome != trigger_outcome_dump &&
@@ -246,6 +266,7 @@ static void read_segment(struct triggers *t, struct read_segment *read, int fd)
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
 	if (!read->rows && rule_segment_open(t->feed, path, &read->rows, NULL) < 0)
 		return;
+	rule_watch_writer(t->watch, rule_segment_process(read->rows), (uint32_t)read->writer);
 	if (rule_segment_read(t->feed, read->rows) == 0)
 		read->is_closed = rule_segment_blocks(read->rows)->closed;
 }
@@ -258,8 +279,8 @@ static void read_ring(struct triggers *t)
 
 	for (size_t i = 0; i < ring->segments.count; i++) {
 		const struct ring_segment *segment = &ring->segments.data[i];
-		struct read_segment new = { segment->pid, segment->number, segment->writer, NULL,
-					    false };
+		struct read_segment new = { segment->pid, segment->number, segment->writer,
+					    NULL,         false,           false };
 
 		while (at < t->segments.count && !is_segment(&t->segments.data[at], segment)) {
 			rule_segment_free(t->segments.data[at].rows);
@@ -271,6 +292,37 @@ static void read_ring(struct triggers *t)
 			return;
 		read_segment(t, &t->segments.data[at++], segment->fd);
 	}
+}
+
+/*
+ * Ends process images that died or executed another program without writing it: not all processes
+ * are our children. The newest segment of a process is that of its last image.
+ */
+static void end_processes(struct triggers *t)
+{
+	const struct segment_ring *ring = &t->recording->segments.ring;
+	struct map image_of = MAP_INIT; /* process id -> number of its last image + 1 */
+
+	for (size_t i = MIN(t->segments.count, ring->segments.count); i-- > 0;) {
+		struct read_segment *read = &t->segments.data[i];
+		const struct ring_segment *segment = &ring->segments.data[i];
+		uint64_t *image = read->rows ? map_at(&image_of, (uint64_t)read->writer, 0) : NULL;
+		uint32_t process = image ? rule_segment_process(read->rows) : 0;
+		bool ends = image && *image
+				    ? *image != process + 1
+				    : image && (segment->process < 0
+							? segment->is_ended
+							: process_has_ended(segment->process));
+
+		if (image && !*image)
+			*image = process + 1;
+		if (ends && !read->has_ended)
+			rule_feed_add(t->feed, (struct fact){ .kind = FACT_ENDS,
+							      .time_ns = clock_monotonic_ns(),
+							      .process = process });
+		read->has_ended |= ends;
+	}
+	map_release(&image_of);
 }
 
 /* --- what no row says --- */
@@ -354,6 +406,7 @@ void triggers_begin(struct recording *r)
 static void read_all(struct triggers *t)
 {
 	read_ring(t);
+	end_processes(t);
 	for (size_t i = 0; i < t->files.count; i++)
 		look_at_file(t, &t->files.data[i], false);
 	take_signals(t, t->recording->spawn.received);
@@ -403,6 +456,7 @@ void triggers_free(struct triggers *t)
 	vec_release(&t->segments);
 	vec_release(&t->planned);
 	vec_release(&t->files);
+	map_release(&t->written_ns);
 	rule_feed_free(t->feed);
 	rule_watch_free(t->watch);
 	free(t);

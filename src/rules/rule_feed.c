@@ -11,6 +11,8 @@
 #include "base/vec.h"
 
 #define NOT_READY 600
+#define CAPTURE_INVALIDATED 901 /* these two end a capture all the same */
+#define CAPTURE_UNJOINED 904
 #define DEPTH_COUNTED 32u /* more than the depths of rows */
 
 /* A text that rules name. */
@@ -247,6 +249,11 @@ static void call_made(struct rule_feed *f, struct rule_segment *s, const struct 
 
 	(void)!map_get(&s->functions, cell(c, 2, row), &kind);
 	if (result && result != NOT_READY && kind != api_kind_untimed) {
+		if (kind == api_kind_end_capture &&
+		    (result == CAPTURE_INVALIDATED || result == CAPTURE_UNJOINED)) {
+			fact.kind = FACT_CAPTURE;
+			rule_feed_add(f, fact);
+		}
 		fact.kind = FACT_FAILURE;
 		fact.value = result;
 	} else if (result) {

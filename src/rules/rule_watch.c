@@ -37,7 +37,7 @@ struct watched_gpu {
 };
 
 struct watched {
-	uint32_t pid;
+	uint32_t pid, writer_pid;
 	bool has_records, has_ended, is_faulty, is_unknown; /* unknown: records were lost */
 	unsigned captures;
 	/* in the order of time; those from `first` on that are not done are outstanding */
@@ -143,11 +143,16 @@ int64_t rule_watch_process(struct rule_watch *w, uint64_t session, uint32_t pid)
 	if (!number)
 		return -ENOMEM;
 	if (*number == w->processes.count &&
-	    vec_push(&w->processes, ((struct watched){ .pid = pid })) < 0) {
+	    vec_push(&w->processes, ((struct watched){ .pid = pid, .writer_pid = pid })) < 0) {
 		(void)!map_remove(&w->number_of, session, &(uint64_t){ 0 });
 		return -ENOMEM;
 	}
 	return (int64_t)*number;
+}
+
+void rule_watch_writer(struct rule_watch *w, uint32_t process, uint32_t pid)
+{
+	w->processes.data[process].writer_pid = pid;
 }
 
 #define FOR_EACH_RULE(i, bits)                                                                     \
@@ -202,7 +207,7 @@ static struct state *state_at(struct rule_watch *w, unsigned rule, const struct 
 	return &w->states.data[*at];
 }
 
-/* Whether a value is away from the limit, on the other side. */
+/* Whether a value for which the rule does not hold is away from the limit. */
 static bool is_away(const struct rule *rule, double value)
 {
 	double margin = fabs(rule->value) * NEAR;
@@ -210,12 +215,12 @@ static bool is_away(const struct rule *rule, double value)
 	switch (rule->op) {
 	case RULE_GREATER:
 	case RULE_AT_LEAST:
-		return value < rule->value - margin;
+		return value <= rule->value - margin;
 	case RULE_LESS:
 	case RULE_AT_MOST:
-		return value > rule->value + margin;
+		return value >= rule->value + margin;
 	default:
-		return !rule_compares(rule, value, rule->value);
+		return true;
 	}
 }
 
@@ -230,7 +235,7 @@ static bool level_fires(struct state *s, const struct rule *rule, double value, 
 		}
 		return false;
 	}
-	s->since_ns = s->since_ns ? s->since_ns : time_ns;
+	s->since_ns = s->since_ns ? MIN(s->since_ns, time_ns) : time_ns;
 	if (s->has_fired || time_ns - s->since_ns < rule->for_ns)
 		return false;
 	s->has_fired = true;
@@ -308,9 +313,11 @@ static void check_hang(struct rule_watch *w, struct watched *p, uint64_t now)
 	if (!outstanding || !p->has_records || p->is_unknown || p->has_ended)
 		return;
 	FOR_EACH_RULE (i, w->of[RULE_OF_HANG] & ~p->hung) {
-		uint64_t limit = MAX((uint64_t)w->rules[i].value, 2 * p->longest_ns);
+		uint64_t limit =
+			MAX((uint64_t)w->rules[i].value, 2 * MIN(p->longest_ns, UINT64_MAX / 2));
+		uint64_t seen_ns = until(p, now);
 
-		if (until(p, now) <= p->progress_ns + limit)
+		if (seen_ns - MIN(p->progress_ns, seen_ns) <= limit)
 			continue;
 		p->hung |= UINT32_C(1) << i;
 		strbuf_clear(&text);
@@ -353,15 +360,15 @@ static void check_idle(struct rule_watch *w, struct watched *p, size_t device, u
 	if (!gpu->busy_until_ns || p->has_ended || p->is_unknown)
 		return;
 	FOR_EACH_RULE (i, w->of[RULE_OF_IDLE] & ~gpu->fired) {
-		uint64_t end_ns = gpu->busy_until_ns + (uint64_t)w->rules[i].value;
+		uint64_t limit = (uint64_t)w->rules[i].value, seen_ns = until(p, now);
 
-		if (until(p, now) <= end_ns)
+		if (seen_ns - MIN(gpu->busy_until_ns, seen_ns) <= limit)
 			continue;
 		gpu->fired |= UINT32_C(1) << i;
 		strbuf_clear(&text);
 		strbuf_addf(&text, "GPU %zu has had no work for ", device);
-		human_duration(&text, (uint64_t)w->rules[i].value);
-		fire(w, i, p, end_ns, &text);
+		human_duration(&text, limit);
+		fire(w, i, p, gpu->busy_until_ns + limit, &text);
 	}
 }
 
@@ -386,9 +393,10 @@ static void check_rate(struct rule_watch *w, struct watched *p, uint64_t now)
 	struct fact f = { .process = (uint32_t)(p - w->processes.data) };
 
 	now = until(p, now);
-	if (p->window_ns && now > p->window_ns + WINDOWS_MAX * WINDOW_NS)
-		p->window_ns = now - WINDOWS_MAX * WINDOW_NS;
-	while (p->window_ns && !p->has_ended && now >= p->window_ns + WINDOW_NS) {
+	if (p->window_ns && now > WINDOWS_MAX * WINDOW_NS)
+		p->window_ns = MAX(p->window_ns, now - WINDOWS_MAX * WINDOW_NS);
+	while (p->window_ns && !p->has_ended && now > p->window_ns &&
+	       now - p->window_ns >= WINDOW_NS) {
 		uint64_t end_ns = p->window_ns + WINDOW_NS;
 
 		FOR_EACH_RULE (i, w->of[RULE_OF_RATE]) {
@@ -605,7 +613,7 @@ static void process_ended(struct rule_watch *w, struct watched *p, const struct 
 static void find_ended(struct rule_watch *w, const struct fact *f)
 {
 	for (size_t i = w->processes.count; i-- > 0;)
-		if (w->processes.data[i].pid == f->process) {
+		if (w->processes.data[i].writer_pid == f->process) {
 			lived_until(&w->processes.data[i], f->time_ns);
 			check_hang(w, &w->processes.data[i], f->time_ns);
 			process_ended(w, &w->processes.data[i], f);
@@ -702,7 +710,7 @@ void rule_watch_add(struct rule_watch *w, const struct fact *f)
 
 void rule_watch_advance(struct rule_watch *w, uint64_t time_ns)
 {
-	if (time_ns < w->checked_ns + TICK_NS)
+	if (time_ns < w->checked_ns || time_ns - w->checked_ns < TICK_NS)
 		return;
 	w->checked_ns = time_ns;
 	for (size_t i = 0; i < w->processes.count; i++) {

@@ -72,6 +72,8 @@ struct rule_watch *rule_watch_new(const struct rule *rules, unsigned count, rule
 void rule_watch_free(struct rule_watch *w);
 /* Returns the number of a process image, or a negative code. */
 int64_t rule_watch_process(struct rule_watch *w, uint64_t session, uint32_t pid) MUST_USE;
+/* States the process id that EXIT has for it, if it is not the one above: pid namespaces. */
+void rule_watch_writer(struct rule_watch *w, uint32_t process, uint32_t pid);
 /* Adds a fact. Without memory facts are forgotten: then rules do not hold. */
 void rule_watch_add(struct rule_watch *w, const struct fact *fact);
 /* States that all facts until `time_ns` are known, but for ends of work that has not ended. */

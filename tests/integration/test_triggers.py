@@ -68,6 +68,8 @@ def test_an_error_makes_one_dump(ring, pitot, rows, tmp_path):
     assert run.dumps() == [dump] and (tmp_path / "told").read_text() == f"{first[0][0]} {dump}\n"
     outcomes = {outcome for _, outcome, _ in held(rows, run.folder)}
     assert outcomes <= {"dump", "joined", "cooldown"}
+    times = sorted(row["time_ns"] for row in rows(run.folder, "trigger") if row["rule"] == "cuda-error")
+    assert all(later - time >= 1e9 for time, later in zip(times, times[1:])), "a row a second, however many calls failed"
 
 
 def test_a_hang_makes_one_dump(ring, make_tape, pitot, rows):
@@ -107,6 +109,18 @@ def test_the_end_of_the_command_needs_no_dump(ring, pitot, rows, how, number, tm
     assert held(rows, run.folder) == [("fatal-signal", "recording", None)] and not run.dumps()
     wait_until((tmp_path / "told").exists, "the command is run for the recording")
     assert f"killed by {number.name}" in pitot("report", run.folder).stdout
+
+
+def test_a_program_that_executes_itself_does_not_hang(ring, make_tape, player, source, rows, tmp_path):
+    """Its first image leaves work without an end; the process goes on."""
+    again = tmp_path / "again"
+    again.write_text(f"#!/bin/sh\nexec {player} --now --realtime --end-when {tmp_path}/end {source / TAPE}\n")
+    again.chmod(0o755)
+    run = ring(make_tape("quiet", 100), "--when", "hang > 500ms", "--when", "gpu-idle > 5s", "--post", "0s", faults="incomplete every 50",
+               arguments=("--exit", "exec", "--exit-at", "200"), env={"TAPE_PLAY_EXEC": str(again)})
+    run.until(run.dumps, "the second image has no work any more")
+    run.end()
+    assert {rule for rule, _, _ in held(rows, run.folder)} == {"gpu-idle > 5s"}
 
 
 def test_a_normal_end_fires_nothing(ring, rows):

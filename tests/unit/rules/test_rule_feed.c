@@ -194,6 +194,32 @@ static void records_that_do_not_come_are_no_hang(void **state)
 	}
 }
 
+/* A capture that fails ends; where it was not one of that stream or thread, it goes on. */
+static void a_capture_that_fails_ends(void **state)
+{
+	static const int32_t errors[] = { 0, 901, 904, 903, 908 };
+
+	for (unsigned i = 0; i < ARRAY_SIZE(errors); i++) {
+		char folder[4096];
+		struct maker *m;
+
+		snprintf(folder, sizeof(folder), "%s/%u", (char *)*state, i);
+		m = maker_begin_with((struct writer_options){ .pid = PID }, folder, PID, 1 * S,
+				     "./app");
+		maker_capability(m, feature_cupti, capability_state_on, NULL);
+		maker_call(m, MAKER_BEGIN_CAPTURE, 7, 2 * S, 2 * S + 1, 1);
+		m->result = errors[i];
+		maker_call(m, MAKER_END_CAPTURE, 7, 3 * S, 3 * S + 1, 2);
+		m->result = 0;
+		maker_call(m, MAKER_LAUNCH, 7, 4 * S, 4 * S + 1, 3);
+		maker_close(m, 20 * S);
+		if (errors[i] < 903 || errors[i] == 904)
+			fires_once(folder, "hang > 10s", 14 * S, "1 launch is outstanding");
+		else
+			never_fires(folder, "hang > 10s");
+	}
+}
+
 static void what_cannot_be_read_is_named(void **state)
 {
 	const struct rule none = { .metric = RULE_xid };
@@ -253,6 +279,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		folder_test(rules_hold_at_their_moments),
 		folder_test(records_that_do_not_come_are_no_hang),
+		folder_test(a_capture_that_fails_ends),
 		folder_test(what_cannot_be_read_is_named),
 		folder_test(new_blocks_are_read),
 	};

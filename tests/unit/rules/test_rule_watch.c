@@ -138,6 +138,26 @@ static void a_hang_is_work_without_an_end(void **state)
 	end(&w);
 }
 
+/* Times that no process has: nothing overflows. */
+static void work_of_all_times_is_no_hang(void **state)
+{
+	struct watching w;
+
+	(void)state;
+	begin(&w, "hang > 10s; launch-rate > 1000/s; gpu-idle > 8000h");
+	add(&w, FACT_LAUNCH, 1 * S, 1);
+	work(&w, 1, (UINT64_C(1) << 63) + 1, 1);
+	w.fired.count = 0; /* it did hang */
+	add(&w, FACT_LAUNCH, (UINT64_C(1) << 63) + 2 * S, 2);
+	rule_watch_advance(w.watch, (UINT64_C(1) << 63) + 3 * S);
+	rule_watch_advance(w.watch, UINT64_MAX - 1);
+	assert_int_equal(w.fired.count, 0);
+	work(&w, 1, UINT64_MAX - 1, 2);
+	rule_watch_advance(w.watch, UINT64_MAX);
+	assert_int_equal(w.fired.count, 0);
+	end(&w);
+}
+
 /* Each clears what is outstanding at 2 s; then nothing fires. */
 static const struct {
 	enum fact_kind kind;
@@ -339,6 +359,20 @@ static void counters_fire_when_they_reach_a_limit(void **state)
 	fired_once(&w, 15 * S, "it is 15");
 	end(&w);
 
+	begin(&w, "counter x > 0; counter x < 1"); /* a tenth of 0 is nothing */
+	for (uint64_t i = 1; i <= 6; i++)
+		counter(&w, i * S, i % 2 ? 1.1 : 0, false);
+	assert_int_equal(w.fired.count, 6);
+	end(&w);
+
+	begin(&w, "counter x > 10 for 2s");
+	counter(&w, 5 * S, 11, false);
+	counter(&w, 4 * S, 12, false); /* it comes late */
+	assert_int_equal(w.fired.count, 0);
+	counter(&w, 6 * S, 11, false);
+	fired_once(&w, 6 * S, "it is 11");
+	end(&w);
+
 	begin(&w, "counter x == nan");
 	counter(&w, 1 * S, 1, false);
 	assert_int_equal(w.fired.count, 0);
@@ -449,6 +483,24 @@ static void faults_follow_from_the_first(void **state)
 	end(&w);
 }
 
+/* In a pid namespace, the process has another id for us than for itself. */
+static void ends_are_of_the_id_that_we_see(void **state)
+{
+	struct fact dies = { .kind = FACT_EXIT, .time_ns = 9 * S, .process = 1, .value = 139 };
+	struct watching w;
+
+	(void)state;
+	begin(&w, "fatal-signal");
+	rule_watch_writer(w.watch, (uint32_t)rule_watch_process(w.watch, 78, 1), 5000);
+	rule_watch_add(w.watch, &dies); /* of another namespace */
+	assert_int_equal(w.fired.count, 0);
+	dies.process = 5000;
+	rule_watch_add(w.watch, &dies);
+	assert_int_equal(w.fired.count, 1);
+	assert_int_equal(w.fired.items[0].pid, 1);
+	end(&w);
+}
+
 /* --- dumps --- */
 
 static const struct planned {
@@ -504,6 +556,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_hang_is_work_without_an_end),
+		cmocka_unit_test(work_of_all_times_is_no_hang),
 		cmocka_unit_test(what_is_no_hang),
 		cmocka_unit_test(progress_elsewhere_is_no_hang),
 		cmocka_unit_test(an_idle_gpu_has_no_work_outstanding),
@@ -513,6 +566,7 @@ int main(void)
 		cmocka_unit_test(counters_fire_when_they_reach_a_limit),
 		cmocka_unit_test(events_fire),
 		cmocka_unit_test(faults_follow_from_the_first),
+		cmocka_unit_test(ends_are_of_the_id_that_we_see),
 		cmocka_unit_test(one_cause_has_one_dump),
 	};
 
