@@ -131,6 +131,8 @@ static void move(struct top *t, long by)
 static bool press(struct top *t, int key)
 {
 	t->problem.text[0] = '\0';
+	if (key == KEY_END)
+		return false;
 	if (t->is_typing) {
 		type(t, key);
 		return true;

@@ -173,8 +173,8 @@ int screen_wait_key(uint64_t until_ns, int fd)
 	if (!polled[0].revents)
 		return KEY_NONE;
 	n = read(STDIN_FILENO, self.keys, sizeof(self.keys));
-	if (n == 0 || (n < 0 && errno != EINTR && errno != EAGAIN)) /* the terminal is gone */
-		return 'q';
+	if (n == 0 || (n < 0 && errno != EINTR && errno != EAGAIN))
+		return KEY_END;
 	self.key_count = (size_t)MAX(n, 0);
 	return next_key();
 }

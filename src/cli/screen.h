@@ -21,6 +21,7 @@ enum screen_key {
 	KEY_DOWN,
 	KEY_PAGE_UP,
 	KEY_PAGE_DOWN,
+	KEY_END, /* the terminal is gone: there will be no keys */
 };
 
 /* Whether standard input and output are terminals that can be drawn on. */

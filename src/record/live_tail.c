@@ -15,6 +15,9 @@
 #define MEMORY_LINK "/memfd:pitot (deleted)"
 #define SEGMENT_LINK "/memfd:pitot segment (deleted)"
 #define MAPS_BYTES ((size_t)16 << 20)
+/* The process may be another user's, and hostile. */
+#define TAIL_BYTES_MAX ((size_t)256 << 20)
+#define TAIL_ROWS_MAX ((uint64_t)1 << 24)
 
 /* --- descriptors of others --- */
 
@@ -201,6 +204,8 @@ static int copy_bytes(const struct segment *s, uint64_t offset, size_t size, int
 static int copy_segment(const struct segment *s, uint64_t since_ns, int folder)
 {
 	_cleanup_close_ int to = -1;
+	size_t copied = 0;
+	uint64_t rows = 0;
 	char name[64];
 	int rc;
 
@@ -209,10 +214,15 @@ static int copy_segment(const struct segment *s, uint64_t since_ns, int folder)
 	rc = to < 0 ? to : copy_bytes(s, 0, sizeof(s->header), to);
 	for (size_t i = 0; i < s->block_count && rc == 0; i++) {
 		const struct block_ref *b = &s->blocks[i];
+		size_t size = sizeof(b->header) + (size_t)b->header.payload_bytes;
 
-		if (is_wanted(b, since_ns))
-			rc = copy_bytes(s, b->offset,
-					sizeof(b->header) + (size_t)b->header.payload_bytes, to);
+		if (!is_wanted(b, since_ns))
+			continue;
+		copied += size;
+		rows += b->header.rows;
+		rc = copied > TAIL_BYTES_MAX || rows > TAIL_ROWS_MAX
+			     ? E_LIMIT
+			     : copy_bytes(s, b->offset, size, to);
 	}
 	return rc;
 }

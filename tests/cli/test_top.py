@@ -263,6 +263,57 @@ def test_hostile_names(screen, started, pitot):
     assert one["command"].startswith("a\x1b[2J")
 
 
+FORGER = '''
+import ctypes, sys, time
+ctypes.CDLL(None).prctl(15, b"pitot", 0, 0, 0)
+segment = open(sys.argv[1], "rb")
+time.sleep(1000)
+'''
+
+
+def test_a_forged_segment_of_many_rows(make_recording, started, pitot, tmp_path):
+    """Any user's process can name a thread like the recorder's: what is read of it has a limit."""
+    [segment] = make_recording(tmp_path / "run.pitot", kernels=200000).glob("*.pit")
+    blocks, forged = segment.read_bytes()[:-1000], tmp_path / "forged.pit"
+    assert len(blocks) > 1 << 20
+    for copies, recorder in (1, "recorded"), (100, "none"):
+        forged.write_bytes(blocks + blocks[64 * 1024:] * (copies - 1))
+        process = started(sys.executable, "-c", FORGER, forged)
+        wait_until(lambda: open(f"/proc/{process.pid}/comm").read() == "pitot\n" and any(
+            os.readlink(link) == str(forged) for link in Path(f"/proc/{process.pid}/fd").iterdir()), "it has forged", process)
+        [one] = json.loads(pitot(*ONCE, "--json", "-p", process.pid).stdout)["programs"]
+        assert one["recorder"] == recorder, copies
+
+
+def test_its_input_ends_while_a_filter_is_typed(program, environment):
+    keys, its_input = os.openpty()
+    screen, its_output = os.openpty()
+    process = subprocess.Popen([program, "top", "-q"], stdin=its_input, stdout=its_output, stderr=subprocess.DEVNULL, env={**environment, "TERM": "xterm"})
+    os.close(its_input)
+    os.set_blocking(screen, False)
+    shown = b""
+
+    def read():
+        nonlocal shown
+        try:
+            shown += os.read(screen, 1 << 16)
+        except BlockingIOError:
+            pass
+        return shown
+
+    try:
+        wait_until(lambda: b"quit" in read(), "the first screen")
+        os.write(keys, b"/")
+        wait_until(lambda: b"filter: _" in read(), "it waits for a filter")
+        os.close(keys)
+        wait_until(lambda: (read(), process.poll() is not None)[1], "it ends")
+    finally:
+        process.kill()
+        process.wait()
+        os.close(screen)
+        os.close(its_output)
+
+
 def test_a_program_that_ends(screen, started):
     process = started(sys.executable, "-c", "import time; time.sleep(1000)")
     terminal = screen("-p", process.pid)
