@@ -25,6 +25,8 @@
 	X(syncs)                                                                                   \
 	X(waits)                                                                                   \
 	X(last_words)                                                                              \
+	X(last_readings)                                                                           \
+	X(thread_states)                                                                           \
 	X(triggered)                                                                               \
 	X(failures)                                                                                \
 	X(range_times)                                                                             \

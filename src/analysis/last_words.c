@@ -314,7 +314,7 @@ static void read_process(struct finding *f, uint32_t process)
 	for (uint64_t row = first; row < end; row++) {
 		if (u->kind[row] == unfinished_kind_call)
 			add_wait(f, process, (uint32_t)row, lives);
-		else
+		else if (u->kind[row] != unfinished_kind_thread)
 			add_work(f, process, (uint32_t)row, lives);
 	}
 	if ((!lives || f->current.works || f->current.waits) &&

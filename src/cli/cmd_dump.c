@@ -24,7 +24,8 @@ static bool stacks, descendants;
 
 static const struct option options[] = {
 	OPTION(STRING, "output", 'o', output, "DIR",
-	       "write into DIR (default: dump-DATE-TIME.pitot)", .is_path = true),
+	       "write into DIR (default: dump-DATE-TIME.pitot; --stacks: only print)",
+	       .is_path = true),
 	FLAG("force", 'f', force, "replace DIR if it is a recording"),
 	OPTION(DURATION, "last", 0, last_ns, "TIME",
 	       "only segments with rows of the last TIME (default: all that the ring has)",
@@ -46,6 +47,7 @@ static const struct command_example examples[] = {
 	{ "pitot dump --from 14:05 --to 14:07", "what was recorded around a time in a log" },
 	{ "pitot dump --stacks 4711", "what each thread of a process does, without stopping it" },
 	{ "pitot dump --stacks --descendants 4711", "of a whole job" },
+	{ "pitot dump --stacks 4711 -o hang.pitot", "the same, to be read later: pitot report" },
 	{ NULL, NULL },
 };
 
@@ -189,11 +191,11 @@ static int run_dump(struct context *c, int argc, char **argv)
 	char *directory;
 	int count;
 
-	if (stacks && (output || force || last_ns || from || to))
-		return cli_usage(
-			c, "-o, -f, --last, --from and --to belong to rings, not to --stacks");
+	if (stacks && (last_ns || from || to))
+		return cli_usage(c, "--last, --from and --to belong to rings, not to --stacks");
 	if (stacks)
-		return dump_stacks(c, argc - 1, argv + 1, descendants);
+		return dump_stacks(c, argc - 1, argv + 1,
+				   &(struct stacks_request){ descendants, output, force });
 	if (descendants)
 		return cli_usage(c, "--descendants belongs to --stacks");
 	if (argc > 2)
@@ -224,8 +226,9 @@ const struct command cmd_dump = {
 		"as the ring reaches. The recorded processes do nothing for it, and dumps may "
 		"overlap.\n\n"
 		"With --stacks, PID is any running process of the same user, or several of them, "
-		"recorded or not. Nothing is written. A thread that sleeps is read while it "
-		"sleeps; one that runs is stopped for a fraction of a millisecond.",
+		"recorded or not. They are printed, and with -o also become a recording. A thread "
+		"that sleeps is read while it sleeps; one that runs is stopped for a fraction of a "
+		"millisecond.",
 	.options = options,
 	.operands_max = DUMP_PIDS_MAX,
 	.examples = examples,

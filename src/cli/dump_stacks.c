@@ -1,31 +1,32 @@
 /* dump_stacks.c: what every thread of running processes does, as text and as JSON. */
 #include "cli/dump_stacks.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <limits.h>
 #include <string.h>
 
-#include "analysis/cpu_moments.h"
+#include "analysis/filter.h"
 #include "analysis/stacks.h"
+#include "analysis/thread_states.h"
 #include "base/human.h"
 #include "base/io.h"
 #include "base/json.h"
 #include "base/path.h"
-#include "base/starts_with.h"
 #include "cli/ui.h"
 #include "record/program_work.h"
 #include "record/stack_dump.h"
 #include "report/text.h"
 #include "sampler/proc_tree.h"
+#include "trace/columns.h"
 
 #define COMMAND_MAX 4096u /* bytes of a command line that are shown */
 
 struct printer {
 	const struct context *context;
+	const struct stacks_request *request;
 	struct stack_dump dump;
 	struct stacks stacks; /* of dump.trace */
-	struct map rows; /* pid << 32 | tid -> row of cpu_sample, plus 1 */
+	struct map rows; /* pid << 32 | tid -> row of unfinished, plus 1 */
 	struct program_work work; /* of the current process, if it is being recorded */
 	/* of the current thread: */
 	VEC(uint32_t) frames; /* items of stacks.frames, innermost first */
@@ -33,28 +34,16 @@ struct printer {
 	const char *gpu_call; /* the program's call of CUDA or NCCL that it is in, or NULL */
 };
 
-static const struct {
-	char letter;
-	const char *name, *text;
-} states[] = {
-	{ 'R', "running", "runs" },
-	{ 'S', "sleeping", "sleeps" },
-	{ 'D', "uninterruptible", "waits in the OS kernel" },
-	{ 'T', "stopped", "is stopped" },
-	{ 't', "traced", "is stopped by a tracer" },
-	{ 'Z', "ended", "has ended" },
-	{ 'I', "idle", "is idle" },
+static const char *const does[] = {
+	[thread_state_unknown] = "is in an unknown state",
+	[thread_state_running] = "runs",
+	[thread_state_sleeping] = "sleeps",
+	[thread_state_uninterruptible] = "waits in the OS kernel",
+	[thread_state_stopped] = "is stopped",
+	[thread_state_traced] = "is stopped by a tracer",
+	[thread_state_ended] = "has ended",
+	[thread_state_idle] = "is idle",
 };
-
-/* The last one is for letters that are none of them. */
-static size_t state_of(char letter)
-{
-	size_t i = 0;
-
-	while (i + 1 < ARRAY_SIZE(states) && states[i].letter != letter)
-		i++;
-	return i;
-}
 
 /* --- the stack of a thread --- */
 
@@ -62,31 +51,17 @@ static int index_samples(struct printer *p)
 {
 	const struct trace *t = p->dump.trace;
 
-	for (size_t i = 0; i < trace_process_count(t); i++) {
-		uint64_t row = trace_first_row(t, TABLE_cpu_sample, i);
+	const struct unfinished_columns *u = unfinished_columns(t);
 
-		for (; row < trace_first_row(t, TABLE_cpu_sample, i + 1); row++) {
-			struct cpu_moment m = cpu_moment_of(t, TABLE_cpu_sample, (uint32_t)i, row);
-			uint64_t key = (uint64_t)trace_process(t, i)->pid << 32 | m.thread;
-			uint64_t *at = map_at(&p->rows, key, 0);
+	for (struct row_walk w = all_rows(t, TABLE_unfinished); row_walk_next(&w);) {
+		uint64_t key = (uint64_t)trace_process(t, w.process)->pid << 32 | u->thread[w.row];
+		uint64_t *at = map_at(&p->rows, key, 0);
 
-			if (!at)
-				return -ENOMEM;
-			*at = row + 1;
-		}
+		if (!at)
+			return -ENOMEM;
+		*at = w.row + 1;
 	}
 	return 0;
-}
-
-/* cudaMemcpy, cuLaunchKernel, ncclAllReduce; not cutlass or cuda_helper. */
-static bool is_gpu_call(const char *name)
-{
-	static const char *const prefixes[] = { "cuda", "nccl", "cu" };
-
-	for (size_t i = 0; i < ARRAY_SIZE(prefixes); i++)
-		if (starts_with(name, prefixes[i]))
-			return isupper((unsigned char)name[strlen(prefixes[i])]);
-	return false;
 }
 
 /* An expansion has the function and those that are inlined there, outermost first. */
@@ -98,7 +73,7 @@ static int add_frames(struct printer *p, const struct stack_expansion *x)
 
 		if (vec_push(&p->frames, id) < 0)
 			return -ENOMEM;
-		if (!x->python && is_gpu_call(name))
+		if (!x->python && thread_is_gpu_call(name))
 			p->gpu_call = name;
 	}
 	return 0;
@@ -107,7 +82,6 @@ static int add_frames(struct printer *p, const struct stack_expansion *x)
 static int find_frames(struct printer *p, const struct thread_stack *s)
 {
 	const struct trace *t = p->dump.trace;
-	struct cpu_moment m;
 	uint64_t row;
 	uint32_t process, node;
 	int err;
@@ -117,9 +91,11 @@ static int find_frames(struct printer *p, const struct thread_stack *s)
 	p->end = stack_end_truncated;
 	if (!t || !map_get(&p->rows, (uint64_t)s->pid << 32 | (uint32_t)s->tid, &row))
 		return 0;
-	process = (uint32_t)trace_row_process(t, TABLE_cpu_sample, row - 1);
-	m = cpu_moment_of(t, TABLE_cpu_sample, process, row - 1);
-	err = stacks_find(&p->stacks, process, m.stack, &node, &p->end);
+	process = (uint32_t)trace_row_process(t, TABLE_unfinished, row - 1);
+	if (!column_has(unfinished_columns(t)->valid.stack, row - 1))
+		return 0;
+	err = stacks_find(&p->stacks, process, unfinished_columns(t)->stack[row - 1], &node,
+			  &p->end);
 	while (err >= 0 && node != TRACE_NO_ROW) {
 		int64_t at = stacks_expand(&p->stacks, process, node);
 
@@ -199,11 +175,11 @@ static void print_wait(const struct work_wait *w, struct strbuf *out)
 static void print_thread(const struct printer *p, const struct thread_stack *s, struct strbuf *out)
 {
 	const struct work_wait *wait = find_wait(p, s->tid);
-	bool asleep = s->state == 'S' || s->state == 'D';
+	bool asleep = s->state == thread_state_sleeping || s->state == thread_state_uninterruptible;
 
 	strbuf_addf(out, "  thread %d ", (int)s->tid);
 	add_name(out, s->name);
-	strbuf_addf(out, " %s", states[state_of(s->state)].text);
+	strbuf_addf(out, " %s", does[s->state]);
 	if (p->gpu_call) {
 		strbuf_adds(out, ", in ");
 		add_name(out, p->gpu_call);
@@ -230,7 +206,10 @@ static void thread_json(const struct printer *p, const struct thread_stack *s, s
 	json_object(json);
 	json_key_u64(json, "thread", (uint64_t)s->tid);
 	json_key_string(json, "name", s->name);
-	json_key_string(json, "state", states[state_of(s->state)].name);
+	json_key_string(
+		json, "state",
+		schema_value_name(&schema_table(TABLE_unfinished)->columns[COLUMN_unfinished_state],
+				  s->state));
 	json_key_string(json, "system_call", s->call);
 	json_key_string(json, "gpu_call", p->gpu_call);
 	json_key(json, "gpu_wait");
@@ -330,7 +309,7 @@ static int check(const struct printer *p, const pid_t *pids, struct error *e)
 static int print_dump(struct printer *p, const pid_t *pids, size_t count, struct strbuf *out,
 		      struct error *e)
 {
-	int err = stack_dump_read(pids, count, &p->dump, e);
+	int err = stack_dump_read(pids, count, p->request->output, p->request->force, &p->dump, e);
 	bool has_trace = err >= 0 && p->dump.trace;
 
 	if (err >= 0)
@@ -365,10 +344,10 @@ static int read_pids(const struct context *c, int count, char **texts, pid_t *pi
 	return EXIT_DONE;
 }
 
-int dump_stacks(struct context *c, int count, char **texts, bool descendants)
+int dump_stacks(struct context *c, int count, char **texts, const struct stacks_request *request)
 {
 	_cleanup_strbuf_ struct strbuf out = STRBUF_INIT;
-	struct printer p = { .context = c };
+	struct printer p = { .context = c, .request = request };
 	struct proc_tree tree = { 0 };
 	pid_t named[DUMP_PIDS_MAX];
 	const pid_t *pids = named;
@@ -378,7 +357,7 @@ int dump_stacks(struct context *c, int count, char **texts, bool descendants)
 
 	if (err != EXIT_DONE)
 		return err;
-	if (descendants && proc_tree_read(&tree, named, pid_count) >= 0) {
+	if (request->descendants && proc_tree_read(&tree, named, pid_count) >= 0) {
 		pids = tree.pids.data;
 		pid_count = tree.pids.count;
 	}

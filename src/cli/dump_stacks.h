@@ -6,10 +6,13 @@
 
 #define DUMP_PIDS_MAX 1024u
 
-/*
- * Prints the stacks of the processes whose ids these texts are, and of their descendants. Returns
- * an exit status.
- */
-int dump_stacks(struct context *c, int count, char **texts, bool descendants);
+struct stacks_request {
+	bool descendants; /* also of the processes below those that are named */
+	const char *output; /* a recording to be made of them; NULL: none */
+	bool force; /* it may replace another */
+};
+
+/* Prints the stacks of the processes whose ids these texts are. Returns an exit status. */
+int dump_stacks(struct context *c, int count, char **texts, const struct stacks_request *request);
 
 #endif

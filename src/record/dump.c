@@ -8,6 +8,7 @@
 #include "base/plural.h"
 #include "format/recording_dir.h"
 #include "format/rows.h"
+#include "record/dump_parts.h"
 #include "record/recording.h"
 #include "recover/recover.h"
 
@@ -39,7 +40,6 @@ static void write_start(struct recording *r, const char *what,
 		 "%s of a ring, complete %s%s; %llu older segment%s had been overwritten before",
 		 what, last, until, (unsigned long long)ring->dropped, plural(ring->dropped));
 	rows_capability(r->writer, feature_ring, capability_state_on, r->request->ring, NULL, text);
-	writer_flush(r->writer);
 }
 
 /* Copies the files of a folder, without its folders. */
@@ -104,15 +104,22 @@ static void add_memories(const struct recording *r, int folder)
 int record_make_dump(struct recording *r, int folder, const struct segment_interval *interval,
 		     const char *why)
 {
+	/* What is under way now is of no interval of the past. */
+	bool has_now = !interval->until_ns || !ago(interval->until_ns);
+	struct dump_parts parts = { 0 };
 	int err, count;
 
+	if (has_now)
+		parts = dump_parts_begin(r, folder);
 	write_start(r, why, interval);
+	count = segment_ring_write(&r->segments.ring, folder, interval);
+	if (has_now)
+		dump_parts_finish(r, &parts);
+	writer_flush(r->writer);
 	err = copy_files(r, folder);
-	count = err < 0 ? err : segment_ring_write(&r->segments.ring, folder, interval);
-	/* What is under way now is of no interval of the past. */
-	if (count > 0 && (!interval->until_ns || !ago(interval->until_ns)))
+	if (count > 0 && has_now)
 		add_memories(r, folder);
-	return count;
+	return err < 0 ? err : count;
 }
 
 bool record_serve_ring(struct recording *r)

@@ -346,6 +346,25 @@ int monitor_finish(struct monitor *m, struct error *e)
 	return err < 0 ? error_errno(e, -err, "cannot write all of '%s'", m->directory) : 0;
 }
 
+void monitor_write_gpus(struct monitor *m, struct writer *w)
+{
+	memset(m->named, 0, sizeof(m->named));
+	m->writer = w;
+	for (unsigned i = 0; i < m->gpu_count; i++) {
+		const struct monitor_gpu *g = &m->gpus[i];
+
+		device_row_write(w, i, &g->is);
+		for (uint32_t id = METRIC_GPU_FIRST; id < METRIC_GPU_END; id++)
+			if (g->readings[id].time_ns)
+				record_value(m, id, i, g->readings[id].time_ns,
+					     g->readings[id].value);
+	}
+	if (m->no_gpus.length)
+		rows_capability(w, feature_nvml, capability_state_unavailable, NULL, NULL,
+				strbuf_text(&m->no_gpus));
+	m->writer = NULL;
+}
+
 void monitor_release(struct monitor *m)
 {
 	writer_abandon(&m->writer);

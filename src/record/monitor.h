@@ -65,6 +65,8 @@ int monitor_record(struct monitor *m, const char *output, bool force, char **com
 void monitor_read(struct monitor *m);
 /* Ends the recording. Returns 0, or a negative code if the recording is incomplete. */
 int monitor_finish(struct monitor *m, struct error *e) MUST_USE;
+/* Writes the GPUs and their last readings into a recording that is not the monitor's. */
+void monitor_write_gpus(struct monitor *m, struct writer *w);
 void monitor_release(struct monitor *m);
 
 /* Computes the growth of a sum per second, in the metric's decimals; false: unknown (so far). */

@@ -10,41 +10,46 @@
 #include "base/clock.h"
 #include "base/folder.h"
 #include "format/recording_dir.h"
+#include "format/recording_json.h"
 #include "record/symbolize.h"
 #include "sampler/sampled_processes.h"
 
-/* Writes the segments of the processes into an empty folder. */
-static int write_samples(const char *folder, struct folder_id *id, const pid_t *pids, size_t count,
-			 struct stack_dump *out, struct error *e)
-{
-	struct targets_options options = { .directory = folder, .period_ns = 1 };
-	_cleanup_close_ int fd = folder_open(folder, FOLDER_OWN);
-	struct targets *targets;
-	int err = folder_identify(fd, id), closed;
+#define LIMIT_NS (60 * NS_PER_S) /* of all threads, when somebody waits for them */
 
-	options.folder = *id;
-	if (err >= 0)
-		err = targets_new(&options, &targets, e);
+/* no_work: why the recording has no GPU work; NULL: it may have. */
+static int write_rows(const pid_t *pids, size_t count, const char *folder,
+		      const struct folder_id *id, uint64_t limit_ns, const char *no_work,
+		      struct thread_stacks *threads, struct error *e)
+{
+	const struct targets_options options = { .directory = folder,
+						 .folder = *id,
+						 .period_ns = 1 };
+	uint64_t now_ns = clock_monotonic_ns();
+	struct targets *targets;
+	int err = targets_new(&options, &targets, e), closed;
+
 	if (err < 0)
 		return err;
-	err = thread_stacks_read(targets, pids, count, out->time_ns, &out->threads);
+	err = thread_stacks_read(targets, pids, count, now_ns, now_ns + limit_ns, threads);
+	if (no_work)
+		targets_capability(targets, feature_gpu, capability_state_unavailable, NULL,
+				   no_work);
 	closed = targets_free(targets, e);
 	if (err < 0)
 		error_set(e, err, "cannot read the stacks: %s", error_code_text(err));
 	return err < 0 ? err : closed;
 }
 
-static bool has_stacks(const struct thread_stacks *threads)
+int stack_dump_write(const pid_t *pids, size_t count, const char *folder,
+		     const struct folder_id *id, uint64_t limit_ns, struct thread_stacks *threads,
+		     struct error *e)
 {
-	for (size_t i = 0; i < threads->all.count; i++)
-		if (!threads->all.data[i].error)
-			return true;
-	return false;
+	return write_rows(pids, count, folder, id, limit_ns, NULL, threads, e);
 }
 
 static int open_named(const char *folder, struct stack_dump *out, struct error *e)
 {
-	static const enum table_id tables[] = { TABLE_cpu_sample, TABLE_stack, TABLE_stack_node };
+	static const enum table_id tables[] = { TABLE_unfinished, TABLE_stack, TABLE_stack_node };
 	char *symbols = NULL;
 	int err = symbolize_temporary(folder, &symbols, e);
 	const struct trace_options options = { .symbols = symbols };
@@ -57,19 +62,62 @@ static int open_named(const char *folder, struct stack_dump *out, struct error *
 	return err;
 }
 
-int stack_dump_read(const pid_t *pids, size_t count, struct stack_dump *out, struct error *e)
+/* Completes a recording that stays. */
+static int finish(const char *folder, const struct folder_id *id, struct stack_dump *out,
+		  struct error *e)
 {
-	char *folder = symbolize_make_temporary(e);
+	static const char *const command[] = { "pitot", "dump", "--stacks", NULL };
+	const struct symbolizer_options how = { .file_copies = NULL };
+	struct symbolize_result symbols = { .addresses = 0 };
+	const struct recording_identity identity = {
+		.folder = *id,
+		.name = "stacks",
+		.recorded_by = "pitot dump",
+		.command = (char **)(uintptr_t)command,
+		.options = "",
+		.engine = "",
+		.start_monotonic_ns = out->time_ns,
+		.start_realtime_ns = clock_read_ns(CLOCK_REALTIME),
+		.end_monotonic_ns = clock_monotonic_ns(),
+	};
+	int err = recording_json_write(folder, &identity, e);
+
+	if (err < 0)
+		return err;
+	err = symbolize_recording(folder, id, &how, &symbols, e);
+	if (err >= 0)
+		symbolize_release(&symbols);
+	return err;
+}
+
+static int identify(const char *folder, struct folder_id *id)
+{
+	_cleanup_close_ int fd = folder_open(folder, FOLDER_OWN);
+
+	return folder_identify(fd, id);
+}
+
+int stack_dump_read(const pid_t *pids, size_t count, const char *output, bool force,
+		    struct stack_dump *out, struct error *e)
+{
 	struct folder_id id = { 0 };
-	int err;
+	char *folder = output ? recording_dir_create(output, "stacks", force, &id, e)
+			      : symbolize_make_temporary(e);
+	int err = folder ? 0 : e->code;
 
 	*out = (struct stack_dump){ .time_ns = clock_monotonic_ns() };
-	if (!folder)
-		return e->code;
-	err = write_samples(folder, &id, pids, count, out, e);
-	if (err >= 0 && has_stacks(&out->threads))
+	if (err == 0 && !output)
+		err = identify(folder, &id);
+	if (err >= 0)
+		err = write_rows(pids, count, folder, &id, LIMIT_NS,
+				 "`pitot dump --stacks` records call stacks, and no work",
+				 &out->threads, e);
+	if (err >= 0 && out->threads.all.count && output)
+		err = finish(folder, &id, out, e);
+	if (err >= 0 && out->threads.all.count)
 		err = open_named(folder, out, e);
-	(void)!recording_dir_remove(folder, &id, NULL);
+	if (folder && (!output || err < 0 || !out->threads.all.count))
+		(void)!recording_dir_remove(folder, &id, NULL);
 	free(folder);
 	return err;
 }

@@ -78,6 +78,9 @@ static void add_unfinished(struct recovery *r, struct row_unfinished row, uint64
 	ROW_MISSING(&row, unfinished, stack);
 	ROW_MISSING_IF(&row, unfinished, config, row.kind != unfinished_kind_kernel);
 	ROW_MISSING_IF(&row, unfinished, copy_kind, row.kind != unfinished_kind_memcpy);
+	ROW_MISSING(&row, unfinished, state);
+	ROW_MISSING(&row, unfinished, system_call);
+	ROW_MISSING(&row, unfinished, reason);
 	writer_append(r->w, TABLE_unfinished, &row);
 }
 

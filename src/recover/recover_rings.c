@@ -262,6 +262,9 @@ static void read_wait(struct ring_reader *reader)
 	ROW_MISSING(&row, unfinished, context);
 	ROW_MISSING(&row, unfinished, stream);
 	ROW_MISSING(&row, unfinished, copy_kind);
+	ROW_MISSING(&row, unfinished, state);
+	ROW_MISSING(&row, unfinished, system_call);
+	ROW_MISSING(&row, unfinished, reason);
 	name_thread(reader);
 	define_function(reader, row.function);
 	writer_append(r->w, TABLE_unfinished, &row);

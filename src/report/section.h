@@ -27,6 +27,7 @@
 	X(header)                                                                                  \
 	X(rules)                                                                                   \
 	X(last_words)                                                                              \
+	X(threads)                                                                                 \
 	X(verdict)                                                                                 \
 	X(bounds)                                                                                  \
 	X(steps)                                                                                   \

@@ -4,8 +4,10 @@
 #include <signal.h>
 #include <string.h>
 
+#include "analysis/last_readings.h"
 #include "analysis/last_words.h"
 #include "report/words.h"
+#include "system/throttle.h"
 
 static void add_function(const struct report *r, uint32_t function, struct strbuf *out)
 {
@@ -130,6 +132,80 @@ static void add_wait(const struct report *r, const struct last_wait *wait, struc
 	strbuf_addc(out, '\n');
 }
 
+/* --- what the GPU said --- */
+
+static const struct last_reading *reading_of(const struct report *r, size_t gpu, enum metric_id id)
+{
+	const struct last_reading *at = &r->last_readings->gpus[gpu].at[id];
+
+	return at->time_ns ? at : NULL;
+}
+
+/* ", 118 W" */
+static void add_reading(const struct report *r, size_t gpu, enum metric_id id, const char *before,
+			const char *unit, struct strbuf *out)
+{
+	const struct last_reading *at = reading_of(r, gpu, id);
+	int64_t value = at ? at->value : 0;
+
+	for (unsigned i = metric_find(id)->decimals; i > 0; i--)
+		value /= 10;
+	if (at)
+		strbuf_addf(out, "%s%lld%s", before, (long long)value, unit);
+}
+
+static void add_limits(const struct report *r, size_t gpu, struct strbuf *out)
+{
+	const struct last_reading *reasons = reading_of(r, gpu, METRIC_gpu_throttle_reasons);
+	_cleanup_strbuf_ struct strbuf limits = STRBUF_INIT;
+
+	if (!reasons)
+		return;
+	throttle_text((uint64_t)reasons->value, &limits);
+	strbuf_addf(out, limits.length ? ", clocks held down by %s" : ", clocks not held down",
+		    strbuf_text(&limits));
+}
+
+/* "GPU 0 was at 100 %, 118 W of 700 W, 1980 MHz, 41 C, clocks not held down" */
+static void add_gpu(const struct report *r, size_t gpu, struct strbuf *out)
+{
+	const struct last_reading *xid = reading_of(r, gpu, METRIC_gpu_xid),
+				  *ecc = reading_of(r, gpu, METRIC_gpu_ecc_uncorrected);
+	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
+
+	add_reading(r, gpu, METRIC_gpu_utilization, ", utilization ", " %", &text);
+	add_reading(r, gpu, METRIC_gpu_power, ", ", " W", &text);
+	if (reading_of(r, gpu, METRIC_gpu_power))
+		add_reading(r, gpu, METRIC_gpu_power_limit, " of ", " W", &text);
+	add_reading(r, gpu, METRIC_gpu_sm_clock, ", ", " MHz", &text);
+	add_reading(r, gpu, METRIC_gpu_temperature, ", ", " C", &text);
+	add_limits(r, gpu, &text);
+	if (xid)
+		sentence_add(&text, WORDS(", Xid "), NUMBER((uint64_t)xid->value), WORDS(" "),
+			     DURATION(r->last_readings->seen_ns - xid->time_ns), WORDS(" before"));
+	if (ecc && ecc->value > 0)
+		sentence_add(&text, WORDS(", "), COUNTED_AS((uint64_t)ecc->value, "memory error"),
+			     WORDS(" that ECC could not correct since the driver was loaded"));
+	if (text.length)
+		strbuf_addf(out, "GPU %zu:%s\n", gpu, strbuf_text(&text) + 1);
+}
+
+/* The GPUs on which work of the process had no end. */
+static void add_gpus(const struct report *r, uint32_t process, struct strbuf *out)
+{
+	const struct last_words *l = r->last_words;
+
+	for (size_t gpu = 0; gpu < r->gpus.count && r->last_readings->gpus; gpu++) {
+		bool is_used = false;
+
+		for (size_t i = 0; i < l->works.count; i++)
+			is_used |= l->works.data[i].process == process &&
+				   gpus_find(&r->gpus, process, l->works.data[i].device) == gpu;
+		if (is_used)
+			add_gpu(r, gpu, out);
+	}
+}
+
 #define LINES_MAX 8u /* for each process, of works and of waits */
 
 static void add_of_process(const struct report *r, const struct last_process *p, struct strbuf *out)
@@ -143,6 +219,7 @@ static void add_of_process(const struct report *r, const struct last_process *p,
 	if (p->works > LINES_MAX)
 		sentence_add(out, WORDS("and "), NUMBER(p->works - LINES_MAX),
 			     WORDS(" more streams\n"));
+	add_gpus(r, p->process, out);
 	if (!p->works && p->is_complete)
 		strbuf_adds(out, "all GPU work that it had launched had ended\n");
 	for (size_t i = 0, shown = 0; i < l->waits.count && shown < LINES_MAX; i++)
@@ -163,6 +240,10 @@ static void add_text(const struct report *r, struct strbuf *out)
 
 	for (size_t i = 0; i < l->processes.count; i++)
 		add_of_process(r, &l->processes.data[i], out);
+	if (l->processes.count && r->last_readings->refusal && *r->last_readings->refusal) {
+		text_safe(out, r->last_readings->refusal, strlen(r->last_readings->refusal));
+		strbuf_addc(out, '\n');
+	}
 }
 
 static bool is_shown(const struct report_view *v)

@@ -126,6 +126,16 @@ void targets_cpu_span(struct targets *t, const struct row_cpu_span *span);
 uint64_t targets_sampled_ns(const struct targets *t);
 void targets_off_cpu(struct targets *t, struct target *p, pid_t tid, uint64_t start_ns,
 		     uint64_t end_ns, enum off_cpu_state state, const struct target_stack *stack);
+/* What a thread does at a moment. */
+struct target_thread_state {
+	uint64_t time_ns;
+	pid_t tid;
+	enum thread_state state;
+	const char *system_call; /* in which it sleeps; NULL: none, or unknown */
+	const char *reason; /* why it has no stack; NULL: it has one */
+};
+void targets_thread_state(struct targets *t, struct target *p, const struct target_thread_state *s,
+			  const struct target_stack *stack);
 /* Adds a loss of one process, or (NULL) of all, which goes to any process with segments. */
 void targets_loss(struct targets *t, struct target *p, enum loss_reason reason, uint64_t count,
 		  uint64_t start_ns, uint64_t end_ns);

@@ -380,6 +380,33 @@ void targets_off_cpu(struct targets *t, struct target *p, pid_t tid, uint64_t st
 	writer_append(p->writer, TABLE_off_cpu, &row);
 }
 
+void targets_thread_state(struct targets *t, struct target *p, const struct target_thread_state *s,
+			  const struct target_stack *stack)
+{
+	struct row_unfinished row = { .time_ns = s->time_ns,
+				      .kind = unfinished_kind_thread,
+				      .thread = (uint32_t)s->tid,
+				      .state = (uint8_t)s->state,
+				      .missing = schema_missing(TABLE_unfinished) };
+
+	if (!begin_row(t, p, s->tid, s->time_ns))
+		return;
+	row.stack = stack_id(t, p, stack);
+	ROW_PRESENT(&row, unfinished, thread);
+	ROW_PRESENT(&row, unfinished, state);
+	if (row.stack)
+		ROW_PRESENT(&row, unfinished, stack);
+	if (s->system_call) {
+		row.system_call = rows_text(p->writer, s->system_call);
+		ROW_PRESENT(&row, unfinished, system_call);
+	}
+	if (s->reason) {
+		row.reason = rows_text(p->writer, s->reason);
+		ROW_PRESENT(&row, unfinished, reason);
+	}
+	writer_append(p->writer, TABLE_unfinished, &row);
+}
+
 /* --- CPU time without samples --- */
 
 /* A thread's last sample stands for one period after it; the stack of the rest is unknown. */

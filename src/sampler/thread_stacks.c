@@ -235,27 +235,33 @@ static unsigned unwind(struct reader *r, enum stack_end *end)
 				   ARRAY_SIZE(r->native), end);
 }
 
-static void add_sample(struct reader *r, const struct thread_stack *s, uint64_t time_ns,
-		       unsigned count, enum stack_end end)
+static void add_row(struct reader *r, const struct thread_stack *s, uint64_t time_ns,
+		    unsigned count, enum stack_end end)
 {
 	const struct sampled_python_stack parts = { .native = r->native,
 						    .words = r->words,
 						    .native_count = count,
 						    .python_count = r->python_count,
 						    .python_complete = r->python_complete };
+	const struct target_thread_state state = { .time_ns = time_ns,
+						   .tid = s->tid,
+						   .state = s->state,
+						   .system_call = s->call,
+						   .reason = s->error ? error_code_text(s->error)
+								      : NULL };
 	struct target_stack stack = { .user = r->native, .user_count = count, .end = end };
 
-	if (r->python_count) {
+	if (count && r->python_count) {
 		stack.user = r->merged;
 		stack.user_count =
 			sampled_python_merge(r->python, r->target, &parts, r->merged, &stack.end);
 	}
-	targets_cpu_sample(r->targets, r->target, s->tid, time_ns, 0, TARGET_CPU_UNKNOWN, &stack);
+	targets_thread_state(r->targets, r->target, &state, &stack);
 }
 
-static void read_thread(struct reader *r, struct thread_stack *s, uint64_t time_ns)
+/* Returns the number of native frames; s->error says why there are none. */
+static unsigned read_thread(struct reader *r, struct thread_stack *s, enum stack_end *end)
 {
-	enum stack_end end = stack_end_truncated;
 	unsigned count = 0;
 	int call, err = read_sleeping(r, s, &call);
 	bool is_asleep = err == 0;
@@ -263,17 +269,35 @@ static void read_thread(struct reader *r, struct thread_stack *s, uint64_t time_
 	if (call >= 0)
 		s->call = calls[call].name;
 	if (is_asleep)
-		count = unwind(r, &end);
-	if (err == -EAGAIN || (is_asleep && !is_whole(end) && call >= 0 && calls[call].continues)) {
+		count = unwind(r, end);
+	if (err == -EAGAIN ||
+	    (is_asleep && !is_whole(*end) && call >= 0 && calls[call].continues)) {
 		err = read_stopped(r, s);
 		if (err == 0)
-			count = unwind(r, &end);
+			count = unwind(r, end);
 		else if (is_asleep && read_sleeping(r, s, &call) == 0)
-			count = unwind(r, &end), err = 0;
+			count = unwind(r, end), err = 0;
 	}
 	s->error = err;
-	if (err == 0)
-		add_sample(r, s, time_ns, count, end);
+	return err ? 0 : count;
+}
+
+static enum thread_state state_of(char letter)
+{
+	static const struct {
+		char letter;
+		enum thread_state state;
+	} states[] = {
+		{ 'R', thread_state_running },         { 'S', thread_state_sleeping },
+		{ 'D', thread_state_uninterruptible }, { 'T', thread_state_stopped },
+		{ 't', thread_state_traced },          { 'Z', thread_state_ended },
+		{ 'X', thread_state_ended },           { 'I', thread_state_idle },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(states); i++)
+		if (states[i].letter == letter)
+			return states[i].state;
+	return thread_state_unknown;
 }
 
 static bool read_state(struct thread_stack *s)
@@ -290,11 +314,12 @@ static bool read_state(struct thread_stack *s)
 	if (!name || !end || end < name || !end[1])
 		return false;
 	snprintf(s->name, sizeof(s->name), "%.*s", (int)(end - name - 1), name + 1);
-	s->state = end[2];
+	s->state = state_of(end[2]);
 	return true;
 }
 
-static int read_process(struct reader *r, pid_t pid, uint64_t time_ns, struct thread_stacks *out)
+static int read_process(struct reader *r, pid_t pid, uint64_t time_ns, uint64_t end_ns,
+			struct thread_stacks *out)
 {
 	_cleanup_list_ DIR *list = NULL;
 	struct error why = { 0 };
@@ -314,10 +339,18 @@ static int read_process(struct reader *r, pid_t pid, uint64_t time_ns, struct th
 		out->python = why;
 	while ((name = folder_next(list)) && out->all.count < THREADS_MAX) {
 		struct thread_stack s = { .pid = pid, .tid = (pid_t)strtol(name, NULL, 10) };
+		enum stack_end end = stack_end_truncated;
+		unsigned frames = 0;
 
 		if (!read_state(&s))
 			continue;
-		read_thread(r, &s, time_ns);
+		if (s.state == thread_state_ended)
+			s.error = -ESRCH;
+		else if (clock_monotonic_ns() >= end_ns)
+			s.error = -ETIMEDOUT;
+		else
+			frames = read_thread(r, &s, &end);
+		add_row(r, &s, time_ns, frames, end);
 		if (vec_push(&out->all, s) < 0)
 			return -ENOMEM;
 	}
@@ -325,7 +358,7 @@ static int read_process(struct reader *r, pid_t pid, uint64_t time_ns, struct th
 }
 
 int thread_stacks_read(struct targets *t, const pid_t *pids, size_t count, uint64_t time_ns,
-		       struct thread_stacks *out)
+		       uint64_t end_ns, struct thread_stacks *out)
 {
 	struct reader *r = calloc(1, sizeof(*r));
 	int err = 0;
@@ -337,7 +370,7 @@ int thread_stacks_read(struct targets *t, const pid_t *pids, size_t count, uint6
 	else
 		err = -ENOMEM;
 	for (size_t i = 0; i < count && err >= 0; i++) {
-		err = read_process(r, pids[i], time_ns, out);
+		err = read_process(r, pids[i], time_ns, end_ns, out);
 		sampled_python_free(r->python);
 		r->python = NULL;
 	}

@@ -14,13 +14,14 @@
 
 #include "base/error.h"
 #include "base/vec.h"
+#include "schema/schema.h"
 
 struct targets;
 
 struct thread_stack {
 	pid_t pid, tid;
 	char name[16];
-	char state; /* as in /proc/PID/stat: R, S, D … */
+	enum thread_state state;
 	const char *call; /* system call that it sleeps in; NULL: none, or not a known one */
 	uint64_t stopped_ns; /* how long it was stopped; 0: it was not */
 	int error; /* why it has no stack; 0: it has one */
@@ -32,11 +33,12 @@ struct thread_stacks {
 };
 
 /*
- * Adds a sample to *t for each thread of the processes: its stack, at time_ns and without weight.
- * Processes that end meanwhile are left out. Returns 0 or -ENOMEM; release *out in either case.
+ * Adds a row of `unfinished` to *t for each thread of the processes: its state and its stack, at
+ * time_ns. Threads that are not read before end_ns (CLOCK_MONOTONIC) have no stack. Processes that
+ * end meanwhile are left out. Returns 0 or -ENOMEM; release *out in either case.
  */
 int thread_stacks_read(struct targets *t, const pid_t *pids, size_t count, uint64_t time_ns,
-		       struct thread_stacks *out) MUST_USE;
+		       uint64_t end_ns, struct thread_stacks *out) MUST_USE;
 void thread_stacks_release(struct thread_stacks *stacks);
 
 #endif

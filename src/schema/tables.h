@@ -104,7 +104,7 @@
 	T(graph_edge, 46, "dependencies between nodes of CUDA graphs") \
 	T(communicator, 47, "NCCL communicators") \
 	T(collective, 48, "NCCL collectives, sends and receives, as they were enqueued") \
-	T(unfinished, 49, "what had not ended when a process died, or when a dump was made") \
+	T(unfinished, 49, "what had not ended when a process died or a dump was made, and what threads did") \
 	T(trigger, 50, "moments at which rules held (--ring, --when), and what became of them") \
 	T(topology_device, 51, "GPUs and network adapters of the machine") \
 	T(topology_link, 52, "what lies between two of these devices")
@@ -492,7 +492,7 @@
 	V(E, memory_pool, 40) V(E, graph_launch, 41) V(E, graph_node, 42) V(E, overhead, 43)                           \
 	V(E, external_correlation, 44) V(E, context, 45) V(E, stream, 46) V(E, device, 47) V(E, import, 48)            \
 	V(E, session, 49) V(E, collectives, 50) V(E, last_moments, 51) V(E, ring, 52) V(E, rocm, 53) \
-	V(E, topology, 54)
+	V(E, topology, 54) V(E, threads, 55)
 #define ENUM_sampling_method(V, E) V(E, ebpf, 0) V(E, perf_events, 1) V(E, timer, 2)
 #define ENUM_capability_state(V, E) V(E, on, 0) V(E, off, 1) V(E, degraded, 2) V(E, unavailable, 3)
 
@@ -665,7 +665,7 @@
 	E(copy_kind) E(memory_kind) E(synchronization_kind) E(memory_operation) E(pool_operation)                      \
 	E(pool_kind) E(api_kind) E(nvtx_kind) E(nvtx_payload) E(counter_reading) E(counter_kind) E(overhead_kind) E(capability_state) \
 	E(feature) E(sampling_method) E(loss_reason) E(cost_kind) E(frame_kind) E(stack_end) E(graph_node_kind) E(off_cpu_state) E(range_kind) \
-	E(job_launcher) E(collective_function) E(nccl_datatype) E(collective_source) E(unfinished_kind) E(trigger_outcome) \
+	E(job_launcher) E(collective_function) E(nccl_datatype) E(collective_source) E(unfinished_kind) E(thread_state) E(trigger_outcome) \
 	E(topology_kind) E(topology_way)
 /* clang-format on */
 

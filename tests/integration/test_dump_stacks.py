@@ -260,12 +260,33 @@ def test_refusals(pitot, native, program, environment):
     assert "there is no process 4000000" in pitot("dump", "--stacks", 4000000, status=1).stderr
     assert "'x' is not the id of a process" in pitot("dump", "--stacks", "x", status=2).stderr
     assert "--stacks needs the id of a process" in pitot("dump", "--stacks", status=2).stderr
-    assert "belong to rings" in pitot("dump", "--stacks", "-o", "x", 1, status=2).stderr
+    assert "belong to rings" in pitot("dump", "--stacks", "--last", "1s", 1, status=2).stderr
     assert "several processes need --stacks" in pitot("dump", 1, 2, status=2).stderr
     if os.geteuid() == 0:
         refused = subprocess.run([program, "dump", "--stacks", str(native.pid)], user=NOBODY, group=NOBODY, extra_groups=[], cwd="/",
                                  env=environment, capture_output=True, text=True)
         assert refused.returncode == 1 and f"sudo pitot dump --stacks {native.pid}" in refused.stderr, refused
+
+
+def test_a_recording_of_stacks(native, pitot, rows, tmp_path):
+    """-o: the same threads, states and frames as those that are printed, for the report."""
+    folder = tmp_path / "stacks.pitot"
+    [shown] = pitot("dump", "--stacks", native.pid, "-o", folder, "--json", json_output=True)
+    states = pitot("report", "--json", folder, json_output=True)["thread_states"]
+    assert {(t["pid"], t["thread"], t["state"], t["system_call"], t["gpu_call"]) for t in states} == {
+        (native.pid, t["thread"], t["state"], t["system_call"], t["gpu_call"]) for t in shown["threads"]}
+    assert {t["thread"]: names(t) for t in states} == {t["thread"]: names(t) for t in shown["threads"]}
+    assert states[0]["gpu_call"] == "cudaStreamSynchronize", "threads in a call of CUDA come first"
+    assert all(t["complete"] and t["no_stack"] is None for t in states)
+    assert {row["kind"] for row in rows(folder, "unfinished")} == {"thread"} and len(states) == 10
+    report = pitot("report", folder).stdout
+    assert re.search(r"threads when the dump was made\n.*GPU call.*\n +native \d+ +sleeping +(pause +)?cudaStreamSynchronize +\S+ in_cuda", report), report
+    assert "records call stacks, and no work" in report and "last words" not in report
+    assert "replace it with --force" in pitot("dump", "--stacks", native.pid, "-o", folder, status=1).stderr
+    pitot("dump", "--stacks", native.pid, "-f", "-o", folder)
+    pitot("info", "--verify", folder)
+    absent = tmp_path / "absent.pitot"
+    assert "there is no process" in pitot("dump", "--stacks", 4000000, "-o", absent, status=1).stderr and not absent.exists()
 
 
 @pytest.mark.alone

@@ -27,7 +27,8 @@ def ring(player, program, source, environment, tmp_path):
             started.append(self.process)
 
         def dumps(self):
-            return sorted(tmp_path.glob("run-dump-*.pitot"))
+            """Those that are complete but for what is under way: the launcher's segment, which says why, comes after the ring."""
+            return sorted(path for path in tmp_path.glob("run-dump-*.pitot") if any(file.stat().st_size for file in path.glob("record*.pit")))
 
         def until(self, condition, what):
             wait_until(condition, what, self.process)
@@ -83,6 +84,38 @@ def test_a_hang_makes_one_dump(ring, make_tape, pitot, rows):
     run.end()
     assert run.dumps() == [dump] and held(rows, run.folder) == [("hang > 500ms", "dump", 1)]
     assert pitot("rules", "--test", run.folder, "hang > 500ms").stdout.count("dump 1") == 1, "the recording shows the same"
+
+
+def test_what_a_dump_says_of_threads_and_gpus(ring, make_tape, pitot, rows, build):
+    """Read from outside when the dump is made: all threads with their stacks, and the GPUs."""
+    nvml = ("LD_LIBRARY_PATH", str(build / "tests/unit/capture/nvml/whole")), ("NVML_STANDIN", "throttle=4")
+    run = ring(make_tape("quiet", 100), "--when", "hang > 500ms", "--post", "0s", faults="incomplete every 50", env=nvml)
+    run.until(run.dumps, "the hang is noticed")
+    [dump] = run.dumps()
+    report = json.loads(pitot("report", "--json", dump).stdout)
+    [player] = {row["pid"] for row in rows(dump, "process") if row["source"] == "inside"}
+    threads = [row for row in report["thread_states"] if row["pid"] == player]
+    assert threads and player in {row["thread"] for row in threads}
+    said = {row["name"]: (row["state"], row["reason"]) for row in rows(dump, "capability") if row["name"] == "threads"}
+    if said["threads"][0] != "unavailable":
+        assert any("main" in {frame["name"] for frame in row["frames"]} for row in threads), threads
+        assert f"{len(threads)} thread" in said["threads"][1]
+    gpus = {row["name"] for row in rows(dump, "device")}
+    assert len(gpus) > 1, "those of the launcher"
+    names = {row["id"]: row["name"] for row in rows(dump, "counter")}
+    assert "gpu_power" in names.values()
+    run.end()
+
+
+def test_a_driver_that_does_not_answer(ring, make_tape, pitot, rows, build):
+    """The dump is made all the same, and says so."""
+    nvml = ("LD_LIBRARY_PATH", str(build / "tests/unit/capture/nvml/whole")), ("NVML_STANDIN", "hang=1")
+    run = ring(make_tape("quiet", 100), "--when", "hang > 500ms", "--post", "0s", faults="incomplete every 50", env=nvml)
+    run.until(run.dumps, "the dump is made")
+    [dump] = run.dumps()
+    assert any("did not answer" in (row["reason"] or "") for row in rows(dump, "capability") if row["name"] == "nvml")
+    assert rows(dump, "kernel") and [row for row in rows(dump, "unfinished") if row["kind"] == "thread"]
+    run.end()
 
 
 def test_what_the_user_asks_for(ring, tmp_path, pitot, rows):
