@@ -388,7 +388,7 @@ static int find_memory_levels(struct export_view *v)
 	memset(v->memory_levels, 0xff, size); /* NO_LEVEL */
 	r = memory_use_find(&use, v->trace, &v->selection);
 	for (size_t i = 0; i < use.count && r == 0; i++)
-		r = memory_curve(&use, v->trace, i, add_level, v->memory_levels);
+		r = memory_curve(&use, i, add_level, v->memory_levels);
 	memory_use_release(&use);
 	return r;
 }

@@ -134,15 +134,19 @@ static int add_level(void *user, uint64_t row, uint64_t bytes)
 
 static int find_curve(const struct report *r, size_t group, struct memory_curve *out)
 {
+	const struct memory_group *g = &r->memory_use->items[group];
 	uint64_t span_ns = r->end_ns - r->span_start_ns;
 	struct curve_builder b = { r, out, r->span_start_ns,
 				   span_ns / (MEMORY_POINTS_MAX - 2) + 1 };
 
-	out->after = r->memory_use->items[group].base_bytes;
-	out->points = calloc(MEMORY_POINTS_MAX, sizeof(*out->points));
+	uint64_t changes = g->allocations + g->releases;
+
+	out->after = g->base_bytes;
+	/* Each change of the level makes at most two points. */
+	out->points = calloc(MIN(MEMORY_POINTS_MAX, 2 * changes + 1), sizeof(*out->points));
 	if (!out->points)
 		return -ENOMEM;
-	return memory_curve(r->memory_use, r->trace, group, add_level, &b);
+	return memory_curve(r->memory_use, group, add_level, &b);
 }
 
 static int find_curves(const struct report *r, struct memory_peak *out)

@@ -105,9 +105,8 @@ static uint64_t peak_end(const struct memory_use *u, size_t group)
 {
 	uint64_t end = UINT64_MAX;
 
-	for (size_t i = 0; i < u->block_count; i++)
-		if (u->blocks[i].group == group && u->blocks[i].bytes &&
-		    u->blocks[i].release != TRACE_NO_ROW &&
+	for (uint32_t i = u->items[group].first; i != TRACE_NO_ROW; i = u->blocks[i].next)
+		if (u->blocks[i].bytes && u->blocks[i].release != TRACE_NO_ROW &&
 		    memory_is_live(&u->blocks[i], u->items[group].peak_row))
 			end = MIN(end, u->blocks[i].release);
 	return end;
@@ -124,7 +123,7 @@ static int add_allocator(struct pool_list *l, size_t segments, size_t blocks)
 		.before = u->items[blocks].base_bytes,
 	};
 	struct memory_pool *p = pool_at(l, g->process, g->device, 0);
-	int code = p ? memory_curve(u, l->report->trace, blocks, add_level, &between) : -ENOMEM;
+	int code = p ? memory_curve(u, blocks, add_level, &between) : -ENOMEM;
 
 	if (code < 0)
 		return code;
@@ -136,15 +135,20 @@ static int add_allocator(struct pool_list *l, size_t segments, size_t blocks)
 static int add_allocators(struct pool_list *l)
 {
 	const struct memory_use *u = l->report->memory_use;
+	struct map blocks = MAP_INIT; /* process and device -> their group of blocks */
+	uint64_t group;
 	int code = 0;
 
-	for (size_t i = 0; i < u->count; i++)
-		for (size_t j = 0; j < u->count && code == 0; j++)
-			if (u->items[i].kind == memory_kind_allocator_segment &&
-			    u->items[j].kind == memory_kind_allocator_block &&
-			    u->items[j].process == u->items[i].process &&
-			    u->items[j].device == u->items[i].device)
-				code = add_allocator(l, i, j);
+	for (size_t i = 0; i < u->count && code == 0; i++)
+		if (u->items[i].kind == memory_kind_allocator_block)
+			code = map_put(&blocks,
+				       (uint64_t)u->items[i].process << 32 | u->items[i].device, i);
+	for (size_t i = 0; i < u->count && code == 0; i++)
+		if (u->items[i].kind == memory_kind_allocator_segment &&
+		    map_get(&blocks, (uint64_t)u->items[i].process << 32 | u->items[i].device,
+			    &group))
+			code = add_allocator(l, i, group);
+	map_release(&blocks);
 	return code;
 }
 

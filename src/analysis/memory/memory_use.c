@@ -62,7 +62,7 @@ static int allocate(struct tally *t, struct memory_block new, struct memory_grou
 	if (is_base)
 		g->base_bytes += new.bytes;
 	else
-		level->now += (int64_t) new.bytes;
+		level->now = memory_sum(level->now, new.bytes);
 	if (level->now > level->highest) {
 		level->highest = level->now;
 		g->peak_ns = t->c->time_ns[row];
@@ -127,10 +127,17 @@ static int finish(struct tally *t, struct memory_use *out)
 	out->block_count = t->blocks.count;
 	if (!place)
 		return -ENOMEM;
-	for (size_t i = 0; i < out->count; i++)
+	for (size_t i = 0; i < out->count; i++) {
 		place[out->items[i].number] = (uint32_t)i;
-	for (size_t i = 0; i < out->block_count; i++)
-		out->blocks[i].group = place[out->blocks[i].group];
+		out->items[i].first = TRACE_NO_ROW;
+	}
+	for (size_t i = out->block_count; i-- > 0;) {
+		struct memory_block *b = &out->blocks[i];
+
+		b->group = place[b->group];
+		b->next = out->items[b->group].first;
+		out->items[b->group].first = (uint32_t)i;
+	}
 	return 0;
 }
 
@@ -168,31 +175,40 @@ void memory_use_release(void *use)
 	free(u->blocks);
 }
 
-int memory_curve(const struct memory_use *u, const struct trace *t, size_t group,
+struct change {
+	uint32_t row;
+	uint64_t bytes;
+};
+ORDER(by_row, struct change, UP(row))
+
+/* One row can allocate a block and release the one before it. */
+int memory_curve(const struct memory_use *u, size_t group,
 		 int (*visit)(void *user, uint64_t row, uint64_t bytes), void *user)
 {
-	uint32_t process = u->items[group].process;
-	uint64_t first = trace_first_row(t, TABLE_allocation, process),
-		 rows = trace_first_row(t, TABLE_allocation, process + 1) - first,
-		 bytes = u->items[group].base_bytes;
-	_cleanup_free_ uint64_t *changes = calloc(rows + 1, sizeof(*changes));
-	int code = changes ? 0 : -ENOMEM;
+	uint64_t bytes = u->items[group].base_bytes;
+	VEC(struct change) changes = VEC_INIT;
+	int code = 0;
 
-	for (size_t i = 0; i < u->block_count && code == 0; i++) {
+	for (uint32_t i = u->items[group].first; i != TRACE_NO_ROW && code == 0;
+	     i = u->blocks[i].next) {
 		const struct memory_block *b = &u->blocks[i];
 
-		if (b->group != group)
-			continue;
 		if (b->row != TRACE_NO_ROW)
-			changes[b->row - first] += b->bytes;
-		if (b->release != TRACE_NO_ROW)
-			changes[b->release - first] -= b->bytes;
+			code = vec_push(&changes, ((struct change){ b->row, b->bytes }));
+		if (b->release != TRACE_NO_ROW && code == 0)
+			code = vec_push(&changes, ((struct change){ b->release, -b->bytes }));
 	}
-	for (uint64_t i = 0; i < rows && code == 0; i++)
-		if (changes[i]) {
-			bytes += changes[i];
-			code = visit(user, first + i, bytes);
-		}
+	vec_sort(&changes, by_row);
+	for (size_t i = 0; i < changes.count && code == 0; i++) {
+		uint64_t before = bytes;
+
+		bytes += changes.data[i].bytes;
+		for (; i + 1 < changes.count && changes.data[i + 1].row == changes.data[i].row; i++)
+			bytes += changes.data[i + 1].bytes;
+		if (bytes != before)
+			code = visit(user, changes.data[i].row, bytes);
+	}
+	vec_release(&changes);
 	return code;
 }
 

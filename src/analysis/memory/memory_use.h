@@ -16,7 +16,7 @@ struct memory_block {
 	uint64_t bytes;
 	/* rows of table allocation; TRACE_NO_ROW: it is part of the base, and not released */
 	uint32_t row, release;
-	uint32_t group;
+	uint32_t group, next; /* next: block of the group; TRACE_NO_ROW: none */
 };
 
 struct memory_group {
@@ -29,6 +29,7 @@ struct memory_group {
 	uint64_t peak_bytes, peak_ns; /* largest sum of live allocations, and its time */
 	uint32_t peak_row; /* the allocation that set it; TRACE_NO_ROW: it is the base */
 	uint64_t live, live_bytes; /* at the end of the window */
+	uint32_t first; /* of its blocks; TRACE_NO_ROW: it has none */
 	uint32_t number; /* in the order of the first rows; before they are sorted, its index */
 };
 
@@ -79,7 +80,7 @@ static inline bool memory_is_of_allocator(uint8_t kind)
  * Visits the levels of a group over time: each has the row of table allocation that changed it.
  * `visit` returns 0, or a negative code that ends the walk. 0, -ENOMEM or that code.
  */
-int memory_curve(const struct memory_use *u, const struct trace *t, size_t group,
+int memory_curve(const struct memory_use *u, size_t group,
 		 int (*visit)(void *user, uint64_t row, uint64_t bytes), void *user) MUST_USE;
 
 #endif
