@@ -6,6 +6,7 @@
 #include "cli/diff_determinism.h"
 #include "cli/diff_github.h"
 #include "cli/measure_recording.h"
+#include "cli/report_flame.h"
 #include "compare/baseline.h"
 #include "compare/comparison_print.h"
 #include "report/report_view.h"
@@ -14,7 +15,8 @@ static uint64_t option_top = 10;
 static bool option_determinism, option_force, option_github;
 static struct option_list option_fail_if;
 static int option_fail_on;
-static const char *option_against, *option_markdown, *option_junit;
+static const char *option_against, *option_output, *option_markdown, *option_junit;
+static bool top_given;
 
 static const char *const fail_choices[] = { "interval", "point", NULL };
 static const char *const inconclusive_choices[] = { "fail", "pass", NULL };
@@ -38,7 +40,12 @@ static const struct option options[] = {
 	FLAG("determinism", 0, option_determinism,
 	     "whether A and B launched the same in the same order, and the first differences; no "
 	     "times are compared"),
-	OPTION(U64, "top", 'n', option_top, "N", "rows per table (default 10); 0 for all"),
+	OPTION(U64, "top", 'n', option_top, "N",
+	       "rows per table (default: 10, in a page all); 0 for all", .given = &top_given),
+	OPTION(STRING, "output", 'o', option_output, "FILE",
+	       "also write the result as an HTML page, x.html, with a flame graph of what changed "
+	       "if both sides have call stacks",
+	       .is_path = true, .group = "output"),
 	OPTION(STRING, "markdown", 0, option_markdown, "FILE",
 	       "also write the result as Markdown, for a pull request", .is_path = true,
 	       .group = "output"),
@@ -60,6 +67,7 @@ static const struct command_example examples[] = {
 	{ "pitot diff base.pitot new.pitot --fail-if 'step > 2%'", "in a pipeline" },
 	{ "pitot diff --against main new.pitot --fail-if 'step > 2%'",
 	  "with the baseline of the main branch" },
+	{ "pitot diff before.pitot after.pitot -o diff.html", "as a page, to show to others" },
 	{ "pitot diff --determinism run1.pitot run2.pitot", "whether two runs did the same" },
 	{ NULL, NULL },
 };
@@ -146,10 +154,37 @@ static int write_file(const struct context *c, const char *path,
 	return output_commit(&output, NULL, &e) < 0 ? cli_fail(c, &e) : EXIT_DONE;
 }
 
+/* The first recording of each side stands for it in the flame graph; a baseline has no stacks. */
+static int write_page(const struct context *c, struct comparison_view v)
+{
+	_cleanup_strbuf_ struct strbuf flame = STRBUF_INIT, title = STRBUF_INIT;
+	const struct comparison *of = v.comparison;
+	const char *a = option_against ? option_against : of->a.runs->path;
+	int status = EXIT_DONE;
+
+	if (!option_output)
+		return EXIT_DONE;
+	if (!option_against)
+		status = report_flame_diff(c, of->b.runs->path, a, &flame);
+	strbuf_addf(&title, "%s, compared with %s", of->b.runs->path, a);
+	v.html = true;
+	v.width = REPORT_WIDTH_MAX;
+	v.title = strbuf_text(&title);
+	v.flame = strbuf_text(&flame);
+	v.flame_title = of->a.count + of->b.count > 2
+				? "flame graph of the first recording of B, compared with that of A"
+				: "flame graph of B, compared with A";
+	v.top = top_given ? v.top : UINT64_MAX;
+	return status == EXIT_DONE ? write_file(c, option_output, comparison_print_html, v)
+				   : status;
+}
+
 static int print(const struct context *c, const struct comparison_view *v)
 {
 	int status = write_file(c, option_markdown, comparison_print_markdown, *v);
 
+	if (status == EXIT_DONE)
+		status = write_page(c, *v);
 	if (status == EXIT_DONE)
 		status = write_file(c, option_junit, comparison_print_junit, *v);
 	if (status != EXIT_DONE)
@@ -204,17 +239,28 @@ static int compare(const struct context *c, const struct sides *s, struct condit
 	return status;
 }
 
+static int check_options(const struct context *c)
+{
+	bool writes = option_output || option_markdown || option_junit || option_github;
+
+	if (option_determinism && (option_fail_if.count || option_against || writes))
+		return cli_usage(c, "--determinism takes no conditions and no baseline, and writes "
+				    "no files");
+	if (option_output && !output_path_ends(option_output, ".html .htm"))
+		return cli_usage(c, "'%s' is no page: name it x.html; text goes to standard output",
+				 option_output);
+	return EXIT_DONE;
+}
+
 static int run(struct context *c, int argc, char **argv)
 {
 	static struct sides s;
 	struct condition conditions[ARRAY_SIZE(option_fail_if.items)] = { 0 };
 	struct error e = { 0 };
-	int status = split(c, argc, argv, &s.a);
+	int status = check_options(c);
 
-	if (option_determinism && (option_fail_if.count || option_against || option_markdown ||
-				   option_junit || option_github))
-		return cli_usage(c, "--determinism takes no conditions and no baseline, and writes "
-				    "no files");
+	if (status == EXIT_DONE)
+		status = split(c, argc, argv, &s.a);
 	if (status == EXIT_DONE && option_determinism)
 		return argc == 3 ? diff_determinism(c, argv + 1)
 				 : cli_usage(c, "--determinism compares two recordings");

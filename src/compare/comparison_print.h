@@ -13,10 +13,15 @@ struct comparison_view {
 	uint64_t top; /* rows of a table; UINT64_MAX: all */
 	unsigned width;
 	bool color;
+	bool html; /* of comparison_print_html() */
+	const char *title; /* of a page */
+	const char *flame, *flame_title; /* of a page: a flame graph to show below; NULL: none */
 	struct strbuf *out;
 };
 
 void comparison_print_text(const struct comparison_view *v);
+/* A self-contained page with the same contents; view.html must be true. */
+void comparison_print_html(const struct comparison_view *v);
 void comparison_print_json(const struct comparison_view *v);
 /* An array of what is known of each run. */
 void comparison_runs_json(struct json *j, const char *key, struct run_side side);

@@ -8,7 +8,7 @@ const FACTORS = new Map(Object.entries({ ns: 1, us: 1e3, ms: 1e6, s: 1e9, B: 1, 
 
 /* The number of a cell, in the smallest unit, or its text; null: nothing. */
 function value_of(cell) {
-	const text = cell ? cell.textContent.trim() : "", bar = cell && cell.querySelector("i"), found = /^(-?[\d,]*\.?\d+) ?([A-Za-z]*)/.exec(text);
+	const text = cell ? cell.textContent.trim() : "", bar = cell && cell.querySelector("i"), found = /^([-+]?[\d,]*\.?\d+) ?([A-Za-z]*)/.exec(text);
 
 	if (bar && !text)
 		return parseFloat(bar.style.width);

@@ -306,7 +306,7 @@ void report_print_text(const struct report_view *v)
 
 void report_print_html(const struct report_view *v)
 {
-	html_begin(v);
+	html_begin(v, "report");
 	for (size_t i = 0; i < ARRAY_SIZE(sections); i++) {
 		size_t before = v->out->length, begun;
 

@@ -34,12 +34,12 @@ static void add_text(const struct report_view *v, const char *text)
 	html_escape(v->out, text, strlen(text));
 }
 
-void html_begin(const struct report_view *v)
+void html_begin(const struct report_view *v, const char *what)
 {
 	add(v, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
 	       "<meta name=\"viewport\" content=\"width=device-width\">\n" HTML_POLICY "<title>");
 	add_text(v, v->path);
-	strbuf_addf(v->out, " - report</title>\n<style>\n%s</style>\n</head>\n<body>\n<main>\n",
+	strbuf_addf(v->out, " - %s</title>\n<style>\n%s</style>\n</head>\n<body>\n<main>\n", what,
 		    report_css);
 }
 

@@ -6,8 +6,8 @@
 #include "report/text.h"
 #include "report/text_table.h"
 
-/* Begin and end the page, and a section of it. */
-void html_begin(const struct report_view *v);
+/* Begin and end the page, and a section of it. `what` the page is: "report". */
+void html_begin(const struct report_view *v, const char *what);
 void html_end(const struct report_view *v);
 void html_section_begin(const struct report_view *v, const char *name);
 void html_section_end(const struct report_view *v);

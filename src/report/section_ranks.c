@@ -565,7 +565,7 @@ void report_print_ranks(const struct report_view *v, bool json)
 	if (v->report->rank_times->kind == JOB_SINGLE)
 		strbuf_adds(&text, "fewer than two ranks with collectives\n");
 	if (v->html) {
-		html_begin(v);
+		html_begin(v, "report");
 		html_section_begin(v, "verdict");
 	}
 	report_verdict(v, STYLE_YELLOW, heading.length ? strbuf_text(&heading) : "ranks", "");

@@ -4,6 +4,7 @@ import os
 import shutil
 
 import pytest
+from kineto_events import steps
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
 
@@ -80,3 +81,15 @@ def browser():
     if os.environ.get("CI"):
         pytest.fail(message)
     pytest.skip(message)
+
+
+@pytest.fixture
+def imported_steps(pitot, tmp_path):
+    """imported_steps("a", [("gemm", 40)]): a.pitot, whose steps launch these kernels, of so many microseconds."""
+
+    def make(name, kernels, **options):
+        (tmp_path / f"{name}.json").write_text(steps(kernels, **options))
+        pitot("import", "-o", f"{name}.pitot", f"{name}.json")
+        return f"{name}.pitot"
+
+    return make

@@ -4,7 +4,6 @@ import re
 import xml.etree.ElementTree as ET
 
 import pytest
-from kineto_events import steps
 
 
 @pytest.fixture
@@ -16,18 +15,6 @@ def diff(pitot, rank_recording):
                      *(["--json"] if keywords.get("json_output") else []), **keywords)
 
     return run
-
-
-@pytest.fixture
-def imported(pitot, tmp_path):
-    """imported("a", [("gemm", 40)]): the path of a recording whose steps launch these kernels, of so many microseconds."""
-
-    def make(name, kernels, **options):
-        (tmp_path / f"{name}.json").write_text(steps(kernels, **options))
-        pitot("import", "-o", f"{name}.pitot", f"{name}.json")
-        return tmp_path / f"{name}.pitot"
-
-    return make
 
 
 def rows_of(result, quantity):
@@ -200,8 +187,8 @@ def test_github(diff, tmp_path, sides, conditions, status, levels):
     assert annotations(result.stderr) == found and json.loads(result.stdout)["verdict"]
 
 
-def test_names_are_no_commands_of_github(pitot, imported):
-    recording = imported("x", [("##[error]mine", 100), ("gemm", 40)])
+def test_names_are_no_commands_of_github(pitot, imported_steps):
+    recording = imported_steps("x", [("##[error]mine", 100), ("gemm", 40)])
     result = pitot("diff", recording, recording, "--github")
     assert "\n  ##[error]mine " in result.stdout
     assert [title for _, title, _ in annotations(result.stdout)] == ["pitot diff"]
