@@ -316,3 +316,22 @@ def terminal(environment):
         return said.decode().replace("\r\n", "\n")
 
     return run
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """small_disk(options…): a disk of so much at tmp_path / "disk"; skips where that is not allowed."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+
+    def mount(options):
+        command = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", disk]
+        if os.geteuid() != 0 or subprocess.run(command, capture_output=True).returncode != 0:
+            pytest.skip("cannot mount a small disk here")
+        mounted.append(disk)
+        return disk
+
+    mounted = []
+    yield mount
+    for disk in mounted:
+        subprocess.run(["umount", disk], check=True)

@@ -97,6 +97,7 @@ struct command {
 #define COMMANDS(C)                                                                                \
 	C(record)                                                                                  \
 	C(dump)                                                                                    \
+	C(capture)                                                                                 \
 	C(rules)                                                                                   \
 	C(monitor)                                                                                 \
 	C(top)                                                                                     \

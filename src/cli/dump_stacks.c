@@ -122,7 +122,7 @@ static void read_work(struct printer *p, pid_t pid)
 	program_work_release(&p->work);
 	if (live_tail_open(&tail, pid) < 0)
 		return;
-	if (tail.segment.header.pid != (uint32_t)pid ||
+	if (tail.live.segment.header.pid != (uint32_t)pid ||
 	    program_work_read(&tail, 0, &p->work, &e) < 0)
 		program_work_release(&p->work);
 	live_tail_release(&tail);

@@ -5,8 +5,6 @@
 #include "base/clock.h"
 #include "record/symbolize.h"
 
-#define SEGMENT_BYTES "2097152" /* what is read again and again is small */
-#define OPTIONS "counters_ns=0;stacks=python;segment_bytes=" SEGMENT_BYTES
 #define LEAVE_NS (PITOT_SLOWNESS * 3 * NS_PER_S)
 
 /* The server's socket belongs to the network of the first process. */
@@ -36,7 +34,7 @@ static void serve(void *server)
 	segment_server_answer(server);
 }
 
-int live_attach_add(struct live_attach *l, pid_t pid, struct error *e)
+int live_attach_add(struct live_attach *l, pid_t pid, const char *options, struct error *e)
 {
 	_cleanup_free_ struct attach_request *request = calloc(1, sizeof(*request));
 	_cleanup_strbuf_ struct strbuf launcher = STRBUF_INIT;
@@ -47,7 +45,7 @@ int live_attach_add(struct live_attach *l, pid_t pid, struct error *e)
 	if (rc < 0)
 		return rc;
 	segment_server_text(&l->server, false, &launcher);
-	rc = attach_request_fill(request, strbuf_text(&launcher), l->folder, OPTIONS, e);
+	rc = attach_request_fill(request, strbuf_text(&launcher), l->folder, options, e);
 	if (rc >= 0)
 		rc = attach_start(pid, request, l->server.fd, serve, &l->server, &a, &answer, e);
 	if (rc < 0)

@@ -19,8 +19,14 @@ struct live_attach {
 		.server = SEGMENT_SERVER_INIT                                                      \
 	}
 
-/* Returns 0, or a negative code; *e says why the process cannot be attached to. */
-int live_attach_add(struct live_attach *l, pid_t pid, struct error *e) MUST_USE;
+/* Settings of the recorder for who looks at the last seconds again and again. */
+#define LIVE_ATTACH_TAIL "counters_ns=0;stacks=python;segment_bytes=2097152"
+/*
+ * `options` is the text of PITOT_OPTIONS. Returns 0, or a negative code; *e says why the process
+ * cannot be attached to.
+ */
+int live_attach_add(struct live_attach *l, pid_t pid, const char *options,
+		    struct error *e) MUST_USE;
 /* Serves the processes. Must be called several times a second. */
 void live_attach_serve(struct live_attach *l);
 /* Lets all processes end their recordings, within three seconds. */

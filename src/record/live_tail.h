@@ -13,11 +13,10 @@
 
 #include <sys/types.h>
 
-#include "base/folder.h"
-#include "format/reader.h"
+#include "record/live_segment.h"
 
 struct live_tail {
-	struct segment segment; /* path NULL: none was found */
+	struct live_segment live; /* live.segment.path NULL: none was found */
 	int memory; /* -1: none was found */
 };
 
@@ -34,5 +33,7 @@ int live_tail_open(struct live_tail *t, pid_t pid) MUST_USE;
 int live_tail_copy(struct live_tail *t, uint64_t window_ns, const char *directory,
 		   const struct folder_id *folder, uint64_t *end_ns, struct error *e) MUST_USE;
 void live_tail_release(struct live_tail *t);
+/* Opens the memory that a process shares with whoever records it; -1: none was found. */
+int live_memory_find(pid_t pid);
 
 #endif

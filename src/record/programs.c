@@ -23,7 +23,7 @@
 static void forget_work(struct program *g)
 {
 	program_work_release(&g->work);
-	if (g->tail.segment.path)
+	if (g->tail.live.segment.path)
 		live_tail_release(&g->tail);
 }
 
@@ -236,7 +236,7 @@ static int read_tail(struct programs *p, struct program *g)
 {
 	struct program_work work;
 	struct error e = { 0 };
-	int rc = g->tail.segment.path ? 0 : live_tail_open(&g->tail, g->pid);
+	int rc = g->tail.live.segment.path ? 0 : live_tail_open(&g->tail, g->pid);
 
 	if (rc < 0)
 		return rc;
@@ -255,7 +255,7 @@ static int read_tail(struct programs *p, struct program *g)
 static void read_work(struct programs *p, struct program *g, uint64_t now_ns)
 {
 	uint64_t cpu_ns = clock_read_ns(CLOCK_THREAD_CPUTIME_ID);
-	bool was_open = g->tail.segment.path;
+	bool was_open = g->tail.live.segment.path;
 	int rc;
 
 	if (!pace_is_due_after(&g->pace, NS_PER_S / 2, now_ns))
@@ -341,7 +341,7 @@ size_t programs_attach(struct programs *p, struct error *e)
 		struct error problem = { 0 };
 
 		if (g->recorder == PROGRAM_RECORDED ||
-		    live_attach_add(&p->attach, g->pid, &problem) == 0)
+		    live_attach_add(&p->attach, g->pid, LIVE_ATTACH_TAIL, &problem) == 0)
 			attached++;
 		else if (!e->code)
 			*e = problem;

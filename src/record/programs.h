@@ -33,7 +33,7 @@ struct program {
 	uint64_t memory_bytes; /* on all GPUs; UINT64_MAX: unknown */
 	int64_t gpu_percent; /* sum over its GPUs, as NVML says; -1: unknown */
 	int64_t cpu_percent; /* sum over its threads; -1: unknown */
-	struct live_tail tail; /* segment.path NULL: it is not being recorded */
+	struct live_tail tail; /* live.segment.path NULL: it is not being recorded */
 	struct program_work work; /* of that */
 	/* while reading: */
 	bool is_listed, is_named;

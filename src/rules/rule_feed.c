@@ -48,6 +48,8 @@ struct rule_feed {
 	uint64_t tables; /* that the rules need: bits */
 	uint64_t order;
 	VEC(struct fact) facts; /* heap */
+	rule_fact_seen *seen; /* NULL: nobody else needs them */
+	void *user;
 };
 
 /* --- columns of a block as 64-bit values --- */
@@ -237,6 +239,8 @@ void rule_feed_pass(struct rule_feed *f, uint64_t until_ns)
 		heap_down(f->facts.data, f->facts.count, 0, a, b,
 			  a->time_ns < b->time_ns ||
 				  (a->time_ns == b->time_ns && a->order < b->order));
+		if (f->seen)
+			f->seen(f->user, &fact);
 		rule_watch_add(f->watch, &fact);
 	}
 }
@@ -260,6 +264,10 @@ static void call_made(struct rule_feed *f, struct rule_segment *s, const struct 
 		return;
 	} else if (kind == api_kind_launch || kind == api_kind_graph_launch) {
 		fact.kind = FACT_LAUNCH;
+		fact.time_ns = cell(c, 0, row);
+		fact.value = cell(c, 3, row);
+	} else if (f->seen && (kind == api_kind_memcpy || kind == api_kind_memset)) {
+		fact.kind = FACT_COPY;
 		fact.time_ns = cell(c, 0, row);
 		fact.value = cell(c, 3, row);
 	} else if (kind == api_kind_synchronize) {
@@ -359,6 +367,7 @@ static void range_event(struct rule_feed *f, struct rule_segment *s, const struc
 	uint64_t kind = cell(c, 1, row), known;
 	struct fact fact = { .process = s->process,
 			     .time_ns = cell(c, 0, row),
+			     .thread = (uint32_t)cell(c, 2, row),
 			     .value = range_key(s, c, row) };
 
 	if (kind >= ARRAY_SIZE(kinds))
@@ -522,6 +531,13 @@ static void read_block(struct rule_feed *f, struct rule_segment *s, const struct
 			tables[i].read(f, s, b);
 }
 
+static void need_tables(struct rule_feed *f, unsigned families)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(tables); i++)
+		if (!tables[i].families || tables[i].families & families)
+			f->tables |= UINT64_C(1) << i;
+}
+
 struct rule_feed *rule_feed_new(const struct rule *rules, unsigned count, struct rule_watch *watch)
 {
 	struct rule_feed *f = calloc(1, sizeof(*f));
@@ -535,9 +551,7 @@ struct rule_feed *rule_feed_new(const struct rule *rules, unsigned count, struct
 	f->decoder = decoder_new();
 	for (unsigned i = 0; i < f->count; i++)
 		families |= 1u << rule_metrics[rules[i].metric].family;
-	for (size_t i = 0; i < ARRAY_SIZE(tables); i++)
-		if (!tables[i].families || tables[i].families & families)
-			f->tables |= UINT64_C(1) << i;
+	need_tables(f, families);
 	if (f->decoder)
 		return f;
 	rule_feed_free(f);
@@ -547,6 +561,13 @@ struct rule_feed *rule_feed_new(const struct rule *rules, unsigned count, struct
 struct rule_watch *rule_feed_watch(const struct rule_feed *f)
 {
 	return f->watch;
+}
+
+void rule_feed_observe(struct rule_feed *f, rule_fact_seen *seen, void *user)
+{
+	f->seen = seen;
+	f->user = user;
+	need_tables(f, OF_CALLS);
 }
 
 void rule_feed_free(struct rule_feed *f)
@@ -621,6 +642,14 @@ int rule_segment_read(struct rule_feed *f, struct rule_segment *s)
 void rule_segment_define(struct rule_feed *f, struct rule_segment *s)
 {
 	read_new(f, s, PHASE_TEXTS, PHASE_DEFINITIONS);
+}
+
+void rule_segment_skip(struct rule_feed *f, struct rule_segment *s, uint64_t since_ns)
+{
+	rule_segment_define(f, s);
+	for (; s->blocks < s->segment.block_count; s->blocks++)
+		if (s->segment.blocks[s->blocks].header.end_ns >= since_ns)
+			read_block(f, s, &s->segment.blocks[s->blocks], PHASE_EVENTS);
 }
 
 const struct segment *rule_segment_blocks(const struct rule_segment *s)

@@ -20,12 +20,20 @@ struct rule_feed *rule_feed_new(const struct rule *rules, unsigned count,
 void rule_feed_free(struct rule_feed *f);
 
 struct rule_watch *rule_feed_watch(const struct rule_feed *f);
+typedef void rule_fact_seen(void *user, const struct fact *fact);
+/*
+ * Passes all facts on to `seen` as well, in the same order, and makes those about launches and GPU
+ * work whatever the rules need. To be called before segments are read.
+ */
+void rule_feed_observe(struct rule_feed *f, rule_fact_seen *seen, void *user);
 /* Opens a segment. Returns 0 or a negative code. */
 int rule_segment_open(struct rule_feed *f, const char *path, struct rule_segment **out,
 		      struct error *e) MUST_USE;
 void rule_segment_free(struct rule_segment *s);
 /* Reads the blocks that were appended since. Returns 0 or a negative code. */
 int rule_segment_read(struct rule_feed *f, struct rule_segment *s);
+/* Reads what the segment defines by now, and of its events only blocks with times since then. */
+void rule_segment_skip(struct rule_feed *f, struct rule_segment *s, uint64_t since_ns);
 
 /* For finished recordings: what segments define, their blocks, and one of these. */
 void rule_segment_define(struct rule_feed *f, struct rule_segment *s);

@@ -685,6 +685,7 @@ static void add(struct rule_watch *w, struct watched *p, const struct fact *f)
 		check_hang(w, p, f->time_ns);
 		p->has_ended = true;
 		break;
+	case FACT_COPY:
 	case FACT_EXIT:
 	case FACT_WINDOW_ENDS:
 	case FACT_OUTSIDE:

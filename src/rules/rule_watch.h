@@ -23,6 +23,7 @@ enum fact_kind {
 	FACT_RECORDS, /* ends of GPU work are recorded */
 	FACT_LOST, /* some were lost */
 	FACT_LAUNCH, /* value: correlation id */
+	FACT_COPY, /* a call that copies or sets memory, only for rule_feed_observe(); the same */
 	FACT_WAITED, /* a call that waits for the GPU has returned */
 	FACT_CAPTURE, /* value: 1: begins, 0: ends */
 	FACT_FAILURE, /* value: the call's error */
@@ -43,6 +44,7 @@ struct fact {
 	uint64_t order; /* of facts of one time; set by rule_feed */
 	uint32_t process; /* number that rule_watch_process() returned; EXIT: process id */
 	uint32_t instance; /* WORK, COUNTER: device; OPENS: hash of the name; less than 2^20 */
+	uint32_t thread; /* OPENS, CLOSES: thread id */
 	uint32_t rules; /* those that it is about by its name: bits */
 	uint8_t kind; /* enum fact_kind */
 	bool grows; /* COUNTER: its values are a sum */

@@ -648,25 +648,6 @@ def test_no_live_line_without_a_terminal(record):
     assert "recording 0:0" not in record("sleep", "1.5").stderr
 
 
-@pytest.fixture
-def small_disk(tmp_path):
-    """small_disk(options…): a disk of so much at tmp_path / "disk"; skips where that is not allowed."""
-    disk = tmp_path / "disk"
-    disk.mkdir()
-
-    def mount(options):
-        command = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", disk]
-        if os.geteuid() != 0 or subprocess.run(command, capture_output=True).returncode != 0:
-            pytest.skip("cannot mount a small disk here")
-        mounted.append(disk)
-        return disk
-
-    mounted = []
-    yield mount
-    for disk in mounted:
-        subprocess.run(["umount", disk], check=True)
-
-
 @pytest.mark.parametrize("size", ["64k", "256k"])
 def test_full_disk(record, pitot, small_disk, size):
     disk = small_disk(f"size={size}")

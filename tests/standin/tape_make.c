@@ -66,6 +66,11 @@ enum program {
 	 * the host; a graph whose nodes are a chain, except that the last one depends on nothing
 	 */
 	WAITS,
+	/*
+	 * so many steps of 100 ms on the main thread, each tenth of 400 ms, each with ten launches
+	 * whose kernels end after it; a launch between them; batches of 20 ms on the worker
+	 */
+	LOOP,
 };
 
 /* Callback ids of the driver's functions. */
@@ -515,11 +520,16 @@ static void wait_for(uint32_t thread, unsigned stream)
 	api(thread, CUPTI_API_EXIT, CBID_SYNC, "cuStreamSynchronize", NULL);
 }
 
-static void range(unsigned id, const char *text)
+static void range_of(uint32_t thread, unsigned id, const char *text)
 {
 	struct tape_nvtx n = { .module = 1, .id = id, .text = text };
 
-	tape_put_nvtx(writer, mark(MAIN), &n);
+	tape_put_nvtx(writer, mark(thread), &n);
+}
+
+static void range(unsigned id, const char *text)
+{
+	range_of(MAIN, id, text);
 }
 
 static void step(unsigned long i)
@@ -652,6 +662,26 @@ static void wait_for_events(unsigned long rounds)
 	now = MAX(now, gpu_free[0]);
 }
 
+static void train(unsigned long steps)
+{
+	for (unsigned long i = 0; i < steps; i++) {
+		range(9, "train_step");
+		now += i % 10 == 9 ? 330000000 : 30000000;
+		deliver();
+		for (unsigned k = 0; k < 10; k++)
+			launch(MAIN, "_Z7in_stepv", 0, 6000000);
+		range_of(WORKER, 9, "batch");
+		now += 20000000;
+		range_of(WORKER, 11, NULL);
+		now += 48000000;
+		range(11, NULL); /* pop */
+		now += 1000000;
+		launch(MAIN, "_Z7betweenv", 1, 1000000);
+		now += 1000000;
+	}
+	now += 30000000;
+}
+
 static void play_steps(unsigned long steps)
 {
 	for (unsigned long i = 0; i < steps; i++)
@@ -673,6 +703,7 @@ static const struct {
 	[PART] = { "part", play_steps, 24 },
 	[CAPTURES] = { "captures", capture_graphs, 20 },
 	[WAITS] = { "waits", wait_for_events, 8 },
+	[LOOP] = { "loop", train, 100 },
 };
 
 static void play_program(enum program program, unsigned long count)
@@ -706,7 +737,7 @@ int main(int argc, char **argv)
 		program++;
 	if (argc < 2 || argc > 4 || program == ARRAY_SIZE(programs)) {
 		fputs("usage: tape-make FILE [steps|quiet|wrap|fast|threads|graphs|seldom|part|"
-		      "captures|waits [COUNT]]\n",
+		      "captures|waits|loop [COUNT]]\n",
 		      stderr);
 		return 2;
 	}

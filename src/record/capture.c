@@ -1,0 +1,374 @@
+#include "record/capture.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+
+/* Rows are written within a quarter of a second after they are known; others are later. */
+#define LAG_NS NS_PER_S
+#define LOOK_NS NS_PER_S
+#define BEGIN_NS (PITOT_SLOWNESS * 5 * NS_PER_S) /* an attached process writes its first segment */
+#define BEFORE_NS (10 * NS_PER_S) /* of events before the capture that are read */
+/* Work that is not recorded is waited for so long after the last end, and if nothing ends. */
+#define QUIET_NS (3 * NS_PER_S)
+#define HUNG_NS (30 * NS_PER_S)
+#define HELD_BYTES_MAX ((uint64_t)256 << 20) /* of ended segments in memory */
+#define LAUNCHES_MAX ((size_t)1 << 20)
+#define STEP_RULE 1u /* bit of the first rule */
+#define OPTIONS "segment_bytes=8388608"
+
+static struct followed_segment *current(const struct capture *c)
+{
+	return c->segments.count ? &c->segments.data[c->segments.count - 1] : NULL;
+}
+
+/* --- facts --- */
+
+static void launched(struct capture *c, const struct fact *f)
+{
+	uint64_t before;
+
+	if (c->thread || c->into_graphs)
+		return;
+	c->last_call = MAX(c->last_call, f->value);
+	if (f->kind == FACT_COPY || map_remove(&c->early, f->value, &before))
+		return;
+	if (c->launches.count >= LAUNCHES_MAX)
+		map_clear(&c->launches);
+	(void)!map_put(&c->launches, f->value, f->time_ns);
+}
+
+static void work_ended(struct capture *c, const struct fact *f)
+{
+	uint64_t launched_ns = f->other_ns;
+	bool is_known = map_remove(&c->launches, f->value, &launched_ns);
+
+	/* Clocks of the GPU and of the host differ by a little. */
+	if (!is_known && !c->thread && f->value > c->last_call && c->early.count < LAUNCHES_MAX)
+		(void)!map_put(&c->early, f->value, 1);
+	launched_ns = MIN(launched_ns, f->other_ns);
+	c->lead_ns = MAX(c->lead_ns, f->time_ns - MIN(launched_ns, f->time_ns));
+	if (!c->thread) {
+		c->work_until_ns = MAX(c->work_until_ns, f->time_ns);
+	} else if (f->value <= c->last_call) {
+		c->work_until_ns = MAX(c->work_until_ns, f->time_ns);
+		c->arrived_ns = clock_monotonic_ns();
+	} else {
+		c->goes_on = true;
+	}
+}
+
+/* At the moment of the last step's end all launches until then are known. */
+static void find_steps(struct capture *c, const struct fact *f)
+{
+	step_watch_add(&c->steps, f);
+	if (f->kind != FACT_CLOSES)
+		return;
+	c->thread = step_watch_find(&c->steps, c->request->steps, false, f->time_ns);
+	if (c->thread)
+		c->arrived_ns = clock_monotonic_ns();
+}
+
+static void fact_seen(void *user, const struct fact *f)
+{
+	struct capture *c = user;
+
+	switch ((enum fact_kind)f->kind) {
+	case FACT_LAUNCH:
+	case FACT_COPY:
+		launched(c, f);
+		break;
+	case FACT_CAPTURE:
+		c->into_graphs += f->value ? 1 : c->into_graphs ? -1u : 0;
+		break;
+	case FACT_WORK_ENDS:
+		work_ended(c, f);
+		break;
+	case FACT_OPENS:
+	case FACT_CLOSES:
+		if (!c->thread)
+			find_steps(c, f);
+		break;
+	default:
+		break;
+	}
+}
+
+/* A rule of --when: steps count from then on. */
+static void on_firing(void *user, const struct rule_firing *firing)
+{
+	struct capture *c = user;
+
+	if (!firing->rule || *c->fired.evidence)
+		return;
+	c->fired = *firing;
+	c->steps.since_ns = firing->time_ns;
+}
+
+/* --- segments --- */
+
+/* Takes what live_segment_find() has found. */
+static int follow(struct capture *c, struct live_segment *found, struct error *e)
+{
+	struct followed_segment new = { .live = *found };
+	int rc = rule_segment_open(c->feed, found->segment.path, &new.rows, e);
+
+	if (rc >= 0 && vec_push(&c->segments, new) < 0) {
+		rule_segment_free(new.rows);
+		rc = error_set(e, -ENOMEM, "out of memory");
+	}
+	if (rc < 0)
+		live_segment_release(found);
+	else if (c->segments.count == 1)
+		rule_segment_skip(c->feed, new.rows, c->start_ns - MIN(c->start_ns, BEFORE_NS));
+	c->closed_ns = 0;
+	return rc < 0 ? rc : 0;
+}
+
+/* The newest segment that an attached process has asked us for. */
+static int find_attached(const struct capture *c, struct live_segment *out)
+{
+	const struct segment_ring *ring = &c->attach.server.ring;
+
+	for (size_t i = ring->segments.count; i-- > 0;) {
+		const struct ring_segment *segment = &ring->segments.data[i];
+
+		if (segment->writer == c->pid &&
+		    live_segment_open(fcntl(segment->fd, F_DUPFD_CLOEXEC, 3), out) >= 0)
+			return 0;
+	}
+	return -ESRCH;
+}
+
+static int find_segment(const struct capture *c, struct live_segment *out)
+{
+	const struct followed_segment *last = current(c);
+	uint64_t session = last ? last->live.segment.header.session : 0;
+
+	return c->is_attached ? find_attached(c, out) : live_segment_find(c->pid, session, out);
+}
+
+/* Returns 1 if the process has begun another segment, 0, or a negative code. */
+static int look_for_segment(struct capture *c, struct error *e)
+{
+	const struct followed_segment *last = current(c);
+	struct live_segment found;
+	int rc = find_segment(c, &found);
+
+	c->looked_ns = clock_monotonic_ns();
+	if (rc < 0)
+		return rc == -ENOMEM ? error_set(e, rc, "out of memory") : 0;
+	if (last && (found.segment.header.session != last->live.segment.header.session ||
+		     found.segment.header.number <= last->live.segment.header.number)) {
+		live_segment_release(&found);
+		return 0;
+	}
+	rc = follow(c, &found, e);
+	return rc < 0 ? rc : 1;
+}
+
+/* Segments in memory belong to the process, which must not lack it because of us. */
+static void limit_held(struct capture *c)
+{
+	uint64_t bytes = 0;
+
+	for (size_t i = c->segments.count ? c->segments.count - 1 : 0; i-- > 0;) {
+		struct followed_segment *s = &c->segments.data[i];
+
+		bytes += s->live.segment.size;
+		if (bytes <= HELD_BYTES_MAX || !live_segment_is_memory(&s->live))
+			continue;
+		rule_segment_free(s->rows);
+		live_segment_release(&s->live);
+		memmove(s, s + 1, (--c->segments.count - i) * sizeof(*s));
+		c->dropped++;
+	}
+}
+
+static const char *why_over(const struct capture *c, uint64_t now)
+{
+	if (process_has_ended(c->process))
+		return "the process ended";
+	if (!c->segments.count)
+		return now > c->start_ns + BEGIN_NS ? "it does not begin to record" : NULL;
+	if (c->closed_ns && now > c->closed_ns + LAG_NS)
+		return "its recording ended";
+	return NULL;
+}
+
+static int read_segments(struct capture *c, struct error *e)
+{
+	uint64_t now = clock_monotonic_ns();
+	bool has_ended = process_has_ended(c->process);
+	struct followed_segment *last;
+	const char *over;
+	int rc = 1;
+
+	live_attach_serve(&c->attach);
+	while (rc > 0 && (last = current(c)) && rule_segment_read(c->feed, last->rows) == 0) {
+		bool is_closed = rule_segment_blocks(last->rows)->closed;
+
+		if (!is_closed && now < c->looked_ns + LOOK_NS)
+			break;
+		rc = has_ended ? 0 : look_for_segment(c, e);
+		/* Of a process that has executed another program nobody has the segment open. */
+		if (rc == 0 && (is_closed || !live_segment_is_written(&last->live, c->pid)))
+			c->closed_ns = c->closed_ns ? c->closed_ns : now;
+	}
+	if (rc >= 0 && !current(c) && !has_ended)
+		rc = look_for_segment(c, e);
+	if (rc < 0)
+		return rc;
+	limit_held(c);
+	over = why_over(c, now);
+	if (over)
+		snprintf(c->over, sizeof(c->over), "%s", over);
+	c->known_ns = over ? UINT64_MAX : now - LAG_NS;
+	rule_feed_pass(c->feed, c->known_ns);
+	if (!over)
+		rule_watch_advance(c->watch, c->known_ns);
+	return 0;
+}
+
+/* --- stages --- */
+
+static int attach(struct capture *c, struct error *e)
+{
+	int fd = attach_connect(c->pid, e), rc;
+
+	if (fd < 0)
+		return fd;
+	close(fd);
+	rc = live_attach_add(&c->attach, c->pid, OPTIONS, e);
+	c->is_attached = rc >= 0;
+	return rc;
+}
+
+static int make_rules(struct capture *c, struct error *e)
+{
+	char text[RULE_TEXT_MAX];
+	const char *name = c->request->name;
+	int rc;
+
+	snprintf(text, sizeof(text), name ? "range-time %s >= 1ns" : "step-time >= 1ns", name);
+	rc = rule_list_add(&c->rules, text, e);
+	for (unsigned i = 0; i < c->request->when.count && rc >= 0; i++)
+		c->rules.rules[c->rules.count++] = c->request->when.rules[i];
+	return rc;
+}
+
+int capture_open(struct capture *c, pid_t pid, const struct capture_request *request,
+		 struct error *e)
+{
+	struct error none = { 0 };
+	int rc;
+
+	*c = (struct capture){ .request = request,
+			       .pid = pid,
+			       .process = (int)syscall(SYS_pidfd_open, pid, 0),
+			       .attach = LIVE_ATTACH_INIT,
+			       .start_ns = clock_monotonic_ns(),
+			       .steps.rules = STEP_RULE };
+	c->steps.since_ns = request->when.count ? UINT64_MAX : c->start_ns;
+	if (c->process < 0)
+		return error_set(e, -errno, "there is no process %d", (int)pid);
+	rc = make_rules(c, e);
+	if (rc < 0)
+		return rc;
+	c->watch = rule_watch_new(c->rules.rules, c->rules.count, on_firing, c);
+	c->feed = c->watch ? rule_feed_new(c->rules.rules, c->rules.count, c->watch) : NULL;
+	if (!c->feed)
+		return error_set(e, -ENOMEM, "out of memory");
+	rule_feed_observe(c->feed, fact_seen, c);
+	/* A prepared process gives us a recording of our own, which nobody else ends. */
+	if (attach(c, e) < 0) {
+		rc = look_for_segment(c, &none);
+		if (rc <= 0)
+			return rc < 0 ? rc : e->code;
+		*e = none;
+	}
+	if (process_has_ended(c->process)) /* another one may have had its id */
+		return error_set(e, -ESRCH, "process %d has ended", (int)pid);
+	return 0;
+}
+
+static bool work_is_complete(const struct capture *c)
+{
+	uint64_t now = clock_monotonic_ns(), since_ns = now - c->arrived_ns;
+
+	if (*c->over)
+		return true;
+	if (!c->launches.count)
+		return since_ns >= LAG_NS && c->known_ns >= c->work_until_ns;
+	return since_ns >= (c->goes_on ? QUIET_NS : HUNG_NS);
+}
+
+int capture_poll(struct capture *c, struct error *e)
+{
+	int rc = read_segments(c, e);
+
+	if (rc < 0)
+		return rc;
+	if (c->thread)
+		return work_is_complete(c);
+	return *c->over ? capture_end(c, c->over, e) : 0;
+}
+
+int capture_end(struct capture *c, const char *why, struct error *e)
+{
+	uint64_t open_ns = step_watch_open(&c->steps);
+
+	if (why != c->over)
+		snprintf(c->over, sizeof(c->over), "%s", why);
+	c->thread = c->thread ? c->thread
+			      : step_watch_find(&c->steps, c->request->steps, true,
+						clock_monotonic_ns());
+	if (c->thread)
+		return 1;
+	if (c->request->when.count && !*c->fired.evidence)
+		return error_set(e, -ETIMEDOUT, "process %d: %s, and the rule did not hold",
+				 (int)c->pid, why);
+	if (open_ns)
+		return error_set(e, -ETIMEDOUT,
+				 "process %d: %s, and a step that began %.3g s ago had not ended; "
+				 "wait longer with --timeout",
+				 (int)c->pid, why,
+				 (double)(clock_monotonic_ns() - open_ns) / (double)NS_PER_S);
+	if (c->request->name)
+		return error_set(e, -ETIMEDOUT,
+				 "process %d: %s, and no range or scope called '%s' began",
+				 (int)c->pid, why, c->request->name);
+	return error_set(e, -ETIMEDOUT,
+			 "process %d: %s, and no step began; steps are NVTX ranges or scopes that "
+			 "are named like steps: `for batch in pitot.steps(loader)`, or --name NAME "
+			 "for others",
+			 (int)c->pid, why);
+}
+
+size_t capture_steps(const struct capture *c)
+{
+	return c->thread ? MIN(c->thread->steps.count, c->request->steps) : 0;
+}
+
+void capture_close(struct capture *c)
+{
+	live_attach_close(&c->attach);
+	for (size_t i = 0; i < c->segments.count; i++) {
+		rule_segment_free(c->segments.data[i].rows);
+		live_segment_release(&c->segments.data[i].live);
+	}
+	vec_release(&c->segments);
+	step_watch_release(&c->steps);
+	map_release(&c->launches);
+	map_release(&c->early);
+	rule_feed_free(c->feed);
+	rule_watch_free(c->watch);
+	if (c->process >= 0)
+		close(c->process);
+	c->process = -1;
+}

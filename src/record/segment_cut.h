@@ -1,0 +1,63 @@
+/*
+ * segment_cut.h: copies of a segment's blocks into another recording: whole blocks, or exactly the
+ * rows of a window.
+ *
+ * A cut has all definitions of the segment, so that every id in it resolves, and
+ *
+ *  - GPU work that ran in the window, also if it was launched before, with the calls that launched
+ *    it, whenever these were
+ *  - of the host, what it did from the window's begin to host_until_ns: the GPU may be behind
+ *  - memory that was live at the begin, as allocations without a time (memory_use.h), with their
+ *    calls
+ *
+ * Damaged blocks are left out, and counted. Nothing in segments is trusted.
+ */
+#ifndef PITOT_RECORD_SEGMENT_CUT_H
+#define PITOT_RECORD_SEGMENT_CUT_H
+
+#include "format/reader.h"
+
+struct cut_window {
+	uint64_t from_ns, until_ns; /* CLOCK_MONOTONIC */
+	uint64_t host_until_ns; /* at most until_ns */
+	/* No work that ran in the window had begun before that. */
+	uint64_t work_from_ns;
+};
+
+struct cut_counts {
+	uint64_t work; /* pieces of GPU work */
+	uint64_t running; /* of these: those that had begun before the window */
+	uint64_t live, live_bytes; /* allocations at the begin */
+	uint64_t damaged; /* blocks */
+};
+
+struct segment_cut;
+
+/* NULL: no memory. */
+struct segment_cut *segment_cut_new(const struct cut_window *window) MUST_USE;
+/*
+ * Finds what of the segments is in the cut; all segments of the process, in their order, before
+ * the first of them is written. Returns 0 or -ENOMEM.
+ */
+int segment_cut_find(struct segment_cut *c, const struct segment *s) MUST_USE;
+/*
+ * Writes what of a segment is in the cut as a new file, unless that is nothing. `number` is that of
+ * the new segment. Returns 1, 0, or a negative code.
+ */
+int segment_cut_write(struct segment_cut *c, const struct segment *s, int folder, const char *name,
+		      uint32_t number) MUST_USE;
+struct cut_counts segment_cut_counts(const struct segment_cut *c);
+void segment_cut_free(struct segment_cut *c);
+
+/*
+ * Copies all blocks of definitions, and those with rows since a time, into a new file. Returns 0,
+ * -ESRCH if the segment is being replaced, E_LIMIT if that is more than 256 MiB or 16 M rows, or
+ * another negative code.
+ */
+int segment_copy_since(const struct segment *s, uint64_t since_ns, int folder,
+		       const char *name) MUST_USE;
+
+/* Sets the time at which a segment began. Returns 0 or a negative code. */
+int segment_set_start(int folder, const char *name, uint64_t monotonic_ns) MUST_USE;
+
+#endif

@@ -1,0 +1,113 @@
+#include "rules/step_watch.h"
+
+#include "support/cmocka_tests.h"
+
+#define STEP 1u
+
+static void opens(struct step_watch *w, uint32_t thread, uint64_t key, uint64_t time_ns)
+{
+	step_watch_add(w, &(struct fact){ .kind = FACT_OPENS,
+					  .rules = STEP,
+					  .thread = thread,
+					  .value = key,
+					  .time_ns = time_ns });
+}
+
+static void closes(struct step_watch *w, uint64_t key, uint64_t time_ns)
+{
+	step_watch_add(w, &(struct fact){ .kind = FACT_CLOSES, .value = key, .time_ns = time_ns });
+}
+
+static void is_step(const struct step_thread *t, size_t i, uint64_t start_ns, uint64_t end_ns)
+{
+	assert_true(i < t->steps.count);
+	assert_int_equal(t->steps.data[i].start_ns, start_ns);
+	assert_int_equal(t->steps.data[i].end_ns, end_ns);
+}
+
+/* A step inside of a step, and one that had begun before, count for nothing. */
+static void test_outermost(void **state)
+{
+	struct step_watch w = { .rules = STEP, .since_ns = 100 };
+	const struct step_thread *t;
+
+	(void)state;
+	opens(&w, 1, 10, 90);
+	closes(&w, 10, 110);
+	opens(&w, 1, 10, 120);
+	opens(&w, 1, 11, 130);
+	closes(&w, 11, 140);
+	step_watch_add(&w, &(struct fact){ .kind = FACT_OPENS, .value = 12, .time_ns = 145 });
+	closes(&w, 12, 147);
+	assert_null(step_watch_find(&w, 1, false, 150));
+	assert_int_equal(step_watch_open(&w), 120);
+	closes(&w, 10, 150);
+	t = step_watch_find(&w, 1, false, 150);
+	assert_non_null(t);
+	assert_int_equal(t->steps.count, 1);
+	is_step(t, 0, 120, 150);
+	assert_int_equal(step_watch_open(&w), 0);
+	step_watch_release(&w);
+}
+
+/* The thread with many short steps waits for the one with long ones, unless that never ends. */
+static void test_threads(void **state)
+{
+	struct step_watch w = { .rules = STEP };
+	const struct step_thread *t;
+
+	(void)state;
+	opens(&w, 1, 10, 100);
+	for (uint64_t i = 0; i < 5; i++) {
+		opens(&w, 2, 20, 110 + 10 * i);
+		closes(&w, 20, 112 + 10 * i);
+	}
+	assert_null(step_watch_find(&w, 2, false, 160));
+	t = step_watch_find(&w, 2, true, 160);
+	assert_int_equal(t->thread, 2);
+	closes(&w, 10, 170);
+	assert_null(step_watch_find(&w, 2, false, 170));
+	t = step_watch_find(&w, 2, true, 170);
+	assert_int_equal(t->thread, 2); /* the other one has a single step */
+	t = step_watch_find(&w, 1, false, 170);
+	assert_int_equal(t->thread, 1);
+	opens(&w, 1, 10, 170);
+	closes(&w, 10, 180);
+	t = step_watch_find(&w, 2, false, 180);
+	assert_int_equal(t->thread, 1);
+	step_watch_release(&w);
+}
+
+/* A range that another thread ends, one whose end is lost, and one that ends before it begins. */
+static void test_odd_ranges(void **state)
+{
+	struct step_watch w = { .rules = STEP };
+	const struct step_thread *t;
+
+	(void)state;
+	assert_null(step_watch_find(&w, 1, true, 1));
+	closes(&w, 7, 50);
+	opens(&w, 1, 10, 100);
+	opens(&w, 1, 10, 200);
+	closes(&w, 10, 210);
+	opens(&w, 1, 11, 300);
+	closes(&w, 11, 250);
+	t = step_watch_find(&w, 1, false, 300);
+	assert_int_equal(t->steps.count, 1);
+	is_step(t, 0, 200, 210);
+	for (uint32_t thread = 2; thread < 5000; thread++)
+		opens(&w, thread, 1000 + thread, 400);
+	assert_true(w.threads.count < 2000);
+	step_watch_release(&w);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_outermost),
+		cmocka_unit_test(test_threads),
+		cmocka_unit_test(test_odd_ranges),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
