@@ -40,6 +40,7 @@
 	X(instructions)                                                                            \
 	X(counters)                                                                                \
 	X(system_use)                                                                              \
+	X(machine_links)                                                                           \
 	X(collectives)                                                                             \
 	X(rank_times)                                                                              \
 	X(collective_groups)                                                                       \

@@ -5,6 +5,7 @@
 
 #include "analysis/collectives.h"
 #include "analysis/groups.h"
+#include "analysis/machine_links.h"
 #include "analysis/report.h"
 
 struct grouping {
@@ -69,6 +70,26 @@ static struct collective_group *find_group(struct grouping *x, const struct coll
 			 .inferred = communicator == TRACE_NO_ROW, .caller = CALLER_NONE);
 }
 
+/* Bandwidth of the links of the ranks; 0: unknown. */
+static uint64_t link_bandwidth(const struct report *r, const struct collective_part *p,
+			       uint32_t parts)
+{
+	uint64_t least = UINT64_MAX;
+
+	for (uint32_t a = 0; a < parts; a++) {
+		for (uint32_t b = a + 1; b < parts; b++) {
+			const struct machine_link *l = machine_links_of_ranks(
+				r->machine_links, r->collectives, p[a].rank, p[b].rank);
+
+			if (!l || !row_has(&l->row, COLUMN_topology_link_bytes_per_s) ||
+			    (parts > 2 && !l->row.by_switch))
+				return 0;
+			least = MIN(least, l->row.bytes_per_s);
+		}
+	}
+	return least;
+}
+
 static int compare_ends(const void *a, const void *b)
 {
 	return ORDER_OF(*(const uint64_t *)a, *(const uint64_t *)b);
@@ -128,6 +149,8 @@ static int add_match(struct grouping *x, const struct collective_match *m)
 	g->count++;
 	if (m->parts < 2 || c->mixed || !collective_is_whole(c->parts.data, m))
 		return 0;
+	if (!g->compared) /* the others of the group have the same ranks */
+		g->link_bytes_per_s = link_bandwidth(x->report, p, m->parts);
 	g->bytes += bytes;
 	g->bus_bytes += bus_bytes(p->function, bytes, m->parts);
 	add_times(x, g, p, m->parts);

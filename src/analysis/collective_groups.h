@@ -5,6 +5,9 @@
  * Bandwidth is as nccl-tests defines it: algorithm bandwidth is the whole size by the transfer, bus
  * bandwidth is that times what a link has to carry for each byte. The transfer lasts from the last
  * arrival to the median end. Kernels that carry several collectives have no bandwidth.
+ *
+ * Two ranks use the link between their GPUs, and those of one NVLink switch all links to it. Which
+ * links other ranks use is not known.
  */
 #ifndef PITOT_ANALYSIS_COLLECTIVE_GROUPS_H
 #define PITOT_ANALYSIS_COLLECTIVE_GROUPS_H
@@ -27,6 +30,8 @@ struct collective_group {
 	uint64_t transfer_ns; /* of the transfers, */
 	uint64_t skew_ns; /* of the time from the first to the last arrival */
 	uint64_t max_skew_ns;
+	/* Nominal, of two ranks or of the ranks of one switch; 0: unknown, or other ranks */
+	uint64_t link_bytes_per_s;
 	uint32_t last; /* rank that was the last most often: item of collectives.ranks */
 	uint64_t last_count;
 	uint32_t caller; /* line of its launch, or CALLER_NONE */

@@ -160,6 +160,19 @@ static int number_gpu(struct gathering *x, struct job_rank *rank)
 	return number ? 0 : -ENOMEM;
 }
 
+static int find_address(struct gathering *x, struct job_rank *rank)
+{
+	const struct trace *t = x->report->trace;
+	const struct gpus *gpus = &x->report->gpus;
+	uint32_t row = rank->gpu < gpus->count ? gpus->items[rank->gpu].row : TRACE_NO_ROW;
+	uint32_t pci = row == TRACE_NO_ROW ? 0 : device_columns(t)->pci[row];
+	int64_t text = interner_add(&x->out->texts, trace_string(t, pci),
+				    trace_string_length(t, pci), NULL);
+
+	rank->pci = pci && text >= 0 ? (uint32_t)text : NO_PCI;
+	return text < 0 ? -ENOMEM : 0;
+}
+
 static int add_rank(struct gathering *x, uint32_t process, uint32_t device)
 {
 	const struct trace_process *p = trace_process(x->report->trace, process);
@@ -177,7 +190,8 @@ static int add_rank(struct gathering *x, uint32_t process, uint32_t device)
 	found.rank.named = find_number(x->report->trace, process, &found.rank.number);
 	if (!found.rank.named)
 		found.rank.number = x->source->count > 1 ? found.item : found.rank.gpu;
-	if (number_gpu(x, &found.rank) < 0 || find_host(x, process, &found.rank.host) < 0 ||
+	if (number_gpu(x, &found.rank) < 0 || find_address(x, &found.rank) < 0 ||
+	    find_host(x, process, &found.rank.host) < 0 ||
 	    find_job(x, process, &found.rank.job) < 0 ||
 	    map_put(&x->ranks, (uint64_t)process << 32 | device, found.item) < 0)
 		return -ENOMEM;

@@ -26,9 +26,11 @@ struct job_rank {
 	uint32_t number; /* rank in the job, else an index */
 	bool named; /* the number is the job's */
 	uint64_t end_ns; /* of its recording, by the clock of parts */
+	uint32_t pci; /* item of collectives.texts: address of the GPU; NO_PCI: unknown */
 	uint32_t job; /* item of collectives.texts, without a restart's number; NO_JOB: unknown */
 };
 #define NO_JOB UINT32_MAX
+#define NO_PCI UINT32_MAX
 
 struct job_host {
 	uint32_t boot_id, name; /* items of collectives.texts */

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "analysis/machine_links.h"
 #include "analysis/rank_times.h"
 #include "base/map.h"
 
@@ -14,8 +15,8 @@ struct job {
 	struct report open;
 };
 
-/* Lists the processes by the headers of their segments. */
-static int list_processes(struct job *j)
+/* Lists the processes by the headers of their segments, and reads what connects their GPUs. */
+static int list_processes(struct job *j, struct machine_links *links)
 {
 	struct trace_options options = { .symbols = NULL };
 	struct trace *t;
@@ -32,6 +33,8 @@ static int list_processes(struct job *j)
 		    interner_add(&j->processes, strbuf_text(&files), files.length, NULL) < 0)
 			rc = -ENOMEM;
 	}
+	if (rc >= 0)
+		rc = machine_links_load(t, links, j->error);
 	trace_free(t);
 	return rc;
 }
@@ -69,8 +72,9 @@ int job_report_init(struct report *out, const char *path, const struct report_op
 	int rc;
 
 	interner_init(&j.processes);
-	rc = list_processes(&j);
 	*out = (struct report){ .options = *options };
+	out->machine_links = calloc(1, sizeof(*out->machine_links));
+	rc = out->machine_links ? list_processes(&j, out->machine_links) : -ENOMEM;
 	j.options.ranks = true;
 	source.count = j.processes.count;
 	out->collectives = calloc(1, sizeof(*out->collectives));

@@ -14,18 +14,6 @@
 
 #define MATRIX_MAX 32u /* devices: for more the text lists pairs of GPUs only */
 
-static const struct {
-	const char *letters, *name, *meaning;
-} ways[TOPOLOGY_WAYS] = {
-	[topology_way_unknown] = { "?", "unknown", "unknown" },
-	[topology_way_internal] = { "INT", "internal", "two GPUs of one board" },
-	[topology_way_pix] = { "PIX", "pix", "one PCIe switch" },
-	[topology_way_pxb] = { "PXB", "pxb", "several PCIe switches" },
-	[topology_way_phb] = { "PHB", "phb", "the host bridge" },
-	[topology_way_node] = { "NODE", "node", "host bridges of one NUMA node" },
-	[topology_way_sys] = { "SYS", "sys", "the link between NUMA nodes" },
-};
-
 struct view {
 	const struct context *c;
 	struct topology t;
@@ -44,7 +32,7 @@ static void add_way(const struct topology_path *p, struct strbuf *out)
 	if (p->nvlinks)
 		strbuf_addf(out, "NV%u", p->nvlinks);
 	else
-		strbuf_adds(out, ways[p->way].letters);
+		strbuf_adds(out, topology_ways[p->way].letters);
 }
 
 /* The device of a GPU by its CUDA ordinal, or NULL. */
@@ -127,7 +115,8 @@ static void add_legend(const struct topology *t, struct strbuf *out)
 		strbuf_addf(out, "NVn n NVLinks%s; ", by_switch ? ", through the switch" : "");
 	for (unsigned w = 0; w < TOPOLOGY_WAYS; w++)
 		if (used[w])
-			strbuf_addf(out, "%s %s; ", ways[w].letters, ways[w].meaning);
+			strbuf_addf(out, "%s %s; ", topology_ways[w].letters,
+				    topology_ways[w].meaning);
 	if (t->count > 1) {
 		out->length -= 2;
 		strbuf_adds(out, "\n");
@@ -245,6 +234,12 @@ static void add_device_json(struct json *j, const struct topology_device *d)
 	json_end(j);
 }
 
+static const char *way_name(unsigned way)
+{
+	return schema_value_name(
+		&schema_table(TABLE_topology_link)->columns[COLUMN_topology_link_way], way);
+}
+
 static void add_path_json(struct json *j, const struct topology *t, unsigned a, unsigned b)
 {
 	const struct topology_path *p = topology_path(t, a, b);
@@ -252,7 +247,7 @@ static void add_path_json(struct json *j, const struct topology *t, unsigned a, 
 	json_object(j);
 	json_key_u64(j, "a", a);
 	json_key_u64(j, "b", b);
-	json_key_string(j, "way", p->way ? ways[p->way].name : NULL);
+	json_key_string(j, "way", p->way ? way_name(p->way) : NULL);
 	json_key_known(j, "nvlinks", p->nvlink_known, p->nvlinks);
 	json_key(j, "by_switch");
 	if (p->nvlink_known)

@@ -298,6 +298,10 @@ void report_print_json(const struct report_view *v);
 /* Appends only what is about the ranks of a job, of a report that has only that. */
 void report_print_ranks(const struct report_view *v, bool json);
 
+/* What lies between the GPUs of ranks: JSON of `--ranks`, and a line for each kind of link. */
+extern const struct section section_topology;
+void report_links_text(const struct report *r, struct strbuf *out);
+
 /* Append one section, for the renderers and tests. JSON: keys of the open object of *j. */
 void section_print_text(const struct section *s, const struct report_view *v);
 void section_print_json(const struct section *s, const struct report_view *v, struct json *j);

@@ -2,6 +2,7 @@
 #include "report/section.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 #include "analysis/collective_groups.h"
 #include "analysis/collectives.h"
@@ -36,7 +37,32 @@ ROW_IF(is_compared, struct collective_group, row->compared)
 /* When a kernel of one host ran by the clock of another one. */
 ROW_IF(is_aligned, struct collective_group,
        row->compared && v->report->collectives->uncertainty_ns != UINT64_MAX)
-ROW_IF(has_rate, struct collective_group, row->bytes &&is_aligned(v, row))
+ROW_IF(has_rate, struct collective_group, is_aligned(v, row) && row->bytes)
+ROW_IF(has_link, struct collective_group, row->link_bytes_per_s)
+ROW_IF(has_share, struct collective_group,
+       has_rate(v, row) && row->transfer_ns && row->link_bytes_per_s)
+
+/* Bus bandwidth as a part of the link's. */
+static void read_link_share(const struct report_view *v, const void *row, struct value *out)
+{
+	const struct collective_group *g = row;
+	double percent =
+		1e11 * (double)g->bus_bytes / (double)g->transfer_ns / (double)g->link_bytes_per_s;
+
+	(void)v;
+	memcpy(&out->n, &percent, sizeof(percent));
+}
+
+/* The column is there if links are known. */
+static const char *link_head(const struct report_view *v)
+{
+	const struct collective_groups *c = v->report->collective_groups;
+
+	for (size_t i = 0; i < c->count; i++)
+		if (has_share(v, &c->items[i]))
+			return "of link";
+	return NULL;
+}
 
 #define IF_COMPARED .when = is_compared, .null = true
 #define IF_ALIGNED .when = is_aligned, .null = true
@@ -55,6 +81,15 @@ static const struct field group_fields[] = {
 	FIELD("transfer_ns", NULL, NS, GROUP(transfer_ns), IF_ALIGNED),
 	FIELD(NULL, "bus", RATE, GROUP(bus_bytes), PER(struct collective_group, transfer_ns),
 	      .when = has_rate, .null = true),
+	{
+		.head_of = link_head,
+		.unit = UNIT_PERCENT,
+		.value = read_link_share,
+		.when = has_share,
+		.null = true,
+	},
+	FIELD("link_bytes_per_s", NULL, COUNT, GROUP(link_bytes_per_s), .when = has_link,
+	      .null = true),
 	FIELD("bus_bytes", NULL, BYTES, GROUP(bus_bytes), .when = has_bytes, .null = true),
 	FIELD(NULL, "skew", NS, GROUP(skew_ns), PER(struct collective_group, compared), IF_ALIGNED),
 	FIELD("skew_ns", NULL, NS, GROUP(skew_ns), IF_ALIGNED),

@@ -398,6 +398,7 @@ static void add_rules(const struct report_view *v, struct strbuf *out)
 	if (v->html && t->count > 1)
 		strbuf_adds(out, "colours: below (blue) or above (orange) the median of the ranks, "
 				 "stronger up to twice the smallest difference that counts\n");
+	report_links_text(v->report, out);
 	if (t->count > 1 && t->count < SPREAD_VALUES_MIN)
 		sentence_add(out, WORDS("outliers are not judged: there are fewer than "),
 			     COUNTED_AS(SPREAD_VALUES_MIN, "rank"), WORDS("\n"));
@@ -556,6 +557,7 @@ void report_print_ranks(const struct report_view *v, bool json)
 		json_object(&j);
 		json_key_string(&j, "recording", v->path);
 		section_print_json(&section_ranks, v, &j);
+		section_print_json(&section_topology, v, &j);
 		json_end(&j);
 		strbuf_addc(v->out, '\n');
 		return;

@@ -20,6 +20,16 @@
 #define CLASS_ACCELERATOR 0x12u
 #define NO_INDEX (-1)
 
+const struct topology_way_words topology_ways[TOPOLOGY_WAYS] = {
+	[topology_way_unknown] = { "?", "unknown" },
+	[topology_way_internal] = { "INT", "two GPUs of one board" },
+	[topology_way_pix] = { "PIX", "one PCIe switch" },
+	[topology_way_pxb] = { "PXB", "several PCIe switches" },
+	[topology_way_phb] = { "PHB", "the host bridge" },
+	[topology_way_node] = { "NODE", "host bridges of one NUMA node" },
+	[topology_way_sys] = { "SYS", "the link between NUMA nodes" },
+};
+
 static const char *system_path(char *out, const char *path)
 {
 	const char *root = secure_getenv("PITOT_SYSTEM_ROOT");

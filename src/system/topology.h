@@ -16,6 +16,12 @@
 #define PCI_ADDRESS_SIZE 16u /* "0000:41:00.0" */
 #define TOPOLOGY_WAYS (topology_way_sys + 1)
 
+/* By enum topology_way: the letters of nvidia-smi topo -m, and what a transfer crosses. */
+struct topology_way_words {
+	const char *letters, *meaning;
+};
+extern const struct topology_way_words topology_ways[TOPOLOGY_WAYS];
+
 struct topology_device {
 	enum topology_kind kind;
 	char name[96]; /* "NVIDIA H200", "mlx5_0 eth2"; "": unknown */

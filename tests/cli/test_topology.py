@@ -1,9 +1,10 @@
 """pitot devices --topology, and the same in recordings: a machine of files and libraries that the test makes."""
 import json
 import os
-import subprocess
 
 import pytest
+
+import machine_files
 
 # Two switches below one host bridge, and another host bridge on the other socket.
 GPUS = {  # PCI address: (path below /sys/devices, NUMA node, vendor)
@@ -16,37 +17,7 @@ NICS = {
     "0000:05:00.0": ("pci0000:00/0000:00:01.0/0000:01:00.0/0000:02:02.0/0000:05:00.0", 0, "0x15b3"),
     "0000:41:00.0": ("pci0000:40/0000:40:01.0/0000:41:00.0", 0, "0x15b3"),
 }
-
-NVML = """
-#include <stdio.h>
-#include <string.h>
-typedef struct gpu { const char *pci; } *handle;
-struct pci { char legacy[16]; unsigned domain, bus, device, ids[2]; char id[32]; };
-static struct gpu gpus[3] = { { "00000000:04:00.0" }, { "00000000:03:00.0" }, { "00000000:08:00.0" } }; /* in another order */
-int nvmlInit_v2(void) { if (HANGS) pause(); return 0; }
-int nvmlShutdown(void) { return 0; }
-int nvmlDeviceGetHandleByPciBusId_v2(const char *id, handle *out) { return 6; }
-int nvmlDeviceGetCount_v2(unsigned *count) { *count = 3; return 0; }
-int nvmlDeviceGetHandleByIndex_v2(unsigned index, handle *out) { *out = &gpus[index]; return 0; }
-int nvmlDeviceGetName(handle d, char *name, unsigned size) { snprintf(name, size, "NVIDIA H200"); return 0; }
-int nvmlDeviceGetPciInfo_v3(handle d, struct pci *out) { memset(out, 0, sizeof(*out)); strcpy(out->id, d->pci); return 0; }
-int nvmlDeviceGetNvLinkState(handle d, unsigned link, unsigned *active)
-{
-	if (link >= 18)
-		return 2;
-	*active = LINKS;
-	return 0;
-}
-int nvmlDeviceGetNvLinkVersion(handle d, unsigned link, unsigned *version) { *version = 4; return 0; }
-int nvmlDeviceGetNvLinkRemoteDeviceType(handle d, unsigned link, int *type) { *type = TYPE; return 0; }
-int nvmlDeviceGetNvLinkRemotePciInfo_v2(handle d, unsigned link, struct pci *out)
-{
-	memset(out, 0, sizeof(*out));
-	out->bus = d == &gpus[0] ? 3 : 4;
-	return 0;
-}
-int nvmlDeviceGetTopologyCommonAncestor(handle a, handle b, int *level) { *level = LEVEL; return 0; }
-"""
+INTERFACES = (("infiniband", "mlx5_0", "0000:05:00.0"), ("net", "eth2", "0000:05:00.0"), ("net", "eth0", "0000:41:00.0"))
 
 # A driver whose clock only copies advance: 50 GB/s from the host, 40 to it, 2,000 within a GPU and 400 between two.
 CUDA = """
@@ -90,48 +61,18 @@ int cuCtxEnablePeerAccess(void *peer, unsigned flags) { return 704; }
 """
 
 
-def write(path, text):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(f"{text}\n")
-
-
-def make_machine(root, devices=GPUS | NICS):
-    (root / "sys/bus/pci/devices").mkdir(parents=True)
-    for address, (path, numa, vendor) in devices.items():
-        folder = root / "sys/devices" / path
-        network = address in NICS
-        for name, text in {"class": "0x020000" if network else "0x030200", "vendor": vendor, "numa_node": numa,
-                           "max_link_speed": "16.0 GT/s PCIe" if network else "32.0 GT/s PCIe", "max_link_width": 16}.items():
-            write(folder / name, text)
-        write(folder.parent / "max_link_speed", "32.0 GT/s PCIe")  # the port above
-        write(folder.parent / "max_link_width", 16)
-        (root / "sys/bus/pci/devices" / address).symlink_to(folder)
-    for kind, name, address in (("infiniband", "mlx5_0", "0000:05:00.0"), ("net", "eth2", "0000:05:00.0"), ("net", "eth0", "0000:41:00.0")):
-        if address in devices:
-            folder = root / "sys/class" / kind / name
-            folder.mkdir(parents=True)
-            (folder / "device").symlink_to(root / "sys/devices" / devices[address][0])
-    write(root / "sys/bus/pci/devices/0000:00:00.0/class", "0x060000")
-    return root
-
-
-def compile_library(folder, name, text, **defines):
-    (folder / "x.c").write_text(text)
-    subprocess.run(["cc", "-w", "-shared", "-fPIC", "-o", folder / name, folder / "x.c", *(f"-D{key}={value}" for key, value in defines.items())],
-                   check=True)
-
-
 @pytest.fixture(name="machine")
 def fixture_machine(tmp_path):
     """machine(level=…): the environment in which Pitot sees the machine that was made."""
-    make_machine(tmp_path / "root")
+    machine_files.make_machine(tmp_path / "root", GPUS | NICS, INTERFACES)
     (tmp_path / "lib").mkdir()
 
     def make(links=1, remote=2, level=70, gpus=2, nvml=True, hangs=0):
         if nvml:
-            compile_library(tmp_path / "lib", "libnvidia-ml.so.1", NVML, LINKS=links, TYPE=remote, LEVEL=level, HANGS=hangs)
+            machine_files.make_nvml(tmp_path / "lib", ("00000000:04:00.0", "00000000:03:00.0", "00000000:08:00.0"), links=links,
+                                    remote=remote, level=level, hangs=hangs)  # in another order
         if gpus:
-            compile_library(tmp_path / "lib", "libcuda.so.1", CUDA, COUNT=gpus)
+            machine_files.compile_library(tmp_path / "lib", "libcuda.so.1", CUDA, COUNT=gpus)
         return {"PITOT_SYSTEM_ROOT": str(tmp_path / "root"), "LD_LIBRARY_PATH": str(tmp_path / "lib")}
 
     return make
@@ -185,7 +126,7 @@ def test_what_lies_between_devices(devices):
 def test_several_switches(devices, tmp_path):
     """A switch below a switch."""
     path = "pci0000:00/0000:00:01.0/0000:01:00.0/0000:02:03.0/0000:0a:00.0/0000:0b:00.0/0000:0c:00.0"
-    machine = make_machine(tmp_path / "other", {**GPUS, "0000:0c:00.0": (path, 0, "0x10de")})
+    machine = machine_files.make_machine(tmp_path / "other", {**GPUS, **NICS, "0000:0c:00.0": (path, 0, "0x10de")})
     found = ways(devices("--topology", nvml=False, gpus=0, env={"PITOT_SYSTEM_ROOT": str(machine)}).stdout)
     assert found["GPU 0", "GPU 3"] == "PXB" and found["GPU 0", "GPU 1"] == "PIX"
 
@@ -290,8 +231,8 @@ def test_nvml_that_hangs_holds_up_nothing(recorded):
 
 def test_machines_of_which_nothing_is_recorded(recorded, tmp_path):
     """Adapters alone are no topology of GPUs; one GPU has no link but those with adapters."""
-    machine = make_machine(tmp_path / "adapters", NICS)
+    machine = machine_files.make_machine(tmp_path / "adapters", NICS)
     assert recorded(env={"PITOT_SYSTEM_ROOT": str(machine)}) == ([], {}, [])
-    machine = make_machine(tmp_path / "one", {GPU0: GPUS[GPU0]})
+    machine = machine_files.make_machine(tmp_path / "one", {GPU0: GPUS[GPU0]})
     devices, links, said = recorded(env={"PITOT_SYSTEM_ROOT": str(machine)})
     assert len(devices) == 1 and not links and said == [("on", None, None)]

@@ -4,6 +4,8 @@ import shutil
 
 import pytest
 
+import machine_files
+
 # Rank, what its GPU did, the place, and milliseconds each time (bench/workloads/ranks.py).
 LATE = {
     "sleep-1": (1, "host", "range sleep", 1),
@@ -140,6 +142,50 @@ def test_what_ranks_send_to_each_other(job):
         ["from", "\\", "to", "0", "1"], ["0", "112.0", "MiB"], ["1", "112.0", "MiB"]]
     assert lines[3].startswith("  2 collectives not included") and "\nsends" not in job("large", "--collectives")[1]
     assert job("large")[0]["sends"]["pattern"] == "none"
+
+
+GPUS = {f"0000:00:0{i}.0": (f"pci0000:00/0000:00:0{i}.0", 0, "0x10de") for i in (6, 7)}  # of the machine of the tapes
+
+
+@pytest.fixture(name="linked_job")
+def fixture_linked_job(pitot, build, source, tmp_path):
+    """linked_job("large", nvml=True): a recording on a machine of which the links are known."""
+
+    def record(name, nvml):
+        tapes = [source / f"tests/data/tapes/ranks/{name}.{rank}.tape" for rank in (0, 1)]
+        (tmp_path / "lib").mkdir()
+        if nvml:
+            machine_files.make_nvml(tmp_path / "lib", [f"0000{pci}" for pci in GPUS])
+        machine_files.make_machine(tmp_path / "root", GPUS)
+        pitot("record", "--no-cpu", "--stacks", "none", "-o", "linked.pitot", "--", build / "standin" / "tape-play", "--ranks", *tapes,
+              env={"PITOT_SYSTEM_ROOT": str(tmp_path / "root"), "LD_LIBRARY_PATH": str(tmp_path / "lib")})
+        return tmp_path / "linked.pitot"
+
+    return record
+
+
+def test_bandwidth_beside_that_of_the_link(pitot, linked_job):
+    recording = linked_job("large", nvml=True)
+    large = json.loads(pitot("report", recording, "--collectives", "--json").stdout)["collectives"][0]
+    assert large["link_bytes_per_s"] == 450e9
+    share = 100e9 * large["bus_bytes"] / large["transfer_ns"] / 450e9
+    text = pitot("report", recording, "--collectives").stdout.partition("\ncollectives\n")[2].splitlines()
+    assert "of link" in text[0] and f"{share:.1f}%" in text[1] and 50 < share < 100
+    topology = json.loads(pitot("report", recording, "--ranks", "--json").stdout)["topology"]
+    assert [(device["kind"], device["pci"], device["nvlinks"]) for device in topology["devices"]] == [("gpu", pci, 18) for pci in GPUS]
+    assert [topology["links"][0][key] for key in ("a", "b", "nvlinks", "by_switch", "bytes_per_s")] == [0, 1, 18, True, 450e9]
+    for options in (), ("--ranks",):
+        assert "\n  1 pair of ranks: 18 NVLinks through a switch, 450 GB/s in each direction\n" in pitot("report", recording, *options).stdout
+
+
+def test_links_of_which_little_is_known(pitot, linked_job, job):
+    """Without NVML there may be NVLinks, so that PCIe's bandwidth would be a guess; older recordings know nothing."""
+    recording = linked_job("large", nvml=False)
+    assert json.loads(pitot("report", recording, "--collectives", "--json").stdout)["collectives"][0]["link_bytes_per_s"] is None
+    said = pitot("report", recording, "--ranks", "--collectives").stdout
+    assert "\n  1 pair of ranks: PCIe through the host bridge, NVLinks unknown\n" in said
+    assert "of link" not in pitot("report", recording, "--collectives").stdout
+    assert "pair of ranks" not in job("large")[1] and job("large")[0]["collectives"][0]["link_bytes_per_s"] is None
 
 
 def test_functions_of_a_mixed_program(job):
