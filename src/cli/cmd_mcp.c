@@ -1,10 +1,9 @@
 /*
  * cmd_mcp.c: `pitot mcp`: a server of the Model Context Protocol on standard input and output. Each
- * line is a message of JSON-RPC 2.0. Messages without an id are not answered.
+ * line is a message of JSON-RPC 2.0, or a batch of them. Messages without an id are not answered.
  */
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/io.h"
@@ -12,7 +11,8 @@
 #include "cli/mcp_tools.h"
 #include "cli/ui.h"
 
-#define LINE_MAX_BYTES (4u << 20)
+#define LINE_MAX_BYTES ((size_t)4 << 20)
+#define BATCH_MAX 100u /* messages */
 
 /* Newest first; one that the client asks for is used if it is known. */
 static const char *const versions[] = { "2025-06-18", "2025-03-26", "2024-11-05" };
@@ -30,7 +30,7 @@ struct message {
 	struct strbuf method;
 	const char *id, *params;
 	size_t id_length, params_length;
-	bool has_version;
+	bool has_version, has_wrong_id;
 };
 
 static int read_message(const char *line, size_t length, struct message *m, struct error *e)
@@ -48,6 +48,8 @@ static int read_message(const char *line, size_t length, struct message *m, stru
 			   (members.kind == JSON_STRING || members.kind == JSON_NUMBER)) {
 			m->id = members.value;
 			m->id_length = members.value_length;
+		} else if (!strcmp(key, "id")) {
+			m->has_wrong_id = true;
 		} else if (!strcmp(key, "params") && members.kind == JSON_OBJECT) {
 			m->params = members.value;
 			m->params_length = members.value_length;
@@ -171,7 +173,7 @@ static void ping(struct json *j, const struct message *m)
 	json_finish(j);
 }
 
-static void answer(const char *line, size_t length, struct strbuf *out)
+static void answer_one(const char *line, size_t length, struct strbuf *out)
 {
 	static const struct {
 		const char *method;
@@ -189,7 +191,7 @@ static void answer(const char *line, size_t length, struct strbuf *out)
 
 	if (read_message(line, length, &m, &e) < 0) {
 		fail(&j, &(struct message){ .id = NULL }, RPC_PARSE, e.text);
-	} else if (!m.method.length || !m.has_version) {
+	} else if (!m.method.length || !m.has_version || m.has_wrong_id) {
 		fail(&j, &m, RPC_REQUEST, "this is no request of JSON-RPC 2.0");
 	} else if (m.id) {
 		while (i < ARRAY_SIZE(methods) && strcmp(methods[i].method, strbuf_text(&m.method)))
@@ -202,28 +204,84 @@ static void answer(const char *line, size_t length, struct strbuf *out)
 	strbuf_release(&m.method);
 }
 
+static void refuse(struct strbuf *out, enum rpc_error code, const char *text)
+{
+	strbuf_clear(out);
+	fail(&(struct json)JSON_INIT(out), &(struct message){ .id = NULL }, code, text);
+}
+
+/* The answers to a batch are a batch, on one line; without any there is no line. */
+static void answer_batch(const char *line, size_t length, struct strbuf *out)
+{
+	struct json_members items = JSON_ITEMS(line, length);
+	struct error e = { 0 };
+	size_t count = 0;
+	int rc;
+
+	while ((rc = json_members_next(&items, &e)) > 0 && count++ < BATCH_MAX) {
+		size_t before = out->length;
+
+		strbuf_adds(out, before ? ", " : "[");
+		if (items.kind == JSON_OBJECT)
+			answer_one(items.value, items.value_length, out);
+		else
+			fail(&(struct json)JSON_INIT(out), &(struct message){ .id = NULL },
+			     RPC_REQUEST, "this is no request of JSON-RPC 2.0");
+		if (!out->failed && out->data[out->length - 1] == '\n')
+			out->length--;
+		else
+			out->length = before; /* a notification */
+	}
+	if (rc < 0)
+		refuse(out, RPC_PARSE, e.text);
+	else if (!count || rc > 0)
+		refuse(out, RPC_REQUEST, "a batch has between 1 and 100 messages");
+	else if (out->length)
+		strbuf_adds(out, "]\n");
+	json_members_release(&items);
+}
+
+static void answer(const char *line, size_t length, struct strbuf *out)
+{
+	if (line[strspn(line, " \t\r\n")] == '[')
+		answer_batch(line, length, out);
+	else
+		answer_one(line, length, out);
+}
+
+/* Reads a line; what is beyond LINE_MAX_BYTES is skipped. Returns false at the end. */
+static bool read_line(struct strbuf *line, bool *is_too_long)
+{
+	int c = getc(stdin);
+	bool has_line = c != EOF;
+
+	strbuf_clear(line);
+	*is_too_long = false;
+	for (; c != EOF && c != '\n'; c = getc(stdin)) {
+		*is_too_long |= line->length >= LINE_MAX_BYTES;
+		if (!*is_too_long)
+			strbuf_addc(line, (char)c);
+	}
+	return has_line;
+}
+
 static int run(struct context *c, int argc, char **argv)
 {
-	_cleanup_strbuf_ struct strbuf out = STRBUF_INIT;
-	char *line = NULL;
-	size_t size = 0;
-	ssize_t length;
+	_cleanup_strbuf_ struct strbuf out = STRBUF_INIT, line = STRBUF_INIT;
+	bool is_too_long;
 	int rc = 0;
 
 	(void)argc, (void)argv;
-	while (rc == 0 && (length = getline(&line, &size, stdin)) >= 0) {
-		if (strspn(line, " \t\r\n") == (size_t)length)
-			continue;
+	while (rc == 0 && read_line(&line, &is_too_long)) {
 		strbuf_clear(&out);
-		if ((size_t)length > LINE_MAX_BYTES)
-			fail(&(struct json)JSON_INIT(&out), &(struct message){ .id = NULL },
-			     RPC_PARSE, "the message is longer than 4 MiB");
-		else
-			answer(line, (size_t)length, &out);
-		rc = out.failed ? -ENOMEM
-				: io_write_all(STDOUT_FILENO, strbuf_text(&out), out.length);
+		if (is_too_long)
+			refuse(&out, RPC_PARSE, "the message is longer than 4 MiB");
+		else if (strspn(strbuf_text(&line), " \t\r\n") != line.length)
+			answer(strbuf_text(&line), line.length, &out);
+		rc = out.failed || line.failed
+			     ? -ENOMEM
+			     : io_write_all(STDOUT_FILENO, strbuf_text(&out), out.length);
 	}
-	free(line);
 	return rc < 0 ? cli_failf(c, "cannot answer: %s", error_code_text(rc)) : EXIT_DONE;
 }
 

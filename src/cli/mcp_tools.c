@@ -17,6 +17,8 @@
 #define PRINTED_MAX 60000u /* bytes that an assistant gets */
 #define LIMIT_S 120u
 #define NOT_RUN 127
+#define ARGUMENTS_MAX 60000u /* bytes: a process gets no longer ones, and the answer has them */
+#define COMMAND_MAX 4000u
 
 enum parameter_kind { TEXT, TEXTS, SWITCH };
 
@@ -153,6 +155,7 @@ void mcp_tools_write(struct json *j)
 
 struct words {
 	VEC(char *) items; /* argv, without a NULL at its end */
+	size_t bytes;
 };
 
 static int add_word(struct words *w, const char *option, const char *text, struct error *e)
@@ -162,6 +165,12 @@ static int add_word(struct words *w, const char *option, const char *text, struc
 	if (option)
 		strbuf_addf(&word, "%s=", option);
 	strbuf_adds(&word, text);
+	w->bytes += word.length + 1;
+	if (w->bytes > ARGUMENTS_MAX) {
+		strbuf_release(&word);
+		return error_set(e, E_USAGE, "the arguments have more than %u bytes",
+				 ARGUMENTS_MAX);
+	}
 	if (word.failed || !strbuf_text(&word) || vec_reserve(&w->items, 1) < 0) {
 		strbuf_release(&word);
 		return error_set(e, -ENOMEM, "out of memory");
@@ -324,9 +333,13 @@ static int run(char *const *words, struct strbuf *out, int *status)
 	return rc;
 }
 
-/* The command, for a shell. */
-static void add_command(char *const *words, struct strbuf *out)
+/* The command, for a shell, unless it is too long for one. */
+static void add_command(const struct words *w, struct strbuf *out)
 {
+	char *const *words = w->items.data;
+
+	if (w->bytes > COMMAND_MAX)
+		return;
 	strbuf_adds(out, "\n\n(shown by:");
 	for (; *words; words++) {
 		bool plain =
@@ -364,7 +377,7 @@ int mcp_tools_call(const char *name, const char *arguments, size_t length, struc
 			strbuf_addf(out, "\n[stopped after %u s]", LIMIT_S);
 		else if (rc < 0)
 			error_set(e, rc, "cannot run pitot: %s", error_code_text(rc));
-		add_command(w.items.data, out);
+		add_command(&w, out);
 		rc = rc == E_LIMIT      ? 0
 		     : rc == -ETIMEDOUT ? 1
 		     : rc < 0           ? rc

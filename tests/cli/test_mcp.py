@@ -124,7 +124,7 @@ def test_an_option_with_a_value_is_one_word(client):
 
 
 @pytest.mark.parametrize("line, code", [
-    ("garbage", -32700), ("[]", -32700), ('{"jsonrpc": "2.0", "id": 1', -32700), ('{"id": 1, "method": "ping"}', -32600), ('{"jsonrpc": "2.0", "id": 1}', -32600),
+    ("garbage", -32700), ("[", -32700), ('{"jsonrpc": "2.0", "id": 1', -32700), ('{"id": 1, "method": "ping"}', -32600), ('{"jsonrpc": "2.0", "id": 1}', -32600),
     ('{"jsonrpc": "2.0", "id": 1, "method": "resources/list"}', -32601), ('{"jsonrpc": "2.0", "id": 1, "method": "tools/call"}', -32602),
     ('{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "rm"}}', -32602)])
 def test_errors(client, line, code):
@@ -133,6 +133,37 @@ def test_errors(client, line, code):
     assert answer["error"]["code"] == code and answer["id"] == (None if code == -32700 else 1)
     client.send('{"jsonrpc": "2.0", "id": "after", "method": "ping"}')
     assert client.receive() == {"jsonrpc": "2.0", "id": "after", "result": {}}
+
+
+@pytest.mark.parametrize("number", ["null", "true", "{}", "[1]"])
+def test_an_id_that_is_none_is_refused(client, number):
+    client.send(f'{{"jsonrpc": "2.0", "id": {number}, "method": "ping"}}')
+    answer = client.receive()
+    assert answer["error"]["code"] == -32600 and answer["id"] is None
+
+
+def test_batches(client):
+    """Version 2025-03-26 has them."""
+    ping = '{"jsonrpc": "2.0", "id": %d, "method": "ping"}'
+    note = '{"jsonrpc": "2.0", "method": "notifications/initialized"}'
+    client.send(f"[{note}, {note}]")
+    client.send(f" [{ping % 1}, {note}, 5, {ping % 2}]")
+    first, wrong, second = json.loads(client.process.stdout.readline())
+    assert (first, second) == tuple({"jsonrpc": "2.0", "id": number, "result": {}} for number in (1, 2))
+    assert wrong["id"] is None and wrong["error"]["code"] == -32600
+    for line in "[]", "[" + ", ".join(ping % i for i in range(101)) + "]":
+        client.send(line)
+        assert client.receive()["error"]["code"] == -32600
+
+
+def test_long_messages_and_arguments(client):
+    client.send('{"jsonrpc": "2.0", "id": 1, "method": "' + "x" * (5 << 20) + '"}')
+    assert client.receive()["error"]["code"] == -32700
+    failed, text = client.call("info", recording="x" * 50000)
+    assert failed and "cannot open recording" in text and "shown by" not in text
+    for name, arguments in ("info", {"recording": "x" * 200000}), ("diff", {"a": ["x"] * 100000, "b": ["y"]}):
+        error = client.call(name, **arguments)
+        assert error["code"] == -32602 and "60000 bytes" in error["message"]
 
 
 def test_the_protocols_own_client(program, folder):
