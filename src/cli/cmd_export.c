@@ -325,6 +325,14 @@ static int write_trace(struct progress *progress, struct trace *t, const struct 
 	else if (option_scope && !result.written[TABLE_kernel])
 		cli_warn(c, "no kernel was launched inside of '%s': pitot report --scopes",
 			 option_scope);
+	if (result.left)
+		cli_warn(c,
+			 "%u %s of an earlier export %s still in '%s', and readers take %s for "
+			 "%s of this one: remove the folder, then export again",
+			 result.left, plural_of(result.left, "file", "files"),
+			 plural_of(result.left, "is", "are"), path,
+			 plural_of(result.left, "it", "them"),
+			 plural_of(result.left, "a part", "parts"));
 	if (c->json)
 		return print_json(c, t, path, exporter, &result);
 	describe(path, &result, &line);

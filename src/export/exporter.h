@@ -53,6 +53,7 @@ struct export_options {
 
 struct export_result {
 	unsigned files;
+	unsigned left; /* other files of the format that were in the folder, and still are */
 	uint64_t bytes; /* of all files */
 	uint64_t written[TABLE_END]; /* rows by table; for nvtx, ranges and marks */
 	uint64_t untimed[TABLE_END]; /* left out: start or end is missing */

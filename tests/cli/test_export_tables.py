@@ -163,7 +163,8 @@ def test_csv(pitot, recordings, tmp_path, name):
         check_rows(rows, expected, offset_of(rows, expected))
 
 
-HOSTILE = ["=cmd|' /C calc'!A0", "+1", "-1+2", "@SUM(A1)", "\tx", "a,b", 'say "hi"', "two\nlines", "\x1b[31mred\x1b[0m", "é", " ", ""]
+HOSTILE = ["=cmd|' /C calc'!A0", "+1", "-1+2", "@SUM(A1)", "\tx", "a,b", 'say "hi"', "two\nlines", "\x1b[31mred\x1b[0m", "é", " ", "", " =1",
+           "\n \u00a0@x", "\ufeff-1", "\uff1d1", "\u3000\uff0b1", " x"]
 
 
 def test_csv_of_hostile_names(pitot, tmp_path):
@@ -176,7 +177,8 @@ def test_csv_of_hostile_names(pitot, tmp_path):
     assert "\x1b" not in data
     with open(tmp_path / "x.csv/nvtx.csv", newline="") as file:
         found = [row["message"] for row in csv.DictReader(file)]
-    assert found == [("'" if name[:1] in tuple("=+-@\t") and name else "") + name.replace("\x1b", "\ufffd") for name in HOSTILE]
+    starts = tuple("=+-@\t\uff1d\uff0b\uff0d\uff20")
+    assert found == [("'" if name.lstrip(" \n\u00a0\ufeff\u3000").startswith(starts) else "") + name.replace("\x1b", "\ufffd") for name in HOSTILE]
 
 
 def test_partitions(pitot, tmp_path):
@@ -214,6 +216,30 @@ def test_a_folder_that_cannot_be_written(pitot, recordings, tmp_path):
     assert "cannot write 'x.parquet/kernel/host=testhost/kernel.parquet': Not a directory" in said
     assert [str(path.relative_to(tmp_path)) for path in sorted((tmp_path / "x.parquet").rglob("*"))] == [
         "x.parquet/kernel", "x.parquet/kernel/host=testhost"]
+
+
+def test_an_export_over_another(pitot, recordings, make_recording, tmp_path):
+    """Readers of the folder would add up both; what could not be replaced stays."""
+    old = recordings["varied"]
+    pitot("export", old, "-o", "x.csv")
+    before = {path: path.read_bytes() for path in (tmp_path / "x.csv").iterdir()}
+    few = make_recording(tmp_path / "few.pitot", kernels=10)
+    said = pitot("export", few, "-o", "x.csv", "--force").stderr
+    left = [path for path, content in before.items() if path.read_bytes() == content]
+    assert left and f"{len(left)} files of an earlier export are still in 'x.csv'" in said
+    assert "earlier export" not in pitot("export", few, "-o", "y.csv").stderr + pitot("export", few, "-o", "y.csv", "--force").stderr
+    (tmp_path / "z.parquet").mkdir()
+    (tmp_path / "z.parquet/kernel.parquet").symlink_to("/dev/full")
+    pitot("export", few, "-o", "z.parquet", "--force", status=1)
+    assert (tmp_path / "z.parquet/kernel.parquet").is_symlink()
+
+
+def test_links_in_the_folder_are_not_followed(pitot, recordings, tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "x.parquet").mkdir()
+    (tmp_path / "x.parquet/kernel").symlink_to(tmp_path / "elsewhere")
+    said = pitot("export", recordings["varied"], "-o", "x.parquet", "--partition", "--force", status=1).stderr
+    assert "'x.parquet/kernel' is a link, which is not followed" in said and not list((tmp_path / "elsewhere").iterdir())
 
 
 def test_units_and_names(pitot, recordings, tmp_path):

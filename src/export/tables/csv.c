@@ -2,26 +2,47 @@
  * csv.c: a folder with a CSV file for each table that has rows (RFC 4180, lines end with LF). A
  * missing value is empty, an empty text is "". Times are integers: nanoseconds since the epoch.
  *
- * Names come from anywhere. A text that a spreadsheet would take for a formula has an apostrophe
- * before it, and control characters other than tab and line end are U+FFFD.
+ * Names come from anywhere. A text that a spreadsheet would take for a formula, also behind blanks,
+ * has an apostrophe before it, and control characters other than tab and line end are U+FFFD.
  */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/starts_with.h"
 #include "export/tables/flat_table.h"
 
 #define FLUSH_BYTES ((size_t)1 << 20)
 
+/* Some programs skip blanks, and the marks of wide characters are operators in East Asia. */
+static bool is_formula(const char *text)
+{
+	static const char *const skipped[] = { " ", "\n", "\xc2\xa0", "\xe3\x80\x80",
+					       "\xef\xbb\xbf" };
+	static const char *const wide[] = { "\xef\xbc\x9d", "\xef\xbc\x8b", "\xef\xbc\x8d",
+					    "\xef\xbc\xa0" };
+	size_t i = 0;
+
+	while (i < ARRAY_SIZE(skipped)) {
+		bool is_skipped = starts_with(text, skipped[i]);
+
+		text += is_skipped ? strlen(skipped[i]) : 0;
+		i = is_skipped ? 0 : i + 1;
+	}
+	for (i = 0; i < ARRAY_SIZE(wide); i++)
+		if (starts_with(text, wide[i]))
+			return true;
+	return *text && strchr("=+-@\t\r", *text);
+}
+
 static void add_text(struct strbuf *out, const char *text, size_t length)
 {
-	static const char formula[] = "=+-@\t\r";
 	_cleanup_strbuf_ struct strbuf clean = STRBUF_INIT;
 
 	strbuf_add_utf8(&clean, text, length);
 	out->failed |= clean.failed;
 	strbuf_addc(out, '"');
-	if (clean.length && strchr(formula, *clean.data))
+	if (is_formula(strbuf_text(&clean)))
 		strbuf_addc(out, '\'');
 	for (size_t i = 0; i < clean.length; i++) {
 		unsigned char c = (unsigned char)clean.data[i];

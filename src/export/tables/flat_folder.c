@@ -5,14 +5,23 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/folder.h"
 #include "base/map.h"
+#include "base/path.h"
 #include "export/tables/flat_table.h"
+
+#define DEPTH_MAX 4u /* of folders: table, job, host, rank */
+
+struct made_file {
+	char *path;
+	bool is_written;
+};
 
 struct folder {
 	const char *path, *suffix;
 	flat_write_table *write;
 	struct export_result *result;
-	VEC(char *) made; /* paths of files */
+	VEC(struct made_file) made;
 	/* With --partition: of each process, the number of its path, which is a text from 0. */
 	size_t *partitions;
 	struct interner paths;
@@ -82,23 +91,34 @@ static int find_partitions(struct folder *d, struct trace *t, struct error *e)
 	return 0;
 }
 
-/* Creates the folders below `path` that lead to a file. */
+/*
+ * Creates the folders below `path` that lead to a file. A link among them, which somebody may have
+ * put there, is not followed.
+ */
 static int make_parents(const char *path, char *file, struct error *e)
 {
+	struct stat st;
+
 	for (char *at = file + strlen(path) + 1; (at = strchr(at, '/')); *at++ = '/') {
 		*at = 0;
 		if (mkdir(file, 0700) < 0 && errno != EEXIST)
 			return error_errno(e, errno, "cannot create folder '%s'", file);
+		if (lstat(file, &st) == 0 && S_ISLNK(st.st_mode))
+			return error_set(e, -ELOOP,
+					 "'%s' is a link, which is not followed: remove it, or "
+					 "choose another folder with -o",
+					 file);
 	}
 	return 0;
 }
 
-/* Removes a file, and the folders to it that are empty then. */
-static void remove_made(const char *path, char *file)
+/* Removes a file that was written, and the folders to it that are empty then. */
+static void remove_made(const char *path, const struct made_file *made)
 {
-	char *end;
+	char *file = made->path, *end;
 
-	unlink(file);
+	if (made->is_written)
+		unlink(file);
 	while ((end = strrchr(file, '/')) > file + strlen(path)) {
 		*end = 0;
 		rmdir(file);
@@ -118,7 +138,7 @@ static int write_file(struct folder *d, struct flat_table *f, const char *partit
 		strbuf_addf(&file, "%s/%s%s/%s%s", d->path, table, partition, table, d->suffix);
 	else
 		strbuf_addf(&file, "%s/%s%s", d->path, table, d->suffix);
-	if (file.failed || vec_push(&d->made, file.data) < 0) {
+	if (file.failed || vec_push(&d->made, ((struct made_file){ file.data, false })) < 0) {
 		strbuf_release(&file);
 		return error_set(e, -ENOMEM, "out of memory");
 	}
@@ -130,6 +150,7 @@ static int write_file(struct folder *d, struct flat_table *f, const char *partit
 	output_abort(&output);
 	if (rc < 0)
 		return rc;
+	d->made.data[d->made.count - 1].is_written = true;
 	d->result->files++;
 	d->result->bytes += bytes;
 	d->result->written[f->schema->id] += f->rows;
@@ -168,6 +189,27 @@ static int write_table(struct folder *d, struct trace *t, const struct export_op
 	return rc;
 }
 
+/* Counts the files of a format in a folder, but for those that others have linked to. */
+static unsigned count_files(int folder, const char *suffix, unsigned depth)
+{
+	_cleanup_list_ DIR *list = folder_list(folder);
+	unsigned count = 0;
+	const char *name;
+	struct stat st;
+
+	while (list && (name = folder_next(list))) {
+		if (folder_stat(folder, name, &st) < 0)
+			continue;
+		count += S_ISREG(st.st_mode) && has_suffix(name, suffix);
+		if (S_ISDIR(st.st_mode) && depth < DEPTH_MAX) {
+			_cleanup_close_ int below = folder_enter(folder, name, FOLDER_ANY);
+
+			count += below < 0 ? 0 : count_files(below, suffix, depth + 1);
+		}
+	}
+	return count;
+}
+
 int flat_write_folder(struct trace *t, const struct export_options *options, const char *path,
 		      const char *suffix, flat_write_table *write, struct export_result *result,
 		      struct error *e)
@@ -192,12 +234,18 @@ int flat_write_folder(struct trace *t, const struct export_options *options, con
 		rc = write_table(&d, t, options, (enum table_id)id, e);
 	for (size_t i = 0; i < d.made.count; i++) {
 		if (rc < 0)
-			remove_made(path, d.made.data[i]);
-		free(d.made.data[i]);
+			remove_made(path, &d.made.data[i]);
+		free(d.made.data[i].path);
 	}
 	if (rc >= 0 && !export_result_events(result))
 		rc = -ENODATA;
-	if (rc < 0)
+	if (rc >= 0 && exists) {
+		_cleanup_close_ int folder = folder_open(path, FOLDER_ANY);
+		unsigned count = folder < 0 ? 0 : count_files(folder, suffix, 0);
+
+		result->left = count - MIN(count, result->files);
+	}
+	if (rc < 0 && !exists)
 		rmdir(path);
 	vec_release(&d.made);
 	free(d.partitions);
