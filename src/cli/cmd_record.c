@@ -15,6 +15,7 @@
 #include "cli/ui.h"
 #include "cupti/profiler_host.h"
 #include "format/recording_dir.h"
+#include "record/notify.h"
 #include "record/recording.h"
 #include "record/start_time.h"
 #include "rules/rule_plan.h"
@@ -69,6 +70,10 @@ static const struct option options[] = {
 	       "how long after its moment the dump is made (default 5s)", .group = "rules"),
 	OPTION(STRING, "on-trigger", 0, request.on_trigger, "COMMAND",
 	       "run COMMAND by sh after a rule's dump; PITOT_DUMP is its path, PITOT_RULE the rule",
+	       .group = "rules"),
+	OPTION(STRING, "notify", 0, request.notify, "URL",
+	       "POST to URL, as JSON, what held and where a rule's dump is (default: PITOT_NOTIFY, "
+	       "which other users do not see)",
 	       .group = "rules"),
 	OPTION(STRING, "log", 0, request.log, "gpufl[=DIR]",
 	       "write gpufl's logs while the command runs, into DIR (default: NAME.gpufl beside "
@@ -175,15 +180,21 @@ static int check_ring(const struct context *c)
 
 static int read_rules(const struct context *c)
 {
-	const char *more = secure_getenv("PITOT_RULES");
+	const char *more = secure_getenv("PITOT_RULES"), *url = secure_getenv("PITOT_NOTIFY");
 	struct error e = { 0 };
 	int rc = 0;
 
 	if (!request.ring)
-		return rules.count || request.on_trigger
-			       ? cli_usage(c, "--when and --on-trigger need --ring, of which rules "
-					      "make dumps: --ring 10m")
+		return rules.count || request.on_trigger || request.notify
+			       ? cli_usage(c, "--when, --on-trigger and --notify need --ring, of "
+					      "which rules make dumps: --ring 10m")
 			       : EXIT_DONE;
+	if (!request.notify && url) {
+		request.notify = strdup(url); /* until we end; the command does not get it */
+		unsetenv("PITOT_NOTIFY");
+	}
+	if (request.notify)
+		rc = notify_check(request.notify, &e);
 	for (unsigned i = 0; i < rules.count && rc == 0; i++)
 		rc = rule_list_add(&request.rules, rules.items[i], &e);
 	if (rc == 0 && more)

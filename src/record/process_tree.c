@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -16,6 +17,7 @@
 #include "format/rows.h"
 #include "record/checks.h"
 #include "record/run_queues.h"
+#include "system/free_memory.h"
 #include "system/job_rank.h"
 
 #define RUNNING_MAX 65536u /* further processes are not followed */
@@ -55,6 +57,7 @@ struct process_tree {
 	char last_pid[16]; /* last pid in /proc/loadavg at the last scan */
 	char host[256], boot_id[64];
 	struct run_queues queues;
+	uint64_t oom_kills; /* of our control group, whose processes are known or were before us */
 	bool can_follow;
 	bool foreign_proc; /* /proc belongs to another pid namespace */
 };
@@ -95,7 +98,7 @@ static void release(struct member *p)
 }
 
 static void write_row(struct process_tree *tree, const struct member *p, uint64_t end_ns,
-		      int status)
+		      int status, bool is_oom)
 {
 	struct row_process row = {
 		.pid = (uint32_t)p->pid,
@@ -110,6 +113,7 @@ static void write_row(struct process_tree *tree, const struct member *p, uint64_
 		.uid = p->uid,
 		.source = process_source_record,
 		.exit_status = status,
+		.oom_killed = is_oom,
 	};
 
 	job_rank_columns(tree->writer, &p->rank, &row);
@@ -117,6 +121,7 @@ static void write_row(struct process_tree *tree, const struct member *p, uint64_
 		ROW_MISSING(&row, process, end_ns);
 		ROW_MISSING(&row, process, exit_status);
 	}
+	ROW_MISSING_IF(&row, process, oom_killed, !is_oom);
 	writer_append(tree->writer, TABLE_process, &row);
 }
 
@@ -187,7 +192,7 @@ static struct member *add(struct process_tree *tree, pid_t pid, pid_t parent, ui
 		free(p->command);
 		p->command = join(argv);
 	}
-	write_row(tree, p, 0, 0);
+	write_row(tree, p, 0, 0, false);
 	tree->young_ns = p->seen_ns + YOUNG_NS;
 	return p;
 }
@@ -203,7 +208,7 @@ static void update_image(struct process_tree *tree, struct member *p)
 	p->start_ns = now;
 	p->seen_ns = now;
 	tree->young_ns = now + YOUNG_NS;
-	write_row(tree, p, 0, 0);
+	write_row(tree, p, 0, 0, false);
 }
 
 /*
@@ -372,14 +377,27 @@ void process_tree_add_root(struct process_tree *tree, pid_t pid, uint64_t start_
 	vec_release(&pids);
 }
 
-void process_tree_ended(struct process_tree *tree, pid_t pid, int status)
+/* Each kill that the kernel has counted is the end of one process. */
+static bool is_oom_killed(struct process_tree *tree, int status)
+{
+	uint64_t kills = 0;
+	bool is_oom =
+		status == 128 + SIGKILL && memory_oom_kills("", &kills) && kills > tree->oom_kills;
+
+	tree->oom_kills += is_oom;
+	return is_oom;
+}
+
+bool process_tree_ended(struct process_tree *tree, pid_t pid, int status)
 {
 	struct member *p = find(tree, pid);
+	bool is_oom = is_oom_killed(tree, status);
 
 	if (!p)
-		return;
-	write_row(tree, p, clock_monotonic_ns(), status);
+		return is_oom;
+	write_row(tree, p, clock_monotonic_ns(), status, is_oom);
 	forget(tree, p);
+	return is_oom;
 }
 
 struct process_tree *process_tree_new(struct writer *w)
@@ -392,6 +410,7 @@ struct process_tree *process_tree_new(struct writer *w)
 		return NULL;
 	tree->writer = w;
 	run_queues_init(&tree->queues, NULL, 0);
+	(void)!memory_oom_kills("", &tree->oom_kills);
 	tree->boot_offset_ns = clock_read_ns(CLOCK_BOOTTIME) - clock_monotonic_ns();
 	gethostname(tree->host, sizeof(tree->host) - 1);
 	io_read_text("/proc/sys/kernel/random/boot_id", sizeof(tree->boot_id), &boot_id);

@@ -40,8 +40,11 @@ void process_tree_add_command(struct process_tree *tree, pid_t pid, char **argv,
  */
 void process_tree_scan(struct process_tree *tree, bool at_once);
 
-/* Records that a process was reaped, with its status (128+n for signal n). */
-void process_tree_ended(struct process_tree *tree, pid_t pid, int status);
+/*
+ * Records that a process was reaped, with its status (128+n for signal n). Returns whether it was
+ * killed because our control group was out of memory.
+ */
+bool process_tree_ended(struct process_tree *tree, pid_t pid, int status);
 
 size_t process_tree_running(const struct process_tree *tree); /* processes of the last scan */
 /* Writes how long they had no processor, if that was not read a moment ago. */

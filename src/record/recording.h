@@ -148,10 +148,10 @@ void record_write_topology(struct recording *r, bool last);
 void triggers_begin(struct recording *r);
 /* Reads what is new, and makes the dump that is due. */
 void triggers_step(struct recording *r);
-void triggers_process_ended(struct triggers *t, pid_t pid, int status);
+void triggers_process_ended(struct triggers *t, pid_t pid, int status, bool is_oom);
 /* Judges what is left, before the ring is written into the recording. */
 void triggers_finish(struct recording *r);
-/* Runs the command of --on-trigger if the finished recording is what rules asked for. */
+/* Runs --on-trigger and notifies if the finished recording is what rules asked for. */
 void triggers_end(const struct recording *r);
 void triggers_free(struct triggers *t); /* may be NULL */
 

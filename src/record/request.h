@@ -15,6 +15,7 @@ struct record_request {
 	struct rule_list rules; /* that make dumps of the ring */
 	uint64_t before_ns, after_ns; /* that these dumps have of a rule's moment */
 	const char *on_trigger; /* command after such a dump; NULL: none */
+	const char *notify; /* URL of a server that is told of it; NULL: none */
 	const char *log; /* gpufl[=DIR]; NULL: not given */
 	bool recording; /* false: only gpufl's logs */
 	/* socket of Perfetto's service, "1": the usual one; NULL: not traced live */

@@ -10,10 +10,9 @@
 static void on_end(void *user, pid_t pid, int status)
 {
 	struct recording *r = user;
+	bool is_oom = r->tree && process_tree_ended(r->tree, pid, status);
 
-	if (r->tree)
-		process_tree_ended(r->tree, pid, status);
-	triggers_process_ended(r->triggers, pid, status);
+	triggers_process_ended(r->triggers, pid, status, is_oom);
 }
 
 /* Whether the window of attached processes has closed. */

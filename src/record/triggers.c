@@ -19,8 +19,10 @@
 #include "base/map.h"
 #include "base/path.h"
 #include "base/plural.h"
+#include "base/timed_work.h"
 #include "format/recording_dir.h"
 #include "format/rows.h"
+#include "record/notify.h"
 #include "record/recording.h"
 #include "rules/rule_feed.h"
 #include "rules/rule_plan.h"
@@ -28,6 +30,7 @@
 /* Rows are written within a quarter of a second after they are known; others are later. */
 #define LAG_NS NS_PER_S
 #define DUMP_NAMES_MAX 1000u
+#define NOTICE_NS (PITOT_SLOWNESS * 2 * NS_PER_S) /* that the end of the recording waits for one */
 
 /* A segment of the ring. */
 struct read_segment {
@@ -60,6 +63,7 @@ struct triggers {
 	VEC(struct planned) planned;
 	VEC(struct touched_file) files;
 	struct map written_ns; /* rule and process -> time of its last row */
+	struct timed_work *notice; /* that is being sent */
 };
 
 /* --- what became of firings --- */
@@ -164,6 +168,28 @@ static char *create_folder(struct triggers *t, struct folder_id *id, struct erro
 	return created;
 }
 
+/* Ends the notice that is being sent, and waits for it until then. */
+static void end_notice(struct triggers *t, uint64_t end_ns)
+{
+	struct error e = { 0 };
+
+	if (notify_end(t->notice, end_ns, &e) < 0)
+		record_emit(t->recording, RECORD_WARNING, "%s", e.text);
+	t->notice = NULL;
+}
+
+/* A server that has not answered the notice before is not waited for. */
+static void begin_notice(struct triggers *t, const char *dump)
+{
+	const struct rule_firing *firing = &t->planned.data[0].firing;
+
+	if (!t->recording->request->notify)
+		return;
+	end_notice(t, 0);
+	t->notice = notify_begin(t->recording->request->notify, t->rules->rules[firing->rule].text,
+				 firing, dump);
+}
+
 /* Runs --on-trigger, which is not waited for; its output goes to our standard error. */
 static void run_command(const struct triggers *t, const char *dump)
 {
@@ -221,8 +247,10 @@ static void make_dump(struct triggers *t)
 	else
 		record_emit(r, RECORD_NOTE, "%s: %d %s; read it: pitot report %s", path, count,
 			    plural_of(count, "segment", "segments"), path);
-	if (path)
+	if (path) {
 		run_command(t, path);
+		begin_notice(t, path);
+	}
 	free(path);
 	t->planned.count = 0;
 }
@@ -356,12 +384,13 @@ static void take_signals(struct triggers *t, uint32_t received)
 	}
 }
 
-void triggers_process_ended(struct triggers *t, pid_t pid, int status)
+void triggers_process_ended(struct triggers *t, pid_t pid, int status, bool is_oom)
 {
 	if (t)
 		rule_feed_add(t->feed, (struct fact){ .kind = FACT_EXIT,
 						      .time_ns = clock_monotonic_ns(),
 						      .process = (uint32_t)pid,
+						      .other_ns = is_oom,
 						      .value = (uint64_t)status });
 }
 
@@ -425,6 +454,8 @@ void triggers_step(struct recording *r)
 	rule_watch_advance(t->watch, known_ns);
 	if (rule_plan_is_due(&t->plan, known_ns))
 		make_dump(t);
+	if (t->notice && timed_work_await(t->notice, 0))
+		end_notice(t, 0);
 }
 
 void triggers_finish(struct recording *r)
@@ -443,8 +474,13 @@ void triggers_finish(struct recording *r)
 
 void triggers_end(const struct recording *r)
 {
-	if (r->triggers && r->triggers->planned.count)
+	if (!r->triggers)
+		return;
+	if (r->triggers->planned.count) {
 		run_command(r->triggers, r->directory);
+		begin_notice(r->triggers, r->directory);
+	}
+	end_notice(r->triggers, clock_monotonic_ns() + NOTICE_NS);
 }
 
 void triggers_free(struct triggers *t)
@@ -457,6 +493,7 @@ void triggers_free(struct triggers *t)
 	vec_release(&t->planned);
 	vec_release(&t->files);
 	map_release(&t->written_ns);
+	timed_work_leave(t->notice);
 	rule_feed_free(t->feed);
 	rule_watch_free(t->watch);
 	free(t);

@@ -36,6 +36,8 @@
 	  "a recorded process was killed by a signal of a fault (SIGSEGV, SIGABRT, SIGBUS, …) or by SIGKILL") \
 	R(exit_status, "exit-status", EXIT, NO, NUMBER, true, NULL, "exit-status != 0",                                \
 	  "a recorded process has ended with that status; 128 + n: killed by signal n")                                \
+	R(oom_killed, "oom-killed", EXIT, NO, EVENT, true, NULL, "oom-killed",                                         \
+	  "a recorded process was killed because its control group was out of memory")                                 \
 	R(ecc, "ecc", COUNTER, NO, EVENT, true, NULL, "ecc",                                                           \
 	  "ECC could not correct a memory error of a GPU")                                                             \
 	R(cuda_error, "cuda-error", ERROR, NO, CODE, false, NULL, "cuda-error == 2",                                   \
@@ -48,10 +50,16 @@
 	  "an NVTX range or a scope of that name begins, or an NVTX mark is set")                                      \
 	R(gpu_idle, "gpu-idle", IDLE, NO, TIME, false, NULL, "gpu-idle > 500ms",                                       \
 	  "a process left a GPU that it uses without work for TIME")                                                   \
+	R(gpu_busy, "gpu-busy", BUSY, NO, PERCENT, false, NULL, "gpu-busy < 20% for 10s",                              \
+	  "the part of each second in which a process's work ran on a GPU; for < only after it was more")              \
+	R(collective, "collective", COLLECTIVE, NO, TIME, true, NULL, "collective > 10s",                              \
+	  "a collective of NCCL has not ended for TIME since all that was launched before it had")                     \
 	R(launch_rate, "launch-rate", RATE, NO, RATE, false, NULL, "launch-rate < 100/s for 2s",                       \
 	  "a process launched so many kernels and graphs in a second; for < only after it had launched more")          \
 	R(memory, "memory", COUNTER, NO, PERCENT, false, NULL, "memory > 95%",                                         \
 	  "so much of a GPU's memory is in use, by all processes")                                                     \
+	R(throttle, "throttle", COUNTER, NO, PERCENT, false, NULL, "throttle > 50% for 30s",                           \
+	  "for that part of TIME (or 10s) a limit of power or temperature held a GPU's clocks down")                   \
 	R(counter, "counter", COUNTER, MUST, NUMBER, false, NULL, "counter gpu_power > 600 for 10s",                   \
 	  "a counter of the program or the machine has that value; of one that only grows, the growth per second")     \
 	R(file, "file", OUTSIDE, MUST, EVENT, false, NULL, "file /tmp/dump-now touched",                               \
@@ -75,6 +83,8 @@ enum rule_family {
 	RULE_OF_NAME,
 	RULE_OF_IDLE,
 	RULE_OF_RATE,
+	RULE_OF_BUSY,
+	RULE_OF_COLLECTIVE,
 	RULE_OF_OUTSIDE, /* what no recording has */
 };
 

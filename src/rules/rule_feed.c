@@ -145,10 +145,11 @@ static void know_text(struct rule_feed *f, struct rule_segment *s, uint32_t id, 
 		if (is_named && (family == RULE_OF_RANGE || family == RULE_OF_NAME))
 			known.rules |= UINT32_C(1) << i;
 		if (family == RULE_OF_COUNTER &&
-		    !strcmp(text, rule->metric == RULE_counter ? rule->key
-				  : rule->metric == RULE_xid   ? "gpu_xid"
-				  : rule->metric == RULE_ecc   ? "gpu_ecc_uncorrected"
-							       : "gpu_memory_used")) {
+		    !strcmp(text, rule->metric == RULE_counter    ? rule->key
+				  : rule->metric == RULE_xid      ? "gpu_xid"
+				  : rule->metric == RULE_ecc      ? "gpu_ecc_uncorrected"
+				  : rule->metric == RULE_throttle ? "gpu_throttle_reasons"
+								  : "gpu_memory_used")) {
 			uint64_t *rules = map_at(&s->counter_name, id, 0);
 
 			if (rules)
@@ -387,6 +388,23 @@ static void read_ranges(struct rule_feed *f, struct rule_segment *s, const struc
 		 COLUMN_nvtx_level);
 }
 
+/* What is captured into a graph runs later, if at all. */
+static void collective_enqueued(struct rule_feed *f, struct rule_segment *s, const struct cells *c,
+				uint32_t row)
+{
+	if (cell_has(c, 1, row) && !(cell_has(c, 2, row) && cell(c, 2, row)))
+		rule_feed_add(f, (struct fact){ .process = s->process,
+						.time_ns = cell(c, 0, row),
+						.kind = FACT_COLLECTIVE,
+						.value = cell(c, 1, row) });
+}
+
+static void read_collectives(struct rule_feed *f, struct rule_segment *s, const struct block_ref *b)
+{
+	EACH_ROW(f, s, b, collective_enqueued(f, s, &c, row), COLUMN_collective_time_ns,
+		 COLUMN_collective_correlation, COLUMN_collective_captured);
+}
+
 static void counter_read(struct rule_feed *f, struct rule_segment *s, const struct cells *c,
 			 uint32_t row)
 {
@@ -434,6 +452,7 @@ static void process_seen(struct rule_feed *f, struct rule_segment *s, const stru
 		fact.kind = FACT_EXIT;
 		fact.process = (uint32_t)cell(c, 0, row);
 		fact.value = cell(c, 3, row);
+		fact.other_ns = cell_has(c, 4, row) && cell(c, 4, row);
 	}
 	rule_feed_add(f, fact);
 }
@@ -441,7 +460,7 @@ static void process_seen(struct rule_feed *f, struct rule_segment *s, const stru
 static void read_processes(struct rule_feed *f, struct rule_segment *s, const struct block_ref *b)
 {
 	EACH_ROW(f, s, b, process_seen(f, s, &c, row), COLUMN_process_pid, COLUMN_process_end_ns,
-		 COLUMN_process_source, COLUMN_process_exit_status);
+		 COLUMN_process_source, COLUMN_process_exit_status, COLUMN_process_oom_killed);
 }
 
 static void state_noted(struct rule_feed *f, struct rule_segment *s, const struct cells *c,
@@ -493,7 +512,7 @@ static void read_losses(struct rule_feed *f, struct rule_segment *s, const struc
 /* --- tables --- */
 
 #define OF(family) (1u << RULE_OF_##family)
-#define OF_WORK (OF(HANG) | OF(IDLE))
+#define OF_WORK (OF(HANG) | OF(IDLE) | OF(BUSY) | OF(COLLECTIVE))
 #define OF_CALLS (OF_WORK | OF(RATE) | OF(ERROR))
 
 enum table_phase { PHASE_TEXTS, PHASE_DEFINITIONS, PHASE_EVENTS };
@@ -515,6 +534,7 @@ static const struct {
 	{ TABLE_memcpy, OF_WORK, PHASE_EVENTS, read_work },
 	{ TABLE_memset, OF_WORK, PHASE_EVENTS, read_work },
 	{ TABLE_graph_launch, OF_WORK, PHASE_EVENTS, read_work },
+	{ TABLE_collective, OF(COLLECTIVE), PHASE_EVENTS, read_collectives },
 	{ TABLE_nvtx, OF(RANGE) | OF(NAME), PHASE_EVENTS, read_ranges },
 	{ TABLE_counter_sample, OF(COUNTER), PHASE_EVENTS, read_samples },
 	{ TABLE_capability, OF_CALLS, PHASE_EVENTS, read_capabilities },

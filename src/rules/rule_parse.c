@@ -243,7 +243,8 @@ static int parse_for(struct words *w, struct rule *rule, struct error *e)
 	if (!peek(w, "for"))
 		return 0;
 	(void)!next_word(w);
-	if ((metric->family != RULE_OF_COUNTER && metric->family != RULE_OF_RATE) ||
+	if ((metric->family != RULE_OF_COUNTER && metric->family != RULE_OF_RATE &&
+	     metric->family != RULE_OF_BUSY) ||
 	    metric->value == RULE_VALUE_EVENT || metric->value == RULE_VALUE_CODE)
 		return error_set(e, E_USAGE, "'%s' takes no 'for'; right is: %s", metric->name,
 				 metric->example);

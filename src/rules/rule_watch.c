@@ -1,94 +1,26 @@
-#include "rules/rule_watch.h"
+#include "rules/rule_watch_state.h"
 
 #include <limits.h>
 #include <math.h>
-#include <stdarg.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "analysis/failures.h"
-#include "base/clock.h"
 #include "base/human.h"
-#include "base/map.h"
 #include "base/plural.h"
 #include "base/search.h"
-#include "base/vec.h"
+#include "system/throttle.h"
 
-#define HISTORY 100u
 #define HISTORY_MIN 20u
 #define EXCESS_MIN_NS ((double)(10 * NS_PER_MS))
 #define NEAR 0.1 /* part of the limit by which a value must leave it */
-#define WINDOW_NS NS_PER_S
-#define WINDOWS_MAX 1000u /* that are looked at after a pause */
 #define TICK_NS (100 * NS_PER_MS)
-#define LAUNCHES_MAX ((size_t)1 << 20) /* outstanding ones of a process */
 #define OPEN_MAX ((size_t)1 << 20)
-
-struct launch {
-	uint64_t correlation, time_ns;
-	bool is_done;
-};
-
-struct watched_gpu {
-	uint64_t busy_until_ns; /* 0: it has had no work */
-	uint32_t fired; /* rules, since then */
-};
-
-struct watched {
-	uint32_t pid, writer_pid;
-	bool has_records, has_ended, is_faulty, is_unknown; /* unknown: records were lost */
-	unsigned captures;
-	/* in the order of time; those from `first` on that are not done are outstanding */
-	VEC(struct launch) launches;
-	size_t first;
-	uint64_t dropped; /* launches that were at the front of the array */
-	struct map place_of; /* correlation id -> index + dropped */
-	uint64_t seen_until_ns; /* 0: it goes on */
-	uint64_t progress_ns, longest_ns;
-	uint32_t hung; /* rules that have fired since then */
-	VEC(struct watched_gpu) gpus;
-	uint64_t window_ns; /* start; 0: nothing was launched */
-	uint64_t launched; /* since then */
-};
-
-/* Of a rule, in a process, about a device or a name. */
-struct state {
-	uint64_t since_ns; /* time from which on it holds; 0: it does not */
-	bool has_fired, was_away;
-	bool has_last;
-	double last;
-	uint64_t last_ns;
-	size_t history; /* item of histories + 1; 0: none */
-};
-
-struct history {
-	double durations[HISTORY];
-	uint64_t count;
-};
-
-struct open_range {
-	uint64_t start_ns;
-	uint32_t rules, instance;
-};
-
-struct rule_watch {
-	const struct rule *rules;
-	unsigned count;
-	rule_fired *fired;
-	void *user;
-	uint32_t of[RULE_OF_OUTSIDE + 1]; /* by family */
-	struct map number_of; /* session -> number */
-	VEC(struct watched) processes;
-	struct map state_of;
-	VEC(struct state) states;
-	VEC(struct history) histories;
-	struct map open_of; /* key -> item of open */
-	VEC(struct open_range) open;
-	VEC(size_t) free_open;
-	uint64_t checked_ns;
-};
+#define THROTTLE_NS (10 * NS_PER_S) /* over which it is judged without `for` */
+#define READINGS_APART_NS (5 * NS_PER_S) /* between them nothing is known */
 
 uint32_t rules_of_family(const struct rule *rules, unsigned count, enum rule_family family)
 {
@@ -121,9 +53,13 @@ void rule_watch_free(struct rule_watch *w)
 	if (!w)
 		return;
 	for (size_t i = 0; i < w->processes.count; i++) {
-		vec_release(&w->processes.data[i].launches);
-		vec_release(&w->processes.data[i].gpus);
-		map_release(&w->processes.data[i].place_of);
+		struct watched *p = &w->processes.data[i];
+
+		for (size_t gpu = 0; gpu < p->gpus.count; gpu++)
+			busy_time_release(&p->gpus.data[gpu].busy);
+		vec_release(&p->gpus);
+		launch_list_release(&p->launches);
+		map_release(&p->collectives);
 	}
 	vec_release(&w->processes);
 	vec_release(&w->states);
@@ -155,14 +91,10 @@ void rule_watch_writer(struct rule_watch *w, uint32_t process, uint32_t pid)
 	w->processes.data[process].writer_pid = pid;
 }
 
-#define FOR_EACH_RULE(i, bits)                                                                     \
-	for (uint32_t bits_ = (bits), i; bits_ && (i = (uint32_t)__builtin_ctz(bits_), true);      \
-	     bits_ &= bits_ - 1)
-
 /* --- firing --- */
 
-static void fire(struct rule_watch *w, unsigned rule, struct watched *p, uint64_t time_ns,
-		 const struct strbuf *evidence)
+void watch_fire(struct rule_watch *w, unsigned rule, struct watched *p, uint64_t time_ns,
+		const struct strbuf *evidence)
 {
 	struct rule_firing firing = { .rule = rule, .time_ns = time_ns };
 	bool is_fault = rule_metrics[w->rules[rule].metric].is_fault;
@@ -177,11 +109,8 @@ static void fire(struct rule_watch *w, unsigned rule, struct watched *p, uint64_
 	w->fired(w->user, &firing);
 }
 
-static void fire_text(struct rule_watch *w, unsigned rule, struct watched *p, uint64_t time_ns,
-		      const char *format, ...) PRINTF_LIKE(5, 6);
-
-static void fire_text(struct rule_watch *w, unsigned rule, struct watched *p, uint64_t time_ns,
-		      const char *format, ...)
+void watch_fire_text(struct rule_watch *w, unsigned rule, struct watched *p, uint64_t time_ns,
+		     const char *format, ...)
 {
 	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
 	va_list arguments;
@@ -189,10 +118,10 @@ static void fire_text(struct rule_watch *w, unsigned rule, struct watched *p, ui
 	va_start(arguments, format);
 	strbuf_vaddf(&text, format, arguments);
 	va_end(arguments);
-	fire(w, rule, p, time_ns, &text);
+	watch_fire(w, rule, p, time_ns, &text);
 }
 
-static struct state *state_at(struct rule_watch *w, unsigned rule, const struct fact *f)
+struct state *watch_state(struct rule_watch *w, unsigned rule, const struct fact *f)
 {
 	uint64_t key =
 		(uint64_t)f->process << 26 | (uint64_t)(f->instance & ((1u << 20) - 1)) << 6 | rule;
@@ -225,7 +154,7 @@ static bool is_away(const struct rule *rule, double value)
 }
 
 /* Whether a rule about a value that lasts fires now. */
-static bool level_fires(struct state *s, const struct rule *rule, double value, uint64_t time_ns)
+bool level_fires(struct state *s, const struct rule *rule, double value, uint64_t time_ns)
 {
 	if (!rule_compares(rule, value, rule->value)) {
 		s->since_ns = 0;
@@ -242,60 +171,37 @@ static bool level_fires(struct state *s, const struct rule *rule, double value, 
 	return true;
 }
 
-/* --- hangs --- */
+/* --- hangs and collectives --- */
 
-static uint64_t until(const struct watched *p, uint64_t now)
+uint32_t watched_number(const struct rule_watch *w, const struct watched *p)
+{
+	return (uint32_t)(p - w->processes.data);
+}
+
+uint64_t watched_until(const struct watched *p, uint64_t now)
 {
 	return p->seen_until_ns ? MIN(p->seen_until_ns, now) : now;
 }
 
-static bool has_outstanding(const struct watched *p)
-{
-	return p->first < p->launches.count;
-}
-
-static void drop_done(struct watched *p)
-{
-	while (has_outstanding(p) && p->launches.data[p->first].is_done)
-		p->first++;
-	if (p->first < 4096 || p->first * 2 < p->launches.count)
-		return;
-	p->launches.count -= p->first;
-	memmove(p->launches.data, p->launches.data + p->first,
-		p->launches.count * sizeof(p->launches.data[0]));
-	p->dropped += p->first;
-	p->first = 0;
-}
-
 static void forget_launches(struct watched *p)
 {
-	p->dropped += p->launches.count;
-	p->launches.count = p->first = 0;
-	map_clear(&p->place_of);
+	launch_list_forget(&p->launches);
+	map_clear(&p->collectives);
 }
 
 static void launched(struct watched *p, const struct fact *f)
 {
-	struct launch launch = { f->value, f->time_ns, false };
-
 	if (p->captures)
 		return;
-	if (p->launches.count - p->first >= LAUNCHES_MAX)
-		forget_launches(p);
-	if (!has_outstanding(p))
+	if (!launch_list_oldest(&p->launches))
 		p->progress_ns = MAX(p->progress_ns, f->time_ns);
-	if (map_put(&p->place_of, f->value, p->dropped + p->launches.count) == 0 &&
-	    vec_push(&p->launches, launch) < 0)
-		(void)!map_remove(&p->place_of, f->value, &(uint64_t){ 0 });
+	launch_list_add(&p->launches, f->value, f->time_ns);
 }
 
-static void work_ended(struct watched *p, uint64_t correlation)
+static void work_ended(struct watched *p, const struct fact *f)
 {
-	uint64_t place;
-
-	if (map_remove(&p->place_of, correlation, &place) && place >= p->dropped + p->first)
-		p->launches.data[place - p->dropped].is_done = true;
-	drop_done(p);
+	launch_list_end(&p->launches, f->value, f->time_ns);
+	(void)!map_remove(&p->collectives, f->value, &(uint64_t){ 0 });
 }
 
 /* It lived until then, whatever its last row is. */
@@ -305,17 +211,48 @@ static void lived_until(struct watched *p, uint64_t time_ns)
 		p->seen_until_ns = MAX(p->seen_until_ns, time_ns);
 }
 
+/*
+ * A collective is known to run, or to wait for other ranks, once all that was launched before it
+ * has ended.
+ */
+static void check_collective(struct rule_watch *w, struct watched *p, uint64_t now)
+{
+	const struct launch *oldest = launch_list_oldest(&p->launches);
+	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
+	uint64_t since_ns;
+
+	if (!oldest || !map_get(&p->collectives, oldest->correlation, &(uint64_t){ 0 }))
+		return;
+	since_ns = MAX(oldest->time_ns, p->launches.front_ns);
+	FOR_EACH_RULE (i, w->of[RULE_OF_COLLECTIVE]) {
+		struct state *s =
+			watch_state(w, i, &(struct fact){ .process = watched_number(w, p) });
+		uint64_t limit = (uint64_t)w->rules[i].value;
+
+		if (!s || s->last_ns == oldest->correlation + 1 ||
+		    watched_until(p, now) <= since_ns + limit)
+			continue;
+		s->last_ns = oldest->correlation + 1; /* one firing for each */
+		strbuf_clear(&text);
+		strbuf_adds(&text, "a collective has not ended for ");
+		human_duration(&text, limit);
+		strbuf_adds(&text, ", and all work that was launched before it has");
+		watch_fire(w, i, p, since_ns + limit, &text);
+	}
+}
+
 static void check_hang(struct rule_watch *w, struct watched *p, uint64_t now)
 {
 	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
-	size_t outstanding = p->place_of.count;
+	size_t outstanding = launch_list_count(&p->launches);
 
 	if (!outstanding || !p->has_records || p->is_unknown || p->has_ended)
 		return;
+	check_collective(w, p, now);
 	FOR_EACH_RULE (i, w->of[RULE_OF_HANG] & ~p->hung) {
 		uint64_t limit =
 			MAX((uint64_t)w->rules[i].value, 2 * MIN(p->longest_ns, UINT64_MAX / 2));
-		uint64_t seen_ns = until(p, now);
+		uint64_t seen_ns = watched_until(p, now);
 
 		if (seen_ns - MIN(p->progress_ns, seen_ns) <= limit)
 			continue;
@@ -325,7 +262,7 @@ static void check_hang(struct rule_watch *w, struct watched *p, uint64_t now)
 		human_duration(&text, limit);
 		strbuf_addf(&text, ", and %zu launch%s outstanding", outstanding,
 			    plural_of(outstanding, " is", "es are"));
-		fire(w, i, p, p->progress_ns + limit, &text);
+		watch_fire(w, i, p, p->progress_ns + limit, &text);
 	}
 }
 
@@ -348,76 +285,6 @@ static void progress(struct rule_watch *w, struct watched *p, uint64_t now)
 void rule_watch_restart(struct rule_watch *w, uint32_t process, uint64_t time_ns)
 {
 	progress(w, &w->processes.data[process], time_ns);
-}
-
-/* --- idle GPUs, launch rates --- */
-
-static void check_idle(struct rule_watch *w, struct watched *p, size_t device, uint64_t now)
-{
-	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
-	struct watched_gpu *gpu = &p->gpus.data[device];
-
-	if (!gpu->busy_until_ns || p->has_ended || p->is_unknown)
-		return;
-	FOR_EACH_RULE (i, w->of[RULE_OF_IDLE] & ~gpu->fired) {
-		uint64_t limit = (uint64_t)w->rules[i].value, seen_ns = until(p, now);
-
-		if (seen_ns - MIN(gpu->busy_until_ns, seen_ns) <= limit)
-			continue;
-		gpu->fired |= UINT32_C(1) << i;
-		strbuf_clear(&text);
-		strbuf_addf(&text, "GPU %zu has had no work for ", device);
-		human_duration(&text, limit);
-		fire(w, i, p, gpu->busy_until_ns + limit, &text);
-	}
-}
-
-static void work_begins(struct rule_watch *w, struct watched *p, const struct fact *f)
-{
-	while (p->gpus.count <= f->instance && f->instance < 4096)
-		if (vec_push(&p->gpus, ((struct watched_gpu){ 0 })) < 0)
-			return;
-	if (f->instance >= p->gpus.count)
-		return;
-	/* What was launched before the pause may have run in it without an end until now. */
-	if (!has_outstanding(p) ||
-	    p->launches.data[p->first].time_ns > p->gpus.data[f->instance].busy_until_ns)
-		check_idle(w, p, f->instance, f->time_ns);
-	if (f->other_ns > p->gpus.data[f->instance].busy_until_ns)
-		p->gpus.data[f->instance] = (struct watched_gpu){ f->other_ns, 0 };
-}
-
-/* Ends the seconds that are over. */
-static void check_rate(struct rule_watch *w, struct watched *p, uint64_t now)
-{
-	struct fact f = { .process = (uint32_t)(p - w->processes.data) };
-
-	now = until(p, now);
-	if (p->window_ns && now > WINDOWS_MAX * WINDOW_NS)
-		p->window_ns = MAX(p->window_ns, now - WINDOWS_MAX * WINDOW_NS);
-	while (p->window_ns && !p->has_ended && now > p->window_ns &&
-	       now - p->window_ns >= WINDOW_NS) {
-		uint64_t end_ns = p->window_ns + WINDOW_NS;
-
-		FOR_EACH_RULE (i, w->of[RULE_OF_RATE]) {
-			struct state *s = state_at(w, i, &f);
-
-			if (s && level_fires(s, &w->rules[i], (double)p->launched, end_ns)) {
-				/* A program that never launched as much is not slow. */
-				if (s->was_away || w->rules[i].op == RULE_GREATER ||
-				    w->rules[i].op == RULE_AT_LEAST)
-					fire_text(w, i, p, end_ns, "%llu launch%s in a second",
-						  (unsigned long long)p->launched,
-						  plural_es(p->launched));
-				else
-					s->has_fired = false;
-			}
-		}
-		p->launched = 0;
-		p->window_ns = end_ns;
-		if (!w->of[RULE_OF_RATE])
-			p->window_ns = now;
-	}
 }
 
 /* --- ranges --- */
@@ -460,7 +327,7 @@ static void check_duration(struct rule_watch *w, unsigned i, const struct fact *
 	const struct rule *rule = &w->rules[i];
 	struct watched *p = &w->processes.data[f->process];
 	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
-	struct state *s = rule->base == RULE_ABSOLUTE ? NULL : state_at(w, i, f);
+	struct state *s = rule->base == RULE_ABSOLUTE ? NULL : watch_state(w, i, f);
 	double base = 0, limit = rule->value;
 	struct history *h = NULL;
 
@@ -474,7 +341,7 @@ static void check_duration(struct rule_watch *w, unsigned i, const struct fact *
 	}
 	if (rule_compares(rule, duration, limit)) {
 		add_evidence(&text, duration, rule, base);
-		fire(w, i, p, f->time_ns, &text);
+		watch_fire(w, i, p, f->time_ns, &text);
 	}
 	if (h)
 		h->durations[h->count++ % HISTORY] = duration;
@@ -516,18 +383,52 @@ static void range_closes(struct rule_watch *w, const struct fact *f)
 static void name_appears(struct rule_watch *w, struct watched *p, const struct fact *f)
 {
 	FOR_EACH_RULE (i, f->rules & w->of[RULE_OF_NAME])
-		fire_text(w, i, p, f->time_ns,
-			  f->kind == FACT_MARK ? "the mark is set" : "the range begins");
+		watch_fire_text(w, i, p, f->time_ns,
+				f->kind == FACT_MARK ? "the mark is set" : "the range begins");
 }
 
 /* --- counters --- */
+
+/*
+ * Throttling is judged over stretches of `for`: the part of the time between readings in which a
+ * limit held the clocks down at the reading before. *value: the reading's bits, then the part.
+ */
+static bool throttle_fires(struct state *s, const struct rule *rule, uint64_t time_ns,
+			   double *value)
+{
+	uint64_t length_ns = rule->for_ns ? rule->for_ns : THROTTLE_NS, bits, part_ns;
+
+	bits = *value >= 0 && *value < 9e15 ? (uint64_t)*value : 0;
+	part_ns = time_ns - MIN(time_ns, s->last_ns);
+	if (!s->has_last || part_ns > READINGS_APART_NS) {
+		s->since_ns = time_ns;
+		s->held_ns = 0;
+	} else {
+		s->held_ns += s->last > 0 ? part_ns : 0;
+	}
+	s->has_last = true;
+	s->last_ns = time_ns;
+	s->last = 0;
+	for (unsigned bit = 0; bit < THROTTLE_REASONS; bit++)
+		s->last += bits >> bit & 1 && throttle_is_a_limit(bit);
+	if (time_ns - s->since_ns < length_ns)
+		return false;
+	*value = 100 * (double)s->held_ns / (double)(time_ns - s->since_ns);
+	s->since_ns = time_ns;
+	s->held_ns = 0;
+	if (is_away(rule, *value))
+		s->has_fired = false;
+	if (s->has_fired || !rule_compares(rule, *value, rule->value))
+		return false;
+	return s->has_fired = true;
+}
 
 static void counter_read(struct rule_watch *w, struct watched *p, const struct fact *f)
 {
 	FOR_EACH_RULE (i, f->rules & w->of[RULE_OF_COUNTER]) {
 		_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
 		const struct rule *rule = &w->rules[i];
-		struct state *s = state_at(w, i, f);
+		struct state *s = watch_state(w, i, f);
 		enum rule_value kind = rule_metrics[rule->metric].value;
 		double value = f->real;
 		bool fires;
@@ -545,7 +446,9 @@ static void counter_read(struct rule_watch *w, struct watched *p, const struct f
 			if (!was)
 				continue;
 		}
-		if (kind == RULE_VALUE_CODE)
+		if (rule->metric == RULE_throttle)
+			fires = throttle_fires(s, rule, f->time_ns, &value);
+		else if (kind == RULE_VALUE_CODE)
 			fires = rule_compares(rule, value, rule->value);
 		else if (kind == RULE_VALUE_EVENT)
 			fires = value > 0;
@@ -559,7 +462,7 @@ static void counter_read(struct rule_watch *w, struct watched *p, const struct f
 		else
 			strbuf_adds(&text, isnan(value) ? "NaN" : "infinite");
 		strbuf_addf(&text, "%s", kind == RULE_VALUE_PERCENT ? "%" : f->grows ? "/s" : "");
-		fire(w, i, p, f->time_ns, &text);
+		watch_fire(w, i, p, f->time_ns, &text);
 	}
 }
 
@@ -575,8 +478,8 @@ static void call_failed(struct rule_watch *w, struct watched *p, const struct fa
 
 		if (rule->metric == RULE_sticky_error ? failure_is_fatal(result) && !p->is_faulty
 						      : rule_compares(rule, result, rule->value))
-			fire_text(w, i, p, f->time_ns, "a CUDA call returned %s (%u)",
-				  name ? name : "an error", (unsigned)result);
+			watch_fire_text(w, i, p, f->time_ns, "a CUDA call returned %s (%u)",
+					name ? name : "an error", (unsigned)result);
 	}
 }
 
@@ -591,20 +494,25 @@ static bool is_of_fault(int number)
 	return false;
 }
 
+#define OUT_OF_MEMORY " when its control group was out of memory"
+
 static void process_ended(struct rule_watch *w, struct watched *p, const struct fact *f)
 {
 	int number = f->value > 128 ? (int)(f->value - 128) : 0;
+	bool is_oom = number == SIGKILL && f->other_ns;
 
 	FOR_EACH_RULE (i, w->of[RULE_OF_EXIT]) {
 		const struct rule *rule = &w->rules[i];
 
 		if (rule->metric == RULE_exit_status &&
 		    rule_compares(rule, (double)f->value, rule->value))
-			fire_text(w, i, p, f->time_ns, "it ended with status %u",
-				  (unsigned)f->value);
+			watch_fire_text(w, i, p, f->time_ns, "it ended with status %u",
+					(unsigned)f->value);
 		else if (rule->metric == RULE_fatal_signal && is_of_fault(number))
-			fire_text(w, i, p, f->time_ns, "it was killed by SIG%s",
-				  sigabbrev_np(number));
+			watch_fire_text(w, i, p, f->time_ns, "it was killed by SIG%s%s",
+					sigabbrev_np(number), is_oom ? OUT_OF_MEMORY : "");
+		else if (rule->metric == RULE_oom_killed && is_oom)
+			watch_fire_text(w, i, p, f->time_ns, "it was killed%s", OUT_OF_MEMORY);
 	}
 	p->has_ended = true;
 }
@@ -643,7 +551,7 @@ static void add(struct rule_watch *w, struct watched *p, const struct fact *f)
 		p->is_unknown = true;
 		break;
 	case FACT_LAUNCH:
-		check_rate(w, p, f->time_ns);
+		watch_check_rate(w, p, f->time_ns);
 		p->window_ns = p->window_ns ? p->window_ns : f->time_ns;
 		p->launched++;
 		launched(p, f);
@@ -659,13 +567,17 @@ static void add(struct rule_watch *w, struct watched *p, const struct fact *f)
 		call_failed(w, p, f);
 		break;
 	case FACT_WORK_BEGINS:
-		work_begins(w, p, f);
+		watch_work_begins(w, p, f);
 		break;
 	case FACT_WORK_ENDS:
 		p->has_records = true;
 		progress(w, p, f->time_ns);
 		p->longest_ns = MAX(p->longest_ns, f->time_ns - MIN(f->other_ns, f->time_ns));
-		work_ended(p, f->value);
+		work_ended(p, f);
+		break;
+	case FACT_COLLECTIVE:
+		if (w->of[RULE_OF_COLLECTIVE] && p->collectives.count < OPEN_MAX)
+			(void)!map_put(&p->collectives, f->value, 0);
 		break;
 	case FACT_OPENS:
 		name_appears(w, p, f);
@@ -702,9 +614,10 @@ void rule_watch_add(struct rule_watch *w, const struct fact *f)
 		window_ends(w, f->time_ns);
 	else if (f->kind == FACT_OUTSIDE)
 		FOR_EACH_RULE (i, f->rules)
-			fire_text(w, i, NULL, f->time_ns,
-				  w->rules[i].metric == RULE_file ? "the file was touched"
-								  : "the signal was received");
+			watch_fire_text(w, i, NULL, f->time_ns,
+					w->rules[i].metric == RULE_file
+						? "the file was touched"
+						: "the signal was received");
 	else if (f->process < w->processes.count)
 		add(w, &w->processes.data[f->process], f);
 }
@@ -718,8 +631,11 @@ void rule_watch_advance(struct rule_watch *w, uint64_t time_ns)
 		struct watched *p = &w->processes.data[i];
 
 		check_hang(w, p, time_ns);
-		check_rate(w, p, time_ns);
-		for (size_t device = 0; device < p->gpus.count && !has_outstanding(p); device++)
-			check_idle(w, p, device, time_ns);
+		watch_check_rate(w, p, time_ns);
+		for (size_t device = 0; device < p->gpus.count; device++) {
+			if (!launch_list_oldest(&p->launches))
+				watch_check_idle(w, p, device, time_ns);
+			watch_check_busy(w, p, device, time_ns);
+		}
 	}
 }

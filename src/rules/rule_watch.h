@@ -29,11 +29,13 @@ enum fact_kind {
 	FACT_FAILURE, /* value: the call's error */
 	FACT_WORK_BEGINS, /* until other_ns, on a device */
 	FACT_WORK_ENDS, /* since other_ns; value: correlation id */
+	FACT_COLLECTIVE, /* value: correlation id of the launch that carries it */
 	FACT_OPENS, /* a range; value: its key, instance: of its name */
 	FACT_CLOSES,
 	FACT_MARK,
 	FACT_COUNTER, /* real: the value; growth: since the reading before, per second */
-	FACT_EXIT, /* value: status as a shell shows it */
+	/* value: status as a shell shows it; other_ns 1: its group was out of memory */
+	FACT_EXIT,
 	FACT_ENDS, /* the recording of the process */
 	FACT_WINDOW_ENDS, /* nothing is recorded from then on, of any process */
 	FACT_OUTSIDE, /* a file was touched, or a signal received */

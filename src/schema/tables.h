@@ -140,7 +140,8 @@
 	C(T, world_size, U32, MAYBE, NONE, "", "number of ranks of the job")                                           \
 	C(T, node_rank, U32, MAYBE, NONE, "", "number of the machine in the job")                                      \
 	C(T, job, STRING, MAYBE, NONE, "", "id of the job")                                                            \
-	C(T, launcher, ENUM, MAYBE, job_launcher, "", "whose variables these are")
+	C(T, launcher, ENUM, MAYBE, job_launcher, "", "whose variables these are")                                  \
+	C(T, oom_killed, U8, MAYBE, NONE, "", "1: SIGKILL ended it when its control group was out of memory; else missing")
 #define TRAITS_process(X, T) X(T, LAST_OF, pid, start_ns)
 
 #define ENUM_process_source(V, E) V(E, inside, 0) V(E, record, 1) V(E, sampler, 2) V(E, import, 3)

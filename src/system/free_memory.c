@@ -13,10 +13,11 @@
 
 static const struct hierarchy {
 	const char *line; /* of /proc/self/cgroup, up to the path */
-	const char *folder, *limit, *used;
+	const char *folder, *limit, *used, *events;
 } hierarchies[] = {
-	{ "0::", "/sys/fs/cgroup", "memory.max", "memory.current" },
-	{ ":memory:", "/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes" },
+	{ "0::", "/sys/fs/cgroup", "memory.max", "memory.current", "memory.events" },
+	{ ":memory:", "/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes",
+	  "memory.oom_control" },
 };
 
 static bool read_text(const char *root, const char *folder, const char *name, struct strbuf *text)
@@ -98,4 +99,27 @@ uint64_t free_memory(const char *root)
 	for (size_t i = 0; i < ARRAY_SIZE(hierarchies); i++)
 		available = MIN(available, left_by(root, &hierarchies[i], strbuf_text(&text)));
 	return available;
+}
+
+bool memory_oom_kills(const char *root, uint64_t *count)
+{
+	_cleanup_strbuf_ struct strbuf groups = STRBUF_INIT, text = STRBUF_INIT;
+
+	if (!read_text(root, "/proc", "self/cgroup", &groups))
+		return false;
+	for (size_t i = 0; i < ARRAY_SIZE(hierarchies); i++) {
+		const char *path = strstr(strbuf_text(&groups), hierarchies[i].line);
+		_cleanup_strbuf_ struct strbuf folder = STRBUF_INIT;
+
+		if (!path)
+			continue;
+		path += strlen(hierarchies[i].line);
+		strbuf_adds(&folder, hierarchies[i].folder);
+		strbuf_add(&folder, path, strcspn(path, "\n"));
+		if (!folder.failed &&
+		    read_text(root, strbuf_text(&folder), hierarchies[i].events, &text) &&
+		    number_after(&text, "oom_kill ", count))
+			return true;
+	}
+	return false;
 }

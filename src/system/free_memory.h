@@ -1,7 +1,8 @@
-/* free_memory.h: how much memory this process can still take on the host. */
+/* free_memory.h: how much memory is left to this process, and who was killed for want of it. */
 #ifndef PITOT_SYSTEM_FREE_MEMORY_H
 #define PITOT_SYSTEM_FREE_MEMORY_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /*
@@ -11,5 +12,11 @@
  * paths (/proc and /sys); "" outside of tests.
  */
 uint64_t free_memory(const char *root);
+
+/*
+ * Sets how many processes of this process's control group the kernel has killed because the group
+ * was out of memory. Returns false if it does not say.
+ */
+bool memory_oom_kills(const char *root, uint64_t *count);
 
 #endif

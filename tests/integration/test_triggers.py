@@ -1,8 +1,11 @@
 """Rules that dump a ring while the command goes on: one dump for one cause, with what happened around it."""
+import http.server
 import json
 import os
 import signal
+import socket
 import subprocess
+import threading
 
 import pytest
 
@@ -116,6 +119,62 @@ def test_a_driver_that_does_not_answer(ring, make_tape, pitot, rows, build):
     assert any("did not answer" in (row["reason"] or "") for row in rows(dump, "capability") if row["name"] == "nvml")
     assert rows(dump, "kernel") and [row for row in rows(dump, "unfinished") if row["kind"] == "thread"]
     run.end()
+
+
+class Listener(http.server.BaseHTTPRequestHandler):
+    """Answers 500 below /broken, never below /silent."""
+
+    def do_POST(self):
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        self.server.received.append((self.path, self.headers["Content-Type"], json.loads(body)))
+        if self.path.startswith("/silent"):
+            self.server.closed.wait()
+        self.send_response(500 if self.path.startswith("/broken") else 204)
+        self.end_headers()
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture
+def listener():
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Listener)
+    server.received, server.closed = [], threading.Event()
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield server
+    server.closed.set()
+    server.shutdown()
+
+
+@pytest.mark.parametrize("path, said", [("/hook?key=secret", None), ("/broken?key=secret", "it answered 500"),
+                                        ("/silent?key=secret", "notify")])
+def test_a_server_is_notified(ring, listener, rows, path, said):
+    """Once, with what held; a server that fails keeps nothing waiting, and the key of its URL is in no output."""
+    url = f"http://127.0.0.1:{listener.server_port}{path}"
+    run = ring(None, "--no-rules", "--when", "signal USR2", "--post", "0s", env=[("PITOT_NOTIFY", url), ("no_proxy", "*")])
+    run.until(lambda: run.folder.exists() and list(run.folder.glob("record*.pit")), "it records")
+
+    def asks():
+        os.kill(run.process.pid, signal.SIGUSR2)
+        return run.dumps()
+
+    run.until(asks, "the signal makes a dump")
+    run.until(lambda: listener.received, "the server is told")
+    told = run.end()
+    if "cannot load libcurl" in told:
+        pytest.skip("no libcurl")
+    assert run.process.returncode == 0 and "secret" not in told
+    [(asked, kind, body)] = listener.received[:1]
+    assert (asked, kind) == (path, "application/json") and len(listener.received) == 1
+    assert (body["rule"], body["evidence"], body["process"]) == ("signal USR2", "the signal was received", None)
+    assert body["dump"] == str(run.dumps()[0]) and body["host"] == socket.gethostname()
+    assert (said in told) if said else "notify" not in told
+
+
+@pytest.mark.parametrize("url, said", [("host/path", "--notify takes a URL"), ("file:///etc/passwd", "--notify takes a URL"), ("http://", "URL of a server"),
+                                       ("https://user:word@host/", "without user and password"), ("http://a b", "URL of a server")])
+def test_what_cannot_be_notified(pitot, url, said):
+    assert said in pitot("record", "--ring", "1M", "--notify", url, "--", "true", status=2).stderr
 
 
 def test_what_the_user_asks_for(ring, tmp_path, pitot, rows):

@@ -53,6 +53,7 @@ static void process_row(struct writer *w, const struct job_rank *rank, uint64_t 
 	row.host = rows_text(w, host);
 	job_rank_columns(w, rank, &row);
 	ROW_MISSING(&row, process, exit_status);
+	ROW_MISSING(&row, process, oom_killed);
 	ROW_MISSING_IF(&row, process, end_ns, !end_ns);
 	writer_append(w, TABLE_process, &row);
 }

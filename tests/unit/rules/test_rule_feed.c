@@ -220,6 +220,58 @@ static void a_capture_that_fails_ends(void **state)
 	}
 }
 
+static void add_collective(struct maker *m, uint64_t time_ns, uint64_t correlation, bool captured)
+{
+	struct row_collective row = { .time_ns = time_ns,
+				      .function = collective_function_all_reduce,
+				      .thread = 7,
+				      .correlation = correlation,
+				      .captured = captured,
+				      .missing = schema_missing(TABLE_collective) };
+
+	if (correlation)
+		ROW_PRESENT(&row, collective, correlation);
+	ROW_PRESENT(&row, collective, captured);
+	writer_append(m->writer, TABLE_collective, &row);
+}
+
+/* A collective without an end; one that is captured, and one whose launch is unknown. */
+static void collectives_and_busy_seconds(void **state)
+{
+	const char *folder = *state;
+	struct maker *m = maker_begin_with((struct writer_options){ .pid = PID }, folder, PID,
+					   1 * S, "./app");
+	uint32_t add = maker_config(m, "add", 1, 32);
+
+	maker_capability(m, feature_cupti, capability_state_on, NULL);
+	maker_device(m, 0, 1 * S);
+	add_counter(m, 1, "gpu_throttle_reasons", 0, counter_kind_bits, counter_reading_integer);
+	for (uint64_t i = 1; i < 7; i++) {
+		uint64_t at = i * S, length = i < 4 ? 900 * MS : 100 * MS;
+
+		maker_call(m, MAKER_LAUNCH, 7, at, at + 10, i);
+		maker_kernel(m, add, 7, at + 20, at + 20 + length, i);
+		add_collective(m, at, i, false);
+		add_sample(m, 1, at, i < 4 ? 0 : 32);
+	}
+	maker_call(m, MAKER_LAUNCH, 7, 8 * S, 8 * S + 10, 20);
+	add_collective(m, 8 * S, 20, true);
+	maker_kernel(m, add, 7, 8 * S + 20, 8 * S + 30, 20);
+	add_collective(m, 9 * S, 0, false);
+	maker_call(m, MAKER_LAUNCH, 7, 10 * S, 10 * S + 10, 21);
+	add_collective(m, 10 * S, 21, false);
+	maker_call(m, MAKER_LAUNCH, 7, 11 * S, 11 * S + 10, 22);
+	add_sample(m, 1, 7 * S, 32);
+	add_sample(m, 1, 30 * S, 32);
+	maker_close(m, 40 * S);
+	fires_once(folder, "collective > 5s", 15 * S, "a collective has not ended for 5.00 s");
+	never_fires(folder, "collective > 31s");
+	fires_once(folder, "gpu-busy < 20%", 5 * S + 20, "GPU 0 was busy 10.0% of a second");
+	fires_once(folder, "throttle > 90% for 2s", 7 * S, "it is 100%");
+	never_fires(folder, "throttle > 99% for 5s");
+	never_fires(folder, "oom-killed");
+}
+
 static void what_cannot_be_read_is_named(void **state)
 {
 	const struct rule none = { .metric = RULE_xid };
@@ -280,6 +332,7 @@ int main(void)
 		folder_test(rules_hold_at_their_moments),
 		folder_test(records_that_do_not_come_are_no_hang),
 		folder_test(a_capture_that_fails_ends),
+		folder_test(collectives_and_busy_seconds),
 		folder_test(what_cannot_be_read_is_named),
 		folder_test(new_blocks_are_read),
 	};

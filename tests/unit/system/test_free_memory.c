@@ -94,12 +94,37 @@ static void the_older_hierarchy(void **state)
 	assert_int_equal(free_memory(root), 150000);
 }
 
+static void kills_are_those_of_the_own_group(void **state)
+{
+	uint64_t kills = 7;
+
+	(void)state;
+	assert_false(memory_oom_kills(root, &kills));
+	put("/proc/self/cgroup", "0::/job/step\n");
+	assert_false(memory_oom_kills(root, &kills));
+	put("/sys/fs/cgroup/job/memory.events", "oom_kill 99\n");
+	put("/sys/fs/cgroup/job/step/memory.events", "low 0\noom 9\noom_group_kill 4\n");
+	assert_false(memory_oom_kills(root, &kills));
+	assert_int_equal(kills, 7);
+	put("/sys/fs/cgroup/job/step/memory.events",
+	    "low 0\noom 9\noom_kill 3\noom_group_kill 4\n");
+	assert_true(memory_oom_kills(root, &kills));
+	assert_int_equal(kills, 3);
+	put("/proc/self/cgroup", "5:cpu:/x\n4:memory:/slurm\n");
+	put("/sys/fs/cgroup/memory/slurm/memory.oom_control",
+	    "oom_kill_disable 0\nunder_oom 0\noom_kill 12\n");
+	assert_true(memory_oom_kills(root, &kills));
+	assert_int_equal(kills, 12);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(without_anything_it_is_unknown, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(the_narrowest_group_counts, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(the_older_hierarchy, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(kills_are_those_of_the_own_group, set_up,
+						tear_down),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
