@@ -3,7 +3,9 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "analysis/collectives.h"
 #include "analysis/groups.h"
+#include "analysis/rank_times.h"
 #include "trace/columns.h"
 
 #define RUNS_PERCENT 5u /* by which two runs of one program differ on one machine */
@@ -64,16 +66,24 @@ static uint64_t cost(void *user, enum cost_of what, uint32_t index, enum edge_ki
 {
 	const struct change *x = user;
 	const struct what_if *w = x->what_if;
+	uint64_t wait_ns = what == COST_WORK ? MIN(what_if_rank_wait_ns(w, index), ns) : 0;
 
 	(void)edge;
+	ns -= wait_ns;
 	if (what == COST_CALL && is_launching(task_at(w, index)))
 		ns -= MIN(ns, x->call_ns);
 	else if (what == COST_CALL && task_at(w, index)->flags & TASK_SYNC_CALL)
 		ns -= MIN(ns, x->synchronize_ns);
-	for (size_t i = 0; i < x->count; i++)
+	for (size_t i = 0; i < x->count; i++) {
 		ns = what_if_cost(w, &x->rules[i], what, index, ns);
-	return x->halved && is_of(x->halved, place_of(w->report, what, task_at(w, index))) ? ns / 2
-											   : ns;
+		if (wait_ns)
+			wait_ns = what_if_rank_wait(w, &x->rules[i], index, wait_ns);
+	}
+	if (x->halved && x->halved->is_wait)
+		wait_ns /= 2;
+	else if (x->halved && is_of(x->halved, place_of(w->report, what, task_at(w, index))))
+		ns /= 2;
+	return ns + wait_ns;
 }
 
 static bool returns_at_once(void *user, uint32_t call)
@@ -338,6 +348,53 @@ static int index_tasks(struct what_if *w)
 	return 0;
 }
 
+/* Maps kernels of the process's collectives to what they wait for the last rank. */
+static int list_waits(struct what_if *w, struct map *waits)
+{
+	const struct collectives *c = w->report->collectives;
+	int code = 0;
+
+	for (size_t i = 0; i < c->matches.items.count && code >= 0; i++) {
+		const struct collective_match *m = &c->matches.items.data[i];
+		const struct collective_part *parts = &c->parts.data[m->first];
+		bool known = w->report->rank_times->waits_known && m->parts > 1 &&
+			     collective_is_whole(c->parts.data, m);
+		uint64_t last_ns = 0;
+
+		for (uint32_t p = 0; p < m->parts; p++)
+			last_ns = MAX(last_ns, parts[p].start_ns);
+		for (uint32_t p = 0; p < m->parts && code >= 0; p++)
+			if (c->ranks[parts[p].rank].process == w->process && parts[p].size != 1)
+				code = map_put(waits, parts[p].kernel,
+					       known ? last_ns - parts[p].start_ns : UINT64_MAX);
+	}
+	return code;
+}
+
+static int find_rank_waits(struct what_if *w)
+{
+	uint32_t count = w->end_task - w->first_task;
+	struct map waits = MAP_INIT;
+	int code = list_waits(w, &waits);
+
+	if (code >= 0 && waits.count)
+		w->rank_waits = calloc(count + UINT64_C(1), sizeof(*w->rank_waits));
+	if (waits.count && !w->rank_waits)
+		code = -ENOMEM;
+	for (uint32_t i = 0; i < count && w->rank_waits; i++) {
+		const struct task *task = task_at(w, w->first_task + i);
+		uint64_t ns;
+
+		if (task->kind != GPU_WORK_kernel || !map_get(&waits, task->row, &ns))
+			continue;
+		w->unknown_waits += ns == UINT64_MAX;
+		w->rank_waits[i] = ns == UINT64_MAX ? 0 : MIN(ns, task->end_ns - task->start_ns);
+		w->rank_wait_ns += w->rank_waits[i];
+	}
+	map_release(&waits);
+	return code;
+}
+
 static int find_turns(struct what_if *w)
 {
 	_cleanup_free_ uint8_t *beside = calloc(trace_process_count(w->report->trace) + 1, 1);
@@ -412,6 +469,8 @@ int what_if_init(struct what_if *w, struct report *r, const uint64_t *call_ns,
 	if (code >= 0)
 		code = index_tasks(w);
 	if (code >= 0)
+		code = find_rank_waits(w);
+	if (code >= 0)
 		code = measure_recorded(w);
 	if (code < 0) {
 		what_if_release(w);
@@ -426,6 +485,7 @@ void what_if_release(struct what_if *w)
 	free(w->step_of);
 	free(w->times);
 	free(w->turns);
+	free(w->rank_waits);
 	free(w->candidates);
 }
 
@@ -467,7 +527,8 @@ static int find_overlap(const struct what_if *w, uint64_t *per_mille)
 static bool is_of_gpu(const struct what_if_rule *rule)
 {
 	return rule->target == WHAT_IF_kernel || rule->target == WHAT_IF_copy ||
-	       rule->target == WHAT_IF_memset || rule->target == WHAT_IF_gpu;
+	       rule->target == WHAT_IF_memset || rule->target == WHAT_IF_gpu ||
+	       rule->target == WHAT_IF_wait;
 }
 
 /*
@@ -576,7 +637,8 @@ static int add_costs(const struct what_if *w, struct what_if_candidate *classes,
 		uint64_t ns = task->end_ns - task->start_ns;
 		struct arrival waited;
 
-		if (task_is_work(task) && add_cost(w, COST_WORK, i, ns, classes, groups) < 0)
+		if (task_is_work(task) &&
+		    add_cost(w, COST_WORK, i, ns - what_if_rank_wait_ns(w, i), classes, groups) < 0)
 			return -ENOMEM;
 		if (task->kind != TASK_CALL)
 			continue;
@@ -610,6 +672,10 @@ int what_if_candidates(struct what_if *w)
 	int code = add_costs(w, classes, &groups);
 
 	vec_sort(&groups.items, most_expensive_first);
+	if (groups.items.count > CANDIDATES_MAX) {
+		w->omitted = groups.items.count - CANDIDATES_MAX;
+		w->omitted_ns = groups.items.data[CANDIDATES_MAX].cost_ns;
+	}
 	for (unsigned class = 0; class < PATH_CLASSES; class ++)
 		if (code < 0 || !has_several(&groups, class))
 			classes[class].cost_ns = 0;
@@ -617,6 +683,10 @@ int what_if_candidates(struct what_if *w)
 	for (unsigned class = 0; class < PATH_CLASSES && code >= 0; class ++)
 		if (classes[class].cost_ns)
 			code = vec_push(&groups.items, classes[class]);
+	if (code >= 0 && w->rank_wait_ns)
+		code = vec_push(&groups.items,
+				((struct what_if_candidate){ .is_wait = true,
+							     .cost_ns = w->rank_wait_ns }));
 	for (size_t i = 0; i < groups.items.count && code >= 0; i++) {
 		struct measured m;
 

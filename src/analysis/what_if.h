@@ -7,6 +7,9 @@
  * (analysis/calibration.h). How uncertain that is, how far a simulation without a
  * change misses the recording, how much steps and runs differ, work that ran side by side, and the
  * latencies of an assumed graph add up, as the root of their squares, to the bar.
+ *
+ * The kernel of a collective waits for the last rank, and then transfers. Its cost is the transfer:
+ * only target `wait` changes the waiting, since other ranks are not simulated.
  */
 #ifndef PITOT_ANALYSIS_WHAT_IF_H
 #define PITOT_ANALYSIS_WHAT_IF_H
@@ -26,6 +29,7 @@
 	X(call, "call:GLOB", "what CUDA calls cost by name, except waiting")                       \
 	X(host, "host[:GLOB]", "the program's own time, by the line that makes the next call")     \
 	X(cpu, "cpu", "the program's own time and what calls cost")                                \
+	X(wait, "wait", "what collectives only wait for other ranks")                              \
 	X(sync, "sync[:GLOB]", "waiting of calls by name; only with remove")                       \
 	X(graph, "graph SCOPE", "launches of a scope, or of a step, as one CUDA graph")
 
@@ -68,6 +72,7 @@ struct what_if_times {
 struct what_if_candidate {
 	struct path_place place;
 	bool is_class; /* all owners of place.class */
+	bool is_wait; /* what collectives wait for other ranks; there is no place */
 	uint64_t cost_ns; /* in the span */
 	int64_t gain_ns; /* of a step, if it cost half */
 };
@@ -83,6 +88,9 @@ struct what_if {
 	struct simulated *times; /* the same; reused */
 	uint32_t *turns;
 	bool beside; /* threads make calls side by side: what they wait for is unknown */
+	uint64_t *rank_waits; /* by task from first_task on: what collectives wait; NULL: nothing */
+	uint64_t rank_wait_ns; /* their sum */
+	uint64_t unknown_waits; /* collectives of which it is unknown how long they only wait */
 	/* That recording adds to each launching call, and to each other one that waits for work. */
 	uint64_t call_ns, synchronize_ns;
 	enum call_cost_source call_source;
@@ -94,6 +102,8 @@ struct what_if {
 	uint64_t steps_bar_ns, call_bar_ns, overlap_bar_ns, runs_bar_ns, graph_bar_ns, bar_ns;
 	struct what_if_candidate *candidates;
 	size_t candidate_count;
+	uint64_t omitted; /* owners that are no candidates, … */
+	uint64_t omitted_ns; /* … because none of them costs more in the span */
 };
 
 /*
@@ -119,6 +129,13 @@ uint64_t what_if_host_ns(const struct what_if *w, uint32_t call);
 /* The cost of a task by a rule. */
 uint64_t what_if_cost(const struct what_if *w, const struct what_if_rule *rule, enum cost_of what,
 		      uint32_t task, uint64_t ns);
+/* What a collective waits for other ranks, of the recording, and by a rule that was `ns`. */
+static inline uint64_t what_if_rank_wait_ns(const struct what_if *w, uint32_t task)
+{
+	return w->rank_waits ? w->rank_waits[task - w->first_task] : 0;
+}
+uint64_t what_if_rank_wait(const struct what_if *w, const struct what_if_rule *rule, uint32_t task,
+			   uint64_t ns);
 /* Whether the rule removes the waiting of a call. */
 bool what_if_returns(const struct what_if *w, const struct what_if_rule *rule, uint32_t call);
 void what_if_rule_release(struct what_if_rule *rule);

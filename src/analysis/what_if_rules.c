@@ -84,6 +84,39 @@ static int parse_graph(struct what_if_rule *rule, const char *rest, struct error
 				       rule->text);
 }
 
+/* Changes that others simulate, by their first word. */
+static const struct {
+	const char *word, *why;
+} refused[] = {
+	{ "comm", "other ranks, for which collectives wait, are not simulated; 'kernel:nccl* x0.5' "
+		  "changes the transfers of one rank" },
+	{ "no",
+	  "other ranks are not simulated: `pitot report --ranks` names the straggler, and 'wait "
+	  "remove' is what one of the others would gain" },
+	{ "python", "lines are: 'host:*.py* x0.5'" },
+	{ "copies", "how fast copies of these sizes would be is unknown: name it, as in 'copy:HtoD "
+		    "x0.5'" },
+	{ "overlap",
+	  "which work needs the copies is unknown; 'copy remove' is the most that it can "
+	  "bring" },
+	{ "fuse",
+	  "how long the fused kernel takes is unknown: name it by 'kernel:GLOB x0.8' and the "
+	  "launches by 'launch x0.5'" },
+	{ "stream", "how much work side by side slows down is unknown" },
+	{ "batch", "how kernels grow with the batch is unknown: name it by kernel, as in "
+		   "'kernel:*gemm* x2'" },
+};
+
+static int refuse(const char *text, const char *word, struct error *e)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(refused); i++)
+		if (!strcmp(word, refused[i].word))
+			return error_set(e, E_USAGE, "'%s' is not simulated: %s", text,
+					 refused[i].why);
+	error_set(e, E_USAGE, "unknown transform '%s'", text);
+	return error_suggest(e, word, target_names, NULL);
+}
+
 int what_if_parse(struct what_if_rule *rule, const char *text, struct error *e)
 {
 	size_t length = strcspn(text, ": ");
@@ -96,10 +129,8 @@ int what_if_parse(struct what_if_rule *rule, const char *text, struct error *e)
 		return error_set(e, -ENOMEM, "out of memory");
 	while (target_names[target] && strcmp(target_names[target], word) != 0)
 		target++;
-	if (!target_names[target]) {
-		error_set(e, E_USAGE, "unknown transform '%s'", text);
-		return error_suggest(e, word, target_names, NULL);
-	}
+	if (!target_names[target])
+		return refuse(text, word, e);
 	rule->target = (enum what_if_target)target;
 	if (rule->target == WHAT_IF_graph)
 		return parse_graph(rule, *rest ? rest + 1 : rest, e);
@@ -439,6 +470,8 @@ bool what_if_changes(const struct what_if *w, const struct what_if_rule *rule, e
 		return what == COST_WORK && task_is_work(task);
 	case WHAT_IF_memset:
 		return what == COST_WORK && task->kind == GPU_WORK_memset;
+	case WHAT_IF_wait:
+		return what == COST_WORK && what_if_rank_wait_ns(w, index);
 	case WHAT_IF_launch:
 		return what == COST_CALL && is_call && task->flags & TASK_LAUNCH_CALL &&
 		       (kind_of(w, task) == api_kind_launch ||
@@ -480,7 +513,7 @@ uint64_t what_if_cost(const struct what_if *w, const struct what_if_rule *rule, 
 
 	if (rule->target == WHAT_IF_graph)
 		return cost_of_graph(w, rule, what, index, ns);
-	if (rule->target == WHAT_IF_sync)
+	if (rule->target == WHAT_IF_sync || rule->target == WHAT_IF_wait)
 		return ns;
 	if (of_work && what == COST_CALL)
 		return removes_call(w, rule, index) ? 0 : ns;
@@ -489,6 +522,16 @@ uint64_t what_if_cost(const struct what_if *w, const struct what_if_rule *rule, 
 			       ? 0
 			       : ns;
 	return what_if_changes(w, rule, what, index) ? changed(rule, ns) : ns;
+}
+
+uint64_t what_if_rank_wait(const struct what_if *w, const struct what_if_rule *rule, uint32_t index,
+			   uint64_t ns)
+{
+	bool changes = what_if_changes(w, rule, COST_WORK, index);
+
+	if (rule->target == WHAT_IF_wait)
+		return changes ? changed(rule, ns) : ns;
+	return changes && rule->change == CHANGE_REMOVE ? 0 : ns; /* with the collective */
 }
 
 bool what_if_returns(const struct what_if *w, const struct what_if_rule *rule, uint32_t call)
@@ -512,6 +555,13 @@ static void count_matches(const struct what_if *w, struct what_if_rule *rule)
 			any = true;
 			if (what == COST_HOST)
 				rule->cost_ns += what_if_host_ns(w, i);
+			else if (rule->target == WHAT_IF_wait)
+				rule->cost_ns += what_if_rank_wait_ns(w, i);
+			else if (what == COST_WORK)
+				rule->cost_ns += task->end_ns - task->start_ns -
+						 (rule->change == CHANGE_REMOVE
+							  ? 0
+							  : what_if_rank_wait_ns(w, i));
 			else if (waited.from == TASK_NONE)
 				rule->cost_ns += task->end_ns - task->start_ns;
 			else

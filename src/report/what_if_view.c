@@ -149,6 +149,23 @@ static void print_notes(const struct report_view *v, const struct what_if *w)
 			     WORDS(call_cost_texts[w->call_source]));
 	sentence_add(&text, WORDS("a simulation without a change is "), DURATION(w->identity_ns),
 		     WORDS(" off\n"));
+	if (w->rank_wait_ns)
+		sentence_add(&text, WORDS("collectives only waited for other ranks in "),
+			     DURATION(w->rank_wait_ns),
+			     WORDS(" of the recording, which is no cost of their kernels; other "
+				   "ranks are not simulated\n"));
+	if (w->unknown_waits)
+		sentence_add(&text, WORDS("of "), COUNTED_AS(w->unknown_waits, "collective"),
+			     WORDS(" it is unknown how long they only waited for other ranks: that "
+				   "counts as their cost"),
+			     WORDS(trace_only_rank(v->report->trace, NULL)
+					   ? "; without --rank it is known of recorded ranks\n"
+					   : "\n"));
+	if (w->omitted)
+		sentence_add(&text, NUMBER(w->omitted),
+			     WORDS(" more kernels, copies, calls and lines cost at most "),
+			     DURATION(w->omitted_ns / MAX(w->step_count, 1)),
+			     WORDS(w->loop ? " of a step each\n" : " each\n"));
 	if (w->beside)
 		strbuf_adds(&text, "threads make calls side by side: what they wait for each other "
 				   "for is unknown, so predictions may be wrong\n");
@@ -179,7 +196,9 @@ static void print_largest_bar(const struct report_view *v, const struct what_if 
 static void add_candidate(const struct report_view *v, const struct what_if_candidate *c,
 			  struct strbuf *out)
 {
-	if (c->is_class)
+	if (c->is_wait)
+		strbuf_adds(out, "waiting for other ranks");
+	else if (c->is_class)
 		strbuf_addf(out, "all %s", class_texts[c->place.class]);
 	else
 		report_place_text(v, c->place, out);
@@ -275,7 +294,7 @@ static void write_candidates(const struct report_view *v, const struct what_if *
 
 		add_candidate(v, c, &name);
 		json_object(j);
-		json_key_string(j, "class", path_class_names[c->place.class]);
+		json_key_string(j, "class", c->is_wait ? "wait" : path_class_names[c->place.class]);
 		json_key(j, "name");
 		json_bytes(j, strbuf_text(&name), name.length);
 		json_key_bool(j, "is_class", c->is_class);
@@ -284,6 +303,8 @@ static void write_candidates(const struct report_view *v, const struct what_if *
 		json_end(j);
 	}
 	json_end(j);
+	json_key_u64(j, "omitted", w->omitted);
+	json_key_u64(j, "omitted_cost_ns", w->omitted_ns);
 }
 
 void what_if_json(const struct report_view *v, const struct what_if *w,
@@ -300,6 +321,8 @@ void what_if_json(const struct report_view *v, const struct what_if *w,
 	json_key_u64(&j, "synchronize_cost_ns", w->synchronize_ns);
 	json_key_string(&j, "call_cost_source", call_cost_names[w->call_source]);
 	json_key_bool(&j, "threads_side_by_side", w->beside);
+	json_key_u64(&j, "rank_wait_ns", w->rank_wait_ns);
+	json_key_u64(&j, "unknown_rank_waits", w->unknown_waits);
 	json_key_u64(&j, "identity_ns", w->identity_ns);
 	write_times(&j, "recorded", &w->recorded);
 	write_times(&j, "corrected", &w->corrected);

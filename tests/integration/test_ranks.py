@@ -256,6 +256,37 @@ def test_what_is_measured_of_each_rank(job):
         assert row["step_ns"] == pytest.approx(5.2e6, rel=0.1)  # the program prints 5.3 ms
 
 
+def test_what_if_does_not_blame_a_collective_for_its_waiting(pitot, rank_recording):
+    """Half of an all-reduce that waits for a sleeping rank would bring nothing; without the sleep it is the other training."""
+
+    def what_if(name, *words):
+        return json.loads(pitot("what-if", rank_recording(name), *words, "--json").stdout)
+
+    found = what_if("sleep-3", "-n", "0")
+    first, second = found["candidates"][:2]
+    assert first["class"] == "wait" and first["name"] == "waiting for other ranks" and first["gain_ns"] > 3 * second["gain_ns"]
+    assert found["rank_wait_ns"] == first["cost_ns"] > 12 * 2.5e6 and found["unknown_rank_waits"] == 0
+    collective, = [c for c in found["candidates"] if c["name"].startswith("ncclDevKernel")]
+    assert collective["cost_ns"] < found["rank_wait_ns"] / 5
+    removed, truth = what_if("sleep-3", "wait remove"), what_if("balanced", "gpu x1")
+    assert abs(removed["predicted"]["step_ns"] - truth["corrected"]["step_ns"]) < removed["uncertainty_ns"] + truth["uncertainty_ns"]
+    assert removed["transforms"][0]["cost_ns"] == found["rank_wait_ns"]
+    step = found["corrected"]["step_ns"]
+    for words in ("kernel:nccl* x0.5", "kernel:nccl* =1us", "gpu x1"):
+        assert step * 0.9 < what_if("sleep-3", words)["predicted"]["step_ns"] <= step
+    assert what_if("sleep-3", "kernel:nccl* remove")["predicted"]["step_ns"] < step * 0.6  # with their waiting
+    half = what_if("sleep-3", "wait x0.5")["predicted"]["step_ns"]
+    assert half == step - first["gain_ns"] and removed["predicted"]["step_ns"] < half < step
+
+
+def test_what_if_says_which_waiting_is_unknown(pitot, rank_recording):
+    """Of one rank alone nobody knows for whom it waited: then that is the kernels' time."""
+    text = pitot("what-if", rank_recording("sleep-3"), "--rank", "0").stdout
+    found = json.loads(pitot("what-if", rank_recording("sleep-3"), "--rank", "0", "--json").stdout)
+    assert found["rank_wait_ns"] == 0 and found["unknown_rank_waits"] == 72
+    assert "of 72 collectives it is unknown how long they only waited" in text and "without --rank" in " ".join(text.split())
+
+
 def test_one_rank_has_no_section_of_ranks(pitot, build, source):
     pitot("record", "--no-cpu", "--stacks", "none", "--force", "-o", "job.pitot", "--", build / "standin" / "tape-play",
           source / "tests/data/tapes/ranks/sleep-3.0.tape")
