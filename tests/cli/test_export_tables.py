@@ -213,7 +213,7 @@ def test_a_folder_that_cannot_be_written(pitot, recordings, tmp_path):
     (tmp_path / "x.parquet/kernel").mkdir(parents=True)
     (tmp_path / "x.parquet/kernel/host=testhost").write_text("a file")
     said = pitot("export", recordings["varied"], "-o", "x.parquet", "--partition", "--force", status=1).stderr
-    assert "cannot write 'x.parquet/kernel/host=testhost/kernel.parquet': Not a directory" in said
+    assert "cannot create folder 'x.parquet/kernel/host=testhost': Not a directory" in said
     assert [str(path.relative_to(tmp_path)) for path in sorted((tmp_path / "x.parquet").rglob("*"))] == [
         "x.parquet/kernel", "x.parquet/kernel/host=testhost"]
 
@@ -239,7 +239,7 @@ def test_links_in_the_folder_are_not_followed(pitot, recordings, tmp_path):
     (tmp_path / "x.parquet").mkdir()
     (tmp_path / "x.parquet/kernel").symlink_to(tmp_path / "elsewhere")
     said = pitot("export", recordings["varied"], "-o", "x.parquet", "--partition", "--force", status=1).stderr
-    assert "'x.parquet/kernel' is a link, which is not followed" in said and not list((tmp_path / "elsewhere").iterdir())
+    assert "cannot create folder 'x.parquet/kernel': " in said and "link" in said and not list((tmp_path / "elsewhere").iterdir())
 
 
 def test_units_and_names(pitot, recordings, tmp_path):

@@ -91,25 +91,41 @@ static int find_partitions(struct folder *d, struct trace *t, struct error *e)
 	return 0;
 }
 
-/*
- * Creates the folders below `path` that lead to a file. A link among them, which somebody may have
- * put there, is not followed.
- */
-static int make_parents(const char *path, char *file, struct error *e)
+/* Creates a folder in one, or finds it there; a link is not followed. Returns its descriptor. */
+static int make_folder(int folder, const char *name)
 {
 	struct stat st;
+	int made;
 
-	for (char *at = file + strlen(path) + 1; (at = strchr(at, '/')); *at++ = '/') {
-		*at = 0;
-		if (mkdir(file, 0700) < 0 && errno != EEXIST)
-			return error_errno(e, errno, "cannot create folder '%s'", file);
-		if (lstat(file, &st) == 0 && S_ISLNK(st.st_mode))
-			return error_set(e, -ELOOP,
-					 "'%s' is a link, which is not followed: remove it, or "
-					 "choose another folder with -o",
-					 file);
+	if (folder >= 0 && mkdirat(folder, name, 0700) < 0 && errno != EEXIST)
+		return -errno;
+	made = folder_enter(folder, name, FOLDER_ANY);
+	return made < 0 && folder_stat(folder, name, &st) == 0 && S_ISLNK(st.st_mode) ? E_LINK
+										      : made;
+}
+
+/* Creates the folders below `path` that lead to a file. */
+static int make_parents(const char *path, char *file, struct error *e)
+{
+	int folder = folder_open(path, FOLDER_ANY);
+
+	if (folder < 0)
+		error_set(e, folder, "cannot open folder '%s': %s", path, error_code_text(folder));
+	for (char *name = file + strlen(path) + 1, *end; (end = strchr(name, '/')) && folder >= 0;
+	     name = end + 1) {
+		int above = folder;
+
+		*end = 0;
+		folder = make_folder(above, name);
+		close(above);
+		if (folder < 0)
+			error_set(e, folder, "cannot create folder '%s': %s", file,
+				  error_code_text(folder));
+		*end = '/';
 	}
-	return 0;
+	if (folder >= 0)
+		close(folder);
+	return MIN(folder, 0);
 }
 
 /* Removes a file that was written, and the folders to it that are empty then. */
