@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static const struct {
 	const char *variable, *below_home, *stored;
@@ -12,22 +13,51 @@ static const struct {
 #undef PLACE
 };
 
-/* Makes the folder and those above it; what cannot be made is missing when it is opened. */
-static void make_folders(struct strbuf *path)
+/* Makes a folder unless it is there. */
+static int make_folder(const char *above, const char *name)
 {
-	for (char *slash = path->failed ? NULL : strchr(path->data + 1, '/'); slash;
-	     slash = strchr(slash + 1, '/')) {
+	_cleanup_close_ int folder = folder_open(above, FOLDER_ANY);
+	_cleanup_close_ int made = folder_enter(folder, name, FOLDER_ANY);
+	struct stat st;
+
+	if (folder < 0 || made != -ENOENT)
+		return MIN(folder, 0);
+	if (fstat(folder, &st) < 0)
+		return -errno;
+	if (st.st_uid != geteuid() && st.st_uid != 0)
+		return E_FOREIGN;
+	return mkdirat(folder, name, 0700) < 0 && errno != EEXIST ? -errno : 0;
+}
+
+/*
+ * Makes the folder and those above it, but none in a folder of another user than root: with sudo,
+ * HOME may be the user's, who could not use a cache that belongs to root. What is there and is no
+ * folder is an error when it is opened.
+ */
+static int make_folders(struct strbuf *path)
+{
+	int rc = path->failed ? -ENOMEM : 0;
+
+	for (char *slash = rc < 0 ? NULL : path->data; slash && rc == 0;) {
+		char *end = strchr(slash + 1, '/');
+
 		*slash = '\0';
-		mkdir(path->data, 0700);
+		if (end)
+			*end = '\0';
+		if (slash[1])
+			rc = make_folder(*path->data ? path->data : "/", slash + 1);
 		*slash = '/';
+		if (end)
+			*end = '/';
+		slash = end;
 	}
-	mkdir(strbuf_text(path), 0700);
+	return rc;
 }
 
 int user_folder_open(enum user_folder which, bool make, struct strbuf *path, struct error *e)
 {
 	const char *named = secure_getenv(places[which].variable), *home = secure_getenv("HOME");
-	int rc;
+	int rc = 0;
 
 	if (named && *named == '/')
 		strbuf_adds(path, named);
@@ -38,7 +68,8 @@ int user_folder_open(enum user_folder which, bool make, struct strbuf *path, str
 				 places[which].variable, places[which].stored);
 	strbuf_adds(path, "/pitot");
 	if (make)
-		make_folders(path);
-	rc = path->failed ? -ENOMEM : folder_open(strbuf_text(path), FOLDER_OWN);
+		rc = make_folders(path);
+	if (rc == 0)
+		rc = path->failed ? -ENOMEM : folder_open(strbuf_text(path), FOLDER_OWN);
 	return rc < 0 ? error_set(e, rc, "%s", error_code_text(rc)) : rc;
 }

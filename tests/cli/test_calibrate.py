@@ -72,6 +72,16 @@ def test_a_folder_that_cannot_be_made(calibrate, cache):
     assert f"cannot write '{cache}/pitot/calibration.json': Not a directory" in done.stderr and not done.stdout
 
 
+@pytest.mark.skipif(os.getuid() != 0, reason="needs a second user")
+@pytest.mark.parametrize("variable", ["HOME", "XDG_CACHE_HOME"])
+def test_root_makes_no_folder_in_the_home_of_a_user(calibrate, tmp_path, variable):
+    home = tmp_path / "home"
+    home.mkdir()
+    os.chown(home, 12345, 12345)
+    done = calibrate(status=1, **{"XDG_CACHE_HOME": "", variable: str(home)})
+    assert "belongs to another user" in done.stderr and not list(home.iterdir())
+
+
 def test_ctrl_c(program, environment, build, calibrate, cache, tmp_path):
     log = tmp_path / "calls"
     process = subprocess.Popen([program, "calibrate"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={
