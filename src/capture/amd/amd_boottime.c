@@ -1,5 +1,7 @@
 #include "capture/amd/amd_boottime.h"
 
+#include <string.h>
+
 #include "base/clock.h"
 #include "base/compiler.h"
 
@@ -12,18 +14,23 @@ static struct {
 } offsets[SUSPENDS_MAX];
 static unsigned count;
 
-void amd_boottime_read(void)
+void amd_boottime_add(uint64_t monotonic_ns, uint64_t boottime_ns)
 {
-	uint64_t monotonic = clock_monotonic_ns(), boottime = clock_read_ns(CLOCK_BOOTTIME),
-		 offset = boottime - monotonic;
+	uint64_t offset = boottime_ns - monotonic_ns;
 
 	if (count && offset - offsets[count - 1].offset_ns + NOISE_NS < 2 * NOISE_NS)
 		return;
 	if (count == SUSPENDS_MAX)
-		for (unsigned i = 1; i < count--; i++)
-			offsets[i - 1] = offsets[i];
-	offsets[count].since_ns = count ? boottime : 0;
+		memmove(offsets, offsets + 1, --count * sizeof(*offsets));
+	offsets[count].since_ns = count ? boottime_ns : 0;
 	offsets[count++].offset_ns = offset;
+}
+
+void amd_boottime_read(void)
+{
+	uint64_t monotonic = clock_monotonic_ns();
+
+	amd_boottime_add(monotonic, clock_read_ns(CLOCK_BOOTTIME));
 }
 
 uint64_t amd_boottime_convert(uint64_t boottime_ns)

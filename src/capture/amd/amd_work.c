@@ -31,6 +31,7 @@ _Static_assert(sizeof(struct work) == (WORK_SLOTS - 1) * sizeof(struct ring_even
 #define STREAM_OF_QUEUE (1u << 30)
 
 #define ROOM_WAIT_NS NS_PER_MS
+#define CLOCKS_DIFFER_NS NS_PER_S /* at most, the GPU's and ours */
 #define ROOM_TRIES 2000u /* two seconds: then the collector hangs */
 
 static struct {
@@ -135,8 +136,13 @@ void amd_work_on_buffer(uint64_t context, uint64_t buffer, struct amd_record_hea
 
 /* --- the collector's thread --- */
 
+/* Times of another clock than that of the machine, before its start or after now, are none. */
 static bool set_times(const struct ring_event *event, uint64_t *start, uint64_t *end)
 {
+	uint64_t now = clock_monotonic_ns();
+
+	*start = amd_boottime_convert(event->a);
+	*end = amd_boottime_convert(event->b);
 	if (!event->a || !event->b || event->b < event->a) {
 		if (event->b && event->b < event->a)
 			counts.reversed_time++;
@@ -144,8 +150,10 @@ static bool set_times(const struct ring_event *event, uint64_t *start, uint64_t 
 			counts.no_time++;
 		return false;
 	}
-	*start = amd_boottime_convert(event->a);
-	*end = amd_boottime_convert(event->b);
+	if (!*start || *end > now + CLOCKS_DIFFER_NS) {
+		counts.no_time++;
+		return false;
+	}
 	return true;
 }
 
