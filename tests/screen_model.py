@@ -49,18 +49,24 @@ class Screen:
             self.x = 0
         elif character == "\n":
             assert not self.alternate, "a full screen is drawn line by line, and does not scroll"
-            self.y = min(self.y + 1, self.lines - 1)
+            self.next_line()
         else:
             assert character.isprintable(), f"a terminal obeys {character!r}"
             if self.x == self.columns and self.wraps:
                 assert not self.alternate, "it is wider than the screen"
-                self.x, self.y = 0, min(self.y + 1, self.lines - 1)
+                self.x = 0
+                self.next_line()
             if not self.x:
                 self.reversed_lines.discard(self.y)
             self.cells[self.y][min(self.x, self.columns - 1)] = character
             self.x = min(self.x + 1, self.columns)
             if self.reverse:
                 self.reversed_lines.add(self.y)
+
+    def next_line(self):
+        if self.y == self.lines - 1:
+            self.cells = self.cells[1:] + [[" "] * self.columns]
+        self.y = min(self.y + 1, self.lines - 1)
 
     def obey(self, private, numbers, letter):
         values = [int(number or 0) for number in numbers.split(";")]
@@ -72,9 +78,15 @@ class Screen:
             row, column = values if len(values) == 2 else (1, 1)
             assert 1 <= row <= self.lines and 1 <= column <= self.columns
             self.y, self.x = row - 1, column - 1
+        elif letter == "A":
+            self.y = max(self.y - (values[0] or 1), 0)
         elif letter == "J":
-            assert values == [2]
-            self.erase()
+            assert values in ([0], [2])
+            if values == [2]:
+                self.erase()
+            else:
+                self.cells[self.y][self.x:] = [" "] * (self.columns - self.x)
+                self.cells[self.y + 1:] = [[" "] * self.columns for _ in range(self.lines - self.y - 1)]
         elif letter == "K":
             if not self.x:
                 self.reversed_lines.discard(self.y)
@@ -92,14 +104,20 @@ class Screen:
 class Terminal:
     """A program on a terminal that is modelled: keys are typed, and waited for is what it shows."""
 
-    def __init__(self, command, environment, columns=80, lines=24):
+    def __init__(self, command, environment, columns=80, lines=24, session=False):
+        """`session`: it is the terminal of the program's session, as a shell's is; otherwise of none."""
         self.ours, self.theirs = self.open = pty.openpty()
         self.screen = Screen(columns, lines)
         self.said = b""
         self.set_size(columns, lines)
         self.before = termios.tcgetattr(self.theirs)
         self.process = subprocess.Popen(list(map(str, command)), stdin=self.theirs, stdout=self.theirs, stderr=self.theirs, env=environment,
-                                        preexec_fn=os.setpgrp)  # Ctrl-Z stops no group that nobody could continue
+                                        preexec_fn=self.own_session if session else os.setpgrp)  # Ctrl-Z stops no group that nobody could continue
+
+    @staticmethod
+    def own_session():
+        os.setsid()
+        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
     def set_size(self, columns, lines):
         fcntl.ioctl(self.theirs, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))

@@ -255,6 +255,8 @@ static int run_capture(struct context *c, int argc, char **argv)
 	if (pid < 0)
 		return cli_fail(c, &e);
 	terminal_catch_signals();
+	signal_to_error(
+		SIGPIPE); /* if nobody reads what it says, the recording is made all the same */
 	rc = capture_open(&capture, (pid_t)pid, &request, &e);
 	if (rc >= 0) {
 		cli_note(c, "waiting for %llu %s of process %d", (unsigned long long)steps,

@@ -4,10 +4,13 @@
 #include <sys/ioctl.h>
 
 #include "base/human.h"
+#include "cli/keys.h"
+#include "cli/live_keys.h"
 #include "cli/monitor_view.h"
 #include "cli/ui.h"
 
 #define INTERVAL_LEAST_NS (10 * NS_PER_MS)
+#define KEYS_LINE "m mark  d dump  c capture a step  q quit\n"
 
 static uint64_t option_interval = NS_PER_S, option_duration;
 static const char *option_output;
@@ -43,6 +46,7 @@ static bool is_live(void)
 struct screen {
 	unsigned lines, width; /* of the live table on a terminal */
 	struct strbuf text; /* of the last round: its memory is used again */
+	struct live_keys keys;
 };
 
 /* Cuts the text to `most` lines: lines that scrolled away cannot be redrawn. */
@@ -76,8 +80,10 @@ static int draw(const struct context *c, const struct monitor *m, struct screen 
 	struct winsize size = { 0 };
 
 	monitor_table(m, width, c->color, &table);
-	if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_row > 1)
-		cut_lines(&table, size.ws_row - 1u);
+	if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_row > 2)
+		cut_lines(&table, size.ws_row - 2u);
+	if (screen->keys.is_open && width >= strlen(KEYS_LINE))
+		strbuf_adds(&table, KEYS_LINE);
 	if (screen->width && screen->width != width) /* old lines may have been wrapped */
 		strbuf_adds(&out, "\033[H\033[2J");
 	else if (screen->lines)
@@ -102,6 +108,21 @@ static int show(const struct context *c, const struct monitor *m, struct screen 
 	return out->length ? cli_print(c, out) : EXIT_DONE;
 }
 
+/* The table that is shown becomes text above what is printed. */
+static void leave_table(void *user)
+{
+	((struct screen *)user)->lines = 0;
+}
+
+/* Returns false if monitoring ends. */
+static bool wait_until(const struct context *c, struct monitor *m, struct screen *screen,
+		       uint64_t until_ns)
+{
+	if (c->json || c->quiet || !is_live())
+		return terminal_wait(until_ns, NULL, 0);
+	return live_keys_poll(&screen->keys, until_ns, m->writer);
+}
+
 /* The first signal ends monitoring; a second one ends the program, which may hang in a driver. */
 static void catch_signals(void)
 {
@@ -123,9 +144,12 @@ static int monitor(const struct context *c, struct monitor *m)
 	uint64_t end_ns = option_duration && option_duration < UINT64_MAX - start_ns
 				  ? start_ns + option_duration
 				  : UINT64_MAX;
-	struct screen screen = { .text = STRBUF_INIT };
+	struct screen screen = { .text = STRBUF_INIT,
+				 .keys = { .context = c, .keys = "mdcq", .clear = leave_table } };
 	int status;
 
+	screen.keys.user = &screen;
+	sigprocmask(SIG_SETMASK, NULL, &screen.keys.signals);
 	do {
 		monitor_read(m);
 		status = show(c, m, &screen);
@@ -134,7 +158,8 @@ static int monitor(const struct context *c, struct monitor *m)
 			break;
 		step_ns = (1 + (now_ns - next_ns) / option_interval) * option_interval;
 		next_ns = step_ns > end_ns - next_ns ? end_ns : next_ns + step_ns;
-	} while (terminal_wait(next_ns, NULL, 0));
+	} while (wait_until(c, m, &screen, next_ns));
+	live_keys_close(&screen.keys);
 	strbuf_release(&screen.text);
 	return status;
 }

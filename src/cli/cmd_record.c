@@ -487,6 +487,8 @@ static int run_record(struct context *c, int argc, char **argv)
 	if (status != EXIT_DONE)
 		return status;
 	output.cpu_only = request.cpu_only;
+	if (pids.count)
+		record_output_keys(&output, pids.items[0]);
 	status = check_flame(c);
 	if (status != EXIT_DONE)
 		return status;

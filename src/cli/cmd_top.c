@@ -140,9 +140,9 @@ static bool press(struct top *t, int key)
 	switch (key) {
 	case 'q':
 		return false;
-	case 'Z' - '@': /* Ctrl-Z */
+	case KEY_CTRL('Z'):
 		return screen_suspend() >= 0;
-	case 'L' - '@':
+	case KEY_CTRL('L'):
 		screen_clear();
 		break;
 	case KEY_UP:
@@ -195,7 +195,7 @@ static bool wait_until(struct top *t, uint64_t until_ns)
 		if (fd >= 0)
 			wake_ns = MIN(until_ns, now_ns + SERVE_NS);
 		if (t->is_screen) {
-			key = screen_wait_key(wake_ns, fd);
+			key = keys_wait(wake_ns, fd);
 			if (key && !press(t, key))
 				return false;
 			set_prompt(t);

@@ -10,6 +10,8 @@
 #include "cli/ui.h"
 #include "record/summary.h"
 
+#define KEYS_HINT "  ? for keys"
+
 static void print_message(void *user, enum record_message kind, const char *text)
 {
 	const struct record_output *out = user;
@@ -44,6 +46,8 @@ static void show_live_line(void *user, const char *directory, uint64_t elapsed_n
 	strbuf_adds(&line, "\r");
 	strbuf_adds(&line, style_begin(out->context->color_errors, STYLE_DIM));
 	follow_line(&state, out->cpu_only, elapsed_ns, width > 1 ? width - 1 : 1, &line);
+	if (out->keys.is_open && width > line.length + strlen(KEYS_HINT))
+		strbuf_adds(&line, KEYS_HINT);
 	strbuf_adds(&line, style_begin(out->context->color_errors, STYLE_NONE));
 	/* The cursor returns to the start, so that output of the command overwrites the line. */
 	strbuf_adds(&line, "\033[K\r");
@@ -52,16 +56,42 @@ static void show_live_line(void *user, const char *directory, uint64_t elapsed_n
 	out->shown = true;
 }
 
+static void clear_line(void *user)
+{
+	struct record_output *out = user;
+
+	if (out->shown)
+		io_write_all(STDERR_FILENO, "\r\033[K", strlen("\r\033[K"));
+	out->shown = false;
+}
+
+static bool poll_keys(void *user, struct writer *w)
+{
+	struct record_output *out = user;
+
+	return !out->keys.keys || !may_show_live_line(out->context) ||
+	       live_keys_poll(&out->keys, clock_monotonic_ns(), w);
+}
+
+void record_output_keys(struct record_output *out, const char *pid)
+{
+	out->keys = (struct live_keys){ .context = out->context,
+					.keys = "mcq",
+					.target = pid,
+					.clear = clear_line,
+					.user = out };
+	sigprocmask(SIG_SETMASK, NULL, &out->keys.signals);
+}
+
 struct record_listener record_output_listener(struct record_output *out)
 {
-	return (struct record_listener){ out, print_message, show_live_line };
+	return (struct record_listener){ out, print_message, show_live_line, poll_keys };
 }
 
 void record_output_clear(struct record_output *out)
 {
-	if (out->shown)
-		io_write_all(STDERR_FILENO, "\r\033[K", strlen("\r\033[K"));
-	out->shown = false;
+	live_keys_close(&out->keys);
+	clear_line(out);
 	follow_free(out->follow);
 	out->follow = NULL;
 }

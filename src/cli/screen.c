@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <termios.h>
 #include <unistd.h>
 
 #include "base/io.h"
@@ -14,11 +13,8 @@
 #define CLOSE "\033[?7h\033[?25h\033[?1049l"
 
 static struct {
-	struct termios before;
 	unsigned columns, lines; /* for which `shown` was drawn */
 	struct strbuf shown;
-	uint8_t keys[64]; /* typed, and not yet returned */
-	size_t key_count;
 } self;
 
 bool screen_is_possible(void)
@@ -36,17 +32,10 @@ static void on_resize(int number)
 int screen_open(void)
 {
 	struct sigaction resize = { .sa_handler = on_resize };
-	struct termios raw;
+	int err = keys_open();
 
-	if (tcgetattr(STDIN_FILENO, &self.before) < 0)
-		return -errno;
-	raw = self.before;
-	raw.c_lflag &= ~(tcflag_t)(ICANON | ECHO);
-	raw.c_cc[VMIN] = 0;
-	raw.c_cc[VTIME] = 0;
-	raw.c_cc[VSUSP] = _POSIX_VDISABLE; /* screen_suspend() restores the terminal first */
-	if (tcsetattr(STDIN_FILENO, TCSAFLUSH, &raw) < 0)
-		return -errno;
+	if (err < 0)
+		return err;
 	sigaction(SIGWINCH, &resize, NULL);
 	screen_clear();
 	return io_write_all(STDOUT_FILENO, OPEN, strlen(OPEN));
@@ -55,14 +44,14 @@ int screen_open(void)
 void screen_close(void)
 {
 	(void)!io_write_all(STDOUT_FILENO, CLOSE, strlen(CLOSE));
-	tcsetattr(STDIN_FILENO, TCSAFLUSH, &self.before);
+	keys_close();
 	strbuf_release(&self.shown);
 }
 
 int screen_suspend(void)
 {
 	screen_close();
-	raise(SIGTSTP);
+	keys_stop();
 	return screen_open();
 }
 
@@ -117,64 +106,4 @@ int screen_draw(const struct strbuf *text)
 	return text->failed || out.failed
 		       ? -ENOMEM
 		       : io_write_all(STDOUT_FILENO, strbuf_text(&out), out.length);
-}
-
-/* --- keys --- */
-
-static int drop_keys(size_t count, int key)
-{
-	self.key_count -= count;
-	memmove(self.keys, self.keys + count, self.key_count);
-	return key;
-}
-
-/* ESC [ A and ESC O A are arrows; ESC [ 5 ~ is a page. Other sequences are no key. */
-static int escape_key(void)
-{
-	static const struct {
-		const char *text;
-		int key;
-	} sequences[] = {
-		{ "A", KEY_UP }, { "B", KEY_DOWN }, { "5~", KEY_PAGE_UP }, { "6~", KEY_PAGE_DOWN }
-	};
-	size_t end = 2;
-
-	if (self.key_count < 3 || (self.keys[1] != '[' && self.keys[1] != 'O'))
-		return drop_keys(1, KEY_ESCAPE);
-	while (end + 1 < self.key_count && self.keys[end] < '@')
-		end++;
-	for (size_t i = 0; i < ARRAY_SIZE(sequences); i++)
-		if (strlen(sequences[i].text) == end - 1 &&
-		    memcmp(self.keys + 2, sequences[i].text, end - 1) == 0)
-			return drop_keys(end + 1, sequences[i].key);
-	return drop_keys(end + 1, KEY_NONE);
-}
-
-static int next_key(void)
-{
-	if (!self.key_count)
-		return KEY_NONE;
-	if (self.keys[0] == KEY_ESCAPE)
-		return escape_key();
-	if (self.keys[0] == '\n')
-		return drop_keys(1, KEY_ENTER);
-	return drop_keys(1, self.keys[0] == 127 ? KEY_BACKSPACE : self.keys[0]);
-}
-
-int screen_wait_key(uint64_t until_ns, int fd)
-{
-	struct pollfd polled[] = { { .fd = STDIN_FILENO, .events = POLLIN },
-				   { .fd = fd, .events = POLLIN } };
-	ssize_t n;
-
-	if (self.key_count)
-		return next_key();
-	terminal_wait(until_ns, polled, ARRAY_SIZE(polled));
-	if (!polled[0].revents)
-		return KEY_NONE;
-	n = read(STDIN_FILENO, self.keys, sizeof(self.keys));
-	if (n == 0 || (n < 0 && errno != EINTR && errno != EAGAIN))
-		return KEY_END;
-	self.key_count = (size_t)MAX(n, 0);
-	return next_key();
 }

@@ -1,5 +1,5 @@
 /*
- * screen.h: a terminal that is redrawn in place: the alternate screen, keys without Enter, and only
+ * screen.h: a terminal that is redrawn in place: the alternate screen, keys (keys.h), and only
  * lines that have changed. Single-threaded; there is one screen.
  */
 #ifndef PITOT_CLI_SCREEN_H
@@ -7,22 +7,9 @@
 
 #include <signal.h>
 #include <stdbool.h>
-#include <stdint.h>
 
 #include "base/strbuf.h"
-
-/* Keys that are no characters. */
-enum screen_key {
-	KEY_NONE = 0, /* no key was pressed */
-	KEY_BACKSPACE = 8,
-	KEY_ENTER = 13,
-	KEY_ESCAPE = 27,
-	KEY_UP = 256,
-	KEY_DOWN,
-	KEY_PAGE_UP,
-	KEY_PAGE_DOWN,
-	KEY_END, /* the terminal is gone: there will be no keys */
-};
+#include "cli/keys.h"
 
 /* Whether standard input and output are terminals that can be drawn on. */
 bool screen_is_possible(void);
@@ -38,11 +25,6 @@ void screen_size(unsigned *columns, unsigned *lines);
 int screen_draw(const struct strbuf *text);
 /* Forgets what is shown: the next screen_draw() draws everything. */
 void screen_clear(void);
-/*
- * Waits for a key, until a time (CLOCK_MONOTONIC) or until the size changes or a signal of
- * terminal_catch_signals() arrives. `fd` is also waited for, -1: none.
- */
-int screen_wait_key(uint64_t until_ns, int fd);
 /* Stops this program, as Ctrl-Z does, with the terminal as it was. */
 int screen_suspend(void) MUST_USE;
 

@@ -113,3 +113,15 @@ void rows_clock(struct writer *w, uint64_t gpu_ns)
 		ROW_MISSING(&row, clock, gpu_ns);
 	writer_append(w, TABLE_clock, &row);
 }
+
+void rows_mark(struct writer *w, const char *text)
+{
+	struct row_nvtx row = { .missing = schema_missing(TABLE_nvtx),
+				.time_ns = clock_monotonic_ns(),
+				.kind = nvtx_kind_mark,
+				.thread = (uint32_t)getpid() };
+
+	row.message = rows_text(w, text);
+	ROW_PRESENT(&row, nvtx, message);
+	writer_append(w, TABLE_nvtx, &row);
+}

@@ -37,4 +37,7 @@ void rows_writing(struct writer *w, uint64_t start_ns, uint64_t end_ns,
 /* Reads and appends all clocks. gpu_ns is the GPU's clock a moment ago, or 0. */
 void rows_clock(struct writer *w, uint64_t gpu_ns);
 
+/* Appends a mark of the user, at this moment. */
+void rows_mark(struct writer *w, const char *text);
+
 #endif

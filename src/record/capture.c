@@ -35,7 +35,7 @@ static void launched(struct capture *c, const struct fact *f)
 
 	if (c->thread || c->into_graphs)
 		return;
-	c->last_call = MAX(c->last_call, f->value);
+	c->steps.last_call = MAX(c->steps.last_call, f->value);
 	if (f->kind == FACT_COPY || map_remove(&c->early, f->value, &before))
 		return;
 	if (c->launches.count >= LAUNCHES_MAX)
@@ -49,29 +49,16 @@ static void work_ended(struct capture *c, const struct fact *f)
 	bool is_known = map_remove(&c->launches, f->value, &launched_ns);
 
 	/* Clocks of the GPU and of the host differ by a little. */
-	if (!is_known && !c->thread && f->value > c->last_call && c->early.count < LAUNCHES_MAX)
+	if (!is_known && !c->thread && f->value > c->steps.last_call &&
+	    c->early.count < LAUNCHES_MAX)
 		(void)!map_put(&c->early, f->value, 1);
 	launched_ns = MIN(launched_ns, f->other_ns);
 	c->lead_ns = MAX(c->lead_ns, f->time_ns - MIN(launched_ns, f->time_ns));
-	if (!c->thread) {
-		c->work_until_ns = MAX(c->work_until_ns, f->time_ns);
-	} else if (f->value <= c->last_call) {
-		c->work_until_ns = MAX(c->work_until_ns, f->time_ns);
+	step_watch_work(&c->steps, f->value, f->time_ns);
+	if (c->thread && f->value <= c->thread->last_call)
 		c->arrived_ns = clock_monotonic_ns();
-	} else {
+	else if (c->thread)
 		c->goes_on = true;
-	}
-}
-
-/* At the moment of the last step's end all launches until then are known. */
-static void find_steps(struct capture *c, const struct fact *f)
-{
-	step_watch_add(&c->steps, f);
-	if (f->kind != FACT_CLOSES)
-		return;
-	c->thread = step_watch_find(&c->steps, c->request->steps, false, f->time_ns);
-	if (c->thread)
-		c->arrived_ns = clock_monotonic_ns();
 }
 
 static void fact_seen(void *user, const struct fact *f)
@@ -92,7 +79,7 @@ static void fact_seen(void *user, const struct fact *f)
 	case FACT_OPENS:
 	case FACT_CLOSES:
 		if (!c->thread)
-			find_steps(c, f);
+			step_watch_add(&c->steps, f);
 		break;
 	default:
 		break;
@@ -201,6 +188,15 @@ static const char *why_over(const struct capture *c, uint64_t now)
 	return NULL;
 }
 
+/* What was launched while the thread was judged is waited for, too. */
+static void find_steps(struct capture *c)
+{
+	if (c->thread)
+		return;
+	c->thread = step_watch_find(&c->steps, false, c->known_ns);
+	c->arrived_ns = clock_monotonic_ns();
+}
+
 static int read_segments(struct capture *c, struct error *e)
 {
 	uint64_t now = clock_monotonic_ns();
@@ -230,6 +226,7 @@ static int read_segments(struct capture *c, struct error *e)
 		snprintf(c->over, sizeof(c->over), "%s", over);
 	c->known_ns = over ? UINT64_MAX : now - LAG_NS;
 	rule_feed_pass(c->feed, c->known_ns);
+	find_steps(c);
 	if (!over)
 		rule_watch_advance(c->watch, c->known_ns);
 	return 0;
@@ -273,7 +270,8 @@ int capture_open(struct capture *c, pid_t pid, const struct capture_request *req
 			       .process = (int)syscall(SYS_pidfd_open, pid, 0),
 			       .attach = LIVE_ATTACH_INIT,
 			       .start_ns = clock_monotonic_ns(),
-			       .steps.rules = STEP_RULE };
+			       .steps.rules = STEP_RULE,
+			       .steps.wanted = request->steps };
 	c->steps.since_ns = request->when.count ? UINT64_MAX : c->start_ns;
 	if (c->process < 0)
 		return error_set(e, -errno, "there is no process %d", (int)pid);
@@ -304,7 +302,7 @@ static bool work_is_complete(const struct capture *c)
 	if (*c->over)
 		return true;
 	if (!c->launches.count)
-		return since_ns >= LAG_NS && c->known_ns >= c->work_until_ns;
+		return since_ns >= LAG_NS && c->known_ns >= c->thread->work_until_ns;
 	return since_ns >= (c->goes_on ? QUIET_NS : HUNG_NS);
 }
 
@@ -325,9 +323,7 @@ int capture_end(struct capture *c, const char *why, struct error *e)
 
 	if (why != c->over)
 		snprintf(c->over, sizeof(c->over), "%s", why);
-	c->thread = c->thread ? c->thread
-			      : step_watch_find(&c->steps, c->request->steps, true,
-						clock_monotonic_ns());
+	c->thread = c->thread ? c->thread : step_watch_find(&c->steps, true, clock_monotonic_ns());
 	if (c->thread)
 		return 1;
 	if (c->request->when.count && !*c->fired.evidence)
@@ -352,7 +348,7 @@ int capture_end(struct capture *c, const char *why, struct error *e)
 
 size_t capture_steps(const struct capture *c)
 {
-	return c->thread ? MIN(c->thread->steps.count, c->request->steps) : 0;
+	return c->thread ? c->thread->steps.count : 0;
 }
 
 void capture_close(struct capture *c)

@@ -56,9 +56,8 @@ struct capture {
 	struct map launches; /* correlation id -> time, of those that have no end */
 	struct map early; /* correlation ids of work that seems to have ended before its launch */
 	unsigned into_graphs; /* captures of graphs */
-	uint64_t last_call; /* correlation id of the last call in the window */
 	uint64_t lead_ns; /* longest time from a launch to the end of its work */
-	uint64_t work_until_ns, arrived_ns; /* arrived: the last end of it */
+	uint64_t arrived_ns; /* the last end of work of the window */
 	bool goes_on; /* work that was launched after the window has ended */
 };
 

@@ -69,7 +69,7 @@ static struct cut_window window_of(const struct capture *c)
 
 	return (struct cut_window){ .from_ns = from_ns,
 				    .host_until_ns = host_until_ns,
-				    .until_ns = MAX(host_until_ns, c->work_until_ns),
+				    .until_ns = MAX(host_until_ns, c->thread->work_until_ns),
 				    .work_from_ns = from_ns - MIN(from_ns, c->lead_ns) };
 }
 

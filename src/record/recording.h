@@ -38,7 +38,7 @@ enum record_message {
 };
 
 /*
- * Receives the messages of a recording, on the thread that runs the stages. Either function may be
+ * Receives the messages of a recording, on the thread that runs the stages. Each function may be
  * NULL.
  */
 struct record_listener {
@@ -47,6 +47,11 @@ struct record_listener {
 	void (*message)(void *user, enum record_message kind, const char *text);
 	/* Called once a second while the command runs, after a flush to `directory`. */
 	void (*tick)(void *user, const char *directory, uint64_t elapsed_ns);
+	/*
+	 * Called ten times a second while attached processes are recorded, with the writer of the
+	 * recording's own segment. Returns false to leave them.
+	 */
+	bool (*poll)(void *user, struct writer *w);
 };
 
 enum command_kind {

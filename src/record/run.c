@@ -15,12 +15,14 @@ static void on_end(void *user, pid_t pid, int status)
 	triggers_process_ended(r->triggers, pid, status, is_oom);
 }
 
-/* Whether the window of attached processes has closed. */
+/* Whether the window of attached processes has closed, or the user leaves them. */
 static bool is_window_over(struct recording *r)
 {
 	uint64_t now = clock_monotonic_ns();
+	bool leaves = r->request->pid_count && r->listener.poll &&
+		      !r->listener.poll(r->listener.user, r->writer);
 
-	if (!r->request->pid_count || !r->cpu.end_ns || now < r->cpu.end_ns)
+	if (!leaves && (!r->request->pid_count || !r->cpu.end_ns || now < r->cpu.end_ns))
 		return false;
 	r->spawn.end_ns = now;
 	return true;

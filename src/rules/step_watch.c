@@ -23,13 +23,18 @@ static struct step_thread *thread_of(const struct step_watch *w, uint64_t key)
 	return NULL;
 }
 
-static void ends(struct step_thread *t, uint64_t time_ns)
+static void ends(struct step_watch *w, struct step_thread *t, uint64_t time_ns)
 {
 	struct whole_step step = { t->open_ns, time_ns };
 
 	t->is_open = false;
-	if (time_ns >= t->open_ns && t->steps.count < STEPS_MAX && vec_push(&t->steps, step) == 0)
-		t->total_ns += time_ns - t->open_ns;
+	if (time_ns < t->open_ns || t->open_ns < w->since_ns)
+		return;
+	t->total_ns += time_ns - t->open_ns;
+	if (t->steps.count >= w->wanted || vec_push(&t->steps, step) < 0)
+		return;
+	t->last_call = w->last_call;
+	t->work_until_ns = w->work_until_ns;
 }
 
 void step_watch_add(struct step_watch *w, const struct fact *f)
@@ -39,12 +44,12 @@ void step_watch_add(struct step_watch *w, const struct fact *f)
 	if (f->kind == FACT_CLOSES) {
 		t = thread_of(w, f->value);
 		if (t)
-			ends(t, f->time_ns);
+			ends(w, t, f->time_ns);
 	} else if (f->kind == FACT_OPENS) {
 		t = thread_of(w, f->value);
 		if (t) /* its end is not recorded */
 			t->is_open = false;
-		if (!(f->rules & w->rules) || f->time_ns < w->since_ns)
+		if (!(f->rules & w->rules))
 			return;
 		t = thread_at(w, f->thread);
 		if (!t || t->is_open)
@@ -55,28 +60,46 @@ void step_watch_add(struct step_watch *w, const struct fact *f)
 	}
 }
 
+void step_watch_work(struct step_watch *w, uint64_t correlation, uint64_t end_ns)
+{
+	w->work_until_ns = MAX(w->work_until_ns, end_ns);
+	for (size_t i = 0; i < w->threads.count; i++)
+		if (correlation <= w->threads.data[i].last_call)
+			w->threads.data[i].work_until_ns =
+				MAX(w->threads.data[i].work_until_ns, end_ns);
+}
+
 static uint64_t total_of(const struct step_thread *t, uint64_t now_ns)
 {
 	return t->total_ns + (t->is_open && now_ns > t->open_ns ? now_ns - t->open_ns : 0);
 }
 
-const struct step_thread *step_watch_find(const struct step_watch *w, size_t wanted, bool at_end,
-					  uint64_t now_ns)
+static bool is_whole(const struct step_watch *w, const struct step_thread *t)
+{
+	return t && t->steps.count >= w->wanted;
+}
+
+const struct step_thread *step_watch_find(const struct step_watch *w, bool at_end,
+					  uint64_t known_ns)
 {
 	const struct step_thread *best = NULL;
 
 	for (size_t i = 0; i < w->threads.count; i++) {
 		const struct step_thread *t = &w->threads.data[i];
-		bool is_whole = t->steps.count >= wanted,
-		     best_is = best && best->steps.count >= wanted;
+		bool is_better =
+			at_end && is_whole(w, t) != is_whole(w, best)
+				? is_whole(w, t)
+				: !best || total_of(t, known_ns) > total_of(best, known_ns);
 
-		if (at_end && (!t->steps.count || (best_is && !is_whole)))
-			continue;
-		if (!best || (at_end && is_whole && !best_is) ||
-		    total_of(t, now_ns) > total_of(best, now_ns))
+		if (is_better && (!at_end || t->steps.count))
 			best = t;
 	}
-	return best && (at_end || best->steps.count >= wanted) ? best : NULL;
+	if (!best || at_end)
+		return best;
+	return is_whole(w, best) &&
+			       known_ns >= best->steps.data[w->wanted - 1].end_ns + STEPS_JUDGED_NS
+		       ? best
+		       : NULL;
 }
 
 uint64_t step_watch_open(const struct step_watch *w)

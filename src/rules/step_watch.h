@@ -4,7 +4,8 @@
  *
  * A step is an outermost range of a thread that a rule is about. Of several threads with steps, the
  * one that spends most time in them counts: a thread that loads data may have a hundred of its
- * batches in one step of the training.
+ * batches in one step of the training. So a thread is judged a second after its steps, when others
+ * have shown theirs.
  */
 #ifndef PITOT_RULES_STEP_WATCH_H
 #define PITOT_RULES_STEP_WATCH_H
@@ -13,6 +14,7 @@
 #include "rules/rule_watch.h"
 
 #define STEPS_MAX 10000u
+#define STEPS_JUDGED_NS UINT64_C(1000000000)
 
 struct whole_step {
 	uint64_t start_ns, end_ns;
@@ -22,24 +24,32 @@ struct step_thread {
 	uint32_t thread;
 	bool is_open;
 	uint64_t key, open_ns; /* of the step that has not ended */
-	uint64_t total_ns; /* of `steps` */
-	VEC(struct whole_step) steps;
+	uint64_t total_ns; /* of all steps, also beyond those in `steps` */
+	VEC(struct whole_step) steps; /* at most those that are wanted */
+	uint64_t last_call; /* correlation id of the last call in them, once all are there */
+	uint64_t work_until_ns; /* end of the GPU work that was launched until then */
 };
 
 struct step_watch {
 	uint32_t rules; /* bits: those that steps are about */
+	size_t wanted; /* steps of a thread */
 	uint64_t since_ns; /* steps that began before are none */
+	uint64_t last_call; /* largest correlation id of a call; set by the caller before facts */
+	uint64_t work_until_ns; /* end of all GPU work */
 	VEC(struct step_thread) threads;
 };
 
 /* Without memory steps are missing. */
 void step_watch_add(struct step_watch *w, const struct fact *f);
+/* Adds the end of GPU work, by the correlation id of its launch. */
+void step_watch_work(struct step_watch *w, uint64_t correlation, uint64_t end_ns);
 /*
- * Returns the thread that counts if it has `wanted` steps; with `at_end`, when no more steps
- * come, of those that have so many, or else any, the one that counts most. NULL: there is none.
+ * Returns the thread that counts, when all facts until known_ns were added: NULL, as long as it has
+ * too few steps. With `at_end`, when no more come, of those that have enough, or else any, the one
+ * that counts most.
  */
-const struct step_thread *step_watch_find(const struct step_watch *w, size_t wanted, bool at_end,
-					  uint64_t now_ns);
+const struct step_thread *step_watch_find(const struct step_watch *w, bool at_end,
+					  uint64_t known_ns);
 /* When the oldest step began that has not ended; 0: there is none. */
 uint64_t step_watch_open(const struct step_watch *w);
 void step_watch_release(struct step_watch *w);

@@ -8,6 +8,7 @@ import time
 
 import pytest
 
+from screen_model import Terminal
 from waiting import wait_until
 
 SHORT = ("--interval", "50ms", "--duration", "150ms")
@@ -119,6 +120,36 @@ def test_a_terminal(terminal, program, environment, nvml):
         assert all(len(line) <= columns for line in plain.splitlines()), plain
     environment["TERM"] = "dumb"
     assert "\033[" not in terminal([program, "monitor", *SHORT], 80)
+
+
+def test_keys(program, environment, nvml, rows, tmp_path):
+    environment.update(nvml(), TERM="xterm")
+    terminal = Terminal([program, "monitor", "--interval", "100ms", "-o", tmp_path / "m.pitot"], environment, 100, 40)
+    try:
+        terminal.wait(lambda s: "c capture a step  q quit" in s.text() and "97%" in s.text(), "the table, and the keys")
+        terminal.type("?m")
+        terminal.wait(lambda s: "keys: m mark, d dump the last 30 s of the ring, c capture a step, q quit" in s.text() and "mark 1" in s.text(),
+                      "the help, and a mark")
+        terminal.wait(lambda s: s.text().rstrip().endswith("q quit"), "the table is drawn below")
+        terminal.type("d")
+        terminal.wait(lambda s: "being recorded" in s.text() or "are recording" in s.text() or "segment" in s.text(), "what `pitot dump` says")
+        terminal.type("q")
+        terminal.end()
+    finally:
+        terminal.close()
+    assert [row["message"] for row in rows(tmp_path / "m.pitot", "nvtx", "-c", "kind,message")] == ["mark 1"]
+
+
+def test_a_mark_needs_a_recording(program, environment):
+    terminal = Terminal([program, "monitor", "--interval", "100ms"], {**environment, "TERM": "xterm"}, 100, 40)
+    try:
+        terminal.wait(lambda s: "q quit" in s.text(), "the table")
+        terminal.type("m")
+        terminal.wait(lambda s: "a mark needs a recording: -o DIR" in s.text(), "why there is none")
+        terminal.type("q")
+        terminal.end()
+    finally:
+        terminal.close()
 
 
 def test_a_recording(pitot, nvml, tmp_path):

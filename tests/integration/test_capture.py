@@ -7,6 +7,7 @@ import subprocess
 
 import pytest
 
+from screen_model import Terminal
 from waiting import PATIENCE, wait_until
 
 
@@ -22,11 +23,13 @@ def child_of(pid):
 
 
 def is_recorded(pid):
-    """Whether the recorder of a process has a segment open; before it executes its program it has those of `pitot record`."""
+    """Whether the recorder's thread has a segment open; before it executes its program it has those of `pitot record`."""
     if not os.readlink(f"/proc/{pid}/exe").endswith("tape-play"):
         return False
     for task in os.listdir(f"/proc/{pid}/task"):
         try:
+            if open(f"/proc/{pid}/task/{task}/comm").read() != "pitot\n":
+                continue
             links = [os.readlink(f"/proc/{pid}/task/{task}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/task/{task}/fd")]
         except OSError:  # it has just ended
             continue
@@ -252,7 +255,7 @@ def test_a_full_disk(recorded, loop, small_disk, pitot):
     disk = small_disk("size=24k")
     process = recorded(loop)
     said = pitot("capture", process.pid, "--steps", "30", "--no-symbols", "-o", disk / "c.pitot", status=1).stderr
-    assert "cannot write" in said and "No space left on device" in said
+    assert "cannot" in said and "No space left on device" in said
     assert not (disk / "c.pitot").exists()
 
 
@@ -266,3 +269,61 @@ def test_what_it_refuses(pitot, recorded, prepared, loop, tmp_path):
     one, two = recorded(loop), prepared(loop)
     said = pitot("capture", "--timeout", "1s", status=2).stderr
     assert str(two.pid) in said and str(child_of(one.pid)[0]) in said and "name one of them: pitot capture" in said
+
+
+@pytest.fixture
+def screen(program, environment, tmp_path):
+    """screen("record", "-p", 4711): it on a terminal that is that of its session."""
+    terminals = []
+
+    def start(*words):
+        terminals.append(Terminal([program, *words], {**environment, "TERM": "xterm", "ASAN_OPTIONS": "detect_leaks=0"}, 160, 40, session=True))
+        return terminals[-1]
+
+    yield start
+    for terminal in terminals:
+        terminal.close()
+
+
+def test_keys_while_a_program_is_recorded(prepared, loop, screen, rows, tmp_path, monkeypatch):
+    """They mark, capture a step and leave; the program and the terminal are as they were."""
+    process = prepared(loop)
+    monkeypatch.chdir(tmp_path)
+    terminal = screen("record", "--no-cpu", "--stacks", "none", "-o", tmp_path / "r.pitot", "-p", process.pid)
+    terminal.wait(lambda s: "? for keys" in s.text() and "kernels/s" in s.text(), "the live line says that there are keys")
+    terminal.type("?x")
+    terminal.wait(lambda s: "keys: m mark, c capture a step, q quit" in s.text(), "the keys that there are")
+    terminal.type("mm")
+    terminal.wait(lambda s: "mark 1" in s.text() and "mark 2" in s.text(), "two marks")
+    terminal.type("cc")
+    terminal.wait(lambda s: "waiting for 1 step of process" in s.text() and "the last one goes on" in s.text(), "a capture, and no second one")
+    terminal.wait(lambda s: "1 step of thread" in s.text() and "pitot report" in s.text(), "it is there")
+    [made] = tmp_path.glob("capture-*.pitot")
+    steps = wait_until(lambda: rows(made, "nvtx", "-c", "kind,message", status=None), "it is complete")
+    assert len([row for row in steps if row["message"] == "train_step"]) == 1, steps
+    terminal.type("q")
+    terminal.end()
+    assert process.poll() is None
+    marks = [row["message"] for row in rows(tmp_path / "r.pitot", "nvtx", "-c", "kind,message") if row["kind"] == "mark"]
+    assert marks == ["mark 1", "mark 2"]
+
+
+def test_a_command_owns_the_terminal(screen, tmp_path):
+    """What is typed is its own, and q is no key."""
+    terminal = screen("record", "--no-cpu", "-o", tmp_path / "r.pitot", "--", "sh", "-c", "read x; echo got $x")
+    terminal.wait(lambda s: "recording 0:0" in s.text(), "the live line")
+    assert "? for keys" not in terminal.screen.text()
+    terminal.type("q\n")
+    terminal.wait(lambda s: "got q" in s.text(), "the command has read it")
+    terminal.end()
+
+
+def test_stopped_and_continued(prepared, loop, screen, tmp_path):
+    process = prepared(loop)
+    terminal = screen("record", "--no-cpu", "-o", tmp_path / "r.pitot", "-p", process.pid)
+    terminal.wait(lambda s: "? for keys" in s.text(), "the live line")
+    # Its group is an orphan, so that Ctrl-Z does not stop it: it goes on, and has its keys again.
+    terminal.type("\x1a?")
+    terminal.wait(lambda s: "keys: m mark" in s.text(), "it goes on")
+    terminal.type("q")
+    terminal.end()
