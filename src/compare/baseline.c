@@ -78,6 +78,11 @@ static void add_run(struct strbuf *out, const struct measured_run *run)
 		if (q->steps)
 			add_steps(out, q->steps, run->step_count);
 	}
+	add_number(out, run->order.count);
+	for (size_t i = 0; i < run->order.count; i++) {
+		add_number(out, run->order.data[i].quantity);
+		strbuf_add(out, &run->order.data[i].shape, sizeof(run->order.data[i].shape));
+	}
 }
 
 int baseline_encode(const struct measured_run *runs, size_t count, struct strbuf *out,
@@ -190,6 +195,23 @@ static void read_quantity(struct decoding *d, struct measured_run *run)
 		read_steps(d, q->steps, run->step_count);
 }
 
+static void read_order(struct decoding *d, struct measured_run *run)
+{
+	uint64_t count = read_number(&d->c, cursor_left(&d->c));
+
+	for (; count && !d->c.failed && !d->out_of_memory; count--) {
+		struct kernel_launch launch;
+
+		launch.quantity = (uint32_t)read_number(&d->c, UINT32_MAX);
+		launch.shape = cursor_u64(&d->c);
+		if (launch.quantity >= run->quantities.count ||
+		    run->quantities.data[launch.quantity].kind != QUANTITY_kernel)
+			d->c.failed = true;
+		else if (vec_push(&run->order, launch) < 0)
+			d->out_of_memory = true;
+	}
+}
+
 static void read_run(struct decoding *d, struct measured_run *run)
 {
 	uint64_t quantities;
@@ -208,6 +230,7 @@ static void read_run(struct decoding *d, struct measured_run *run)
 	quantities = read_number(&d->c, cursor_left(&d->c));
 	for (; quantities && !d->c.failed && !d->out_of_memory; quantities--)
 		read_quantity(d, run);
+	read_order(d, run);
 }
 
 static int check_head(struct cursor *c, struct error *e)

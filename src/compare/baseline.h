@@ -8,8 +8,9 @@
  *
  * The file is BASELINE_HEADER, a CRC-32C of what follows, and the runs: numbers as varints, doubles
  * in 8 bytes, texts after their length; of steps those that are not 0, each after the number of
- * zeros before it. It is read by the version of Pitot that wrote it and no other, because another
- * one may measure differently. It is untrusted.
+ * zeros before it; kernels of a step by the numbers of their quantities. It is read by the version
+ * of Pitot that wrote it and no other, because another one may measure differently. It is
+ * untrusted.
  */
 #ifndef PITOT_COMPARE_BASELINE_H
 #define PITOT_COMPARE_BASELINE_H

@@ -9,6 +9,7 @@
 
 #include "analysis/filter.h"
 #include "base/search.h"
+#include "compare/renamed.h"
 
 const char *const comparison_verdicts[] = { "same", "slower", "faster", "inconclusive" };
 
@@ -30,46 +31,63 @@ static void add_quantity(const struct quantity *q, double *samples, size_t count
 	v->count += q->count;
 }
 
-/* Adds one run's values of all parts that match: one, or those of its steps. */
-static int add_run(const struct measured_run *run, enum quantity_kind kind, const char *pattern,
-		   bool is_glob, bool within_runs, struct values *v)
+/* Rows whose values are added up: those of a kind that a pattern matches, by either name. */
+struct row_choice {
+	const struct comparison_row *rows;
+	size_t count;
+	enum quantity_kind kind;
+	const char *pattern; /* NULL: all of these rows */
+};
+
+static bool is_selected(const struct row_choice *s, const struct comparison_row *row)
 {
-	bool by_steps = within_runs && quantity_types[kind].values == QUANTITY_OF_STEP;
+	return !s->pattern ||
+	       (row->kind == s->kind && (text_matches(s->pattern, row->name) ||
+					 (row->was && text_matches(s->pattern, row->was))));
+}
+
+/* Adds one value of a run, or those of its steps. */
+static int add_run(const struct row_choice *s, const struct measured_run *run, bool is_a,
+		   bool within_runs, struct values *v)
+{
+	bool by_steps = within_runs && quantity_types[s->kind].values == QUANTITY_OF_STEP;
 	size_t first = v->all.count, count = by_steps ? run->step_count : 1;
-	const struct quantity *q = is_glob ? NULL : measured_run_find(run, kind, pattern);
 
 	for (size_t i = 0; i < count; i++)
 		if (vec_push(&v->all, 0.0) < 0)
 			return -ENOMEM;
-	if (q)
-		add_quantity(q, v->all.data + first, count, v);
-	for (size_t i = 0; i < run->quantities.count && is_glob; i++) {
-		q = &run->quantities.data[i];
-		if (q->kind == kind && text_matches(pattern, q->name))
+	for (size_t i = 0; i < s->count; i++) {
+		const struct comparison_row *row = &s->rows[i];
+		const char *name = is_a && row->was ? row->was : row->name;
+		const struct quantity *q =
+			is_selected(s, row) ? measured_run_find(run, s->kind, name) : NULL;
+
+		if (q)
 			add_quantity(q, v->all.data + first, count, v);
 	}
 	return 0;
 }
 
-static int add_side(struct run_side side, enum quantity_kind kind, const char *pattern,
-		    bool is_glob, bool within_runs, struct values *v)
+static int add_side(const struct comparison *c, const struct row_choice *s, bool is_a,
+		    struct values *v)
 {
+	struct run_side side = is_a ? c->a : c->b;
 	int rc = 0;
 
 	for (size_t i = 0; i < side.count && rc == 0; i++)
-		rc = add_run(&side.runs[i], kind, pattern, is_glob, within_runs, v);
+		rc = add_run(s, &side.runs[i], is_a, c->within_runs, v);
 	return rc;
 }
 
-/* Compares what a pattern or, without is_glob, a name stands for. */
-static int compare(const struct comparison *c, const char *pattern, bool is_glob,
+/* Compares the sums of what is selected; sets the values of *row. */
+static int compare(const struct comparison *c, const struct row_choice *s,
 		   struct comparison_row *row)
 {
 	struct values a = { 0 }, b = { 0 };
-	int rc = add_side(c->a, row->kind, pattern, is_glob, c->within_runs, &a);
+	int rc = add_side(c, s, true, &a);
 
 	if (rc == 0)
-		rc = add_side(c->b, row->kind, pattern, is_glob, c->within_runs, &b);
+		rc = add_side(c, s, false, &b);
 	if (rc == 0)
 		rc = sample_compare((struct sample){ a.all.data, a.all.count },
 				    (struct sample){ b.all.data, b.all.count }, c->seed,
@@ -88,13 +106,13 @@ static int compare(const struct comparison *c, const char *pattern, bool is_glob
 int comparison_sum(const struct comparison *c, enum quantity_kind kind, const char *pattern,
 		   struct sample_difference *out, size_t *parts)
 {
+	const struct row_choice s = { c->rows.data, c->rows.count, kind, pattern };
 	struct comparison_row row = { .kind = kind };
-	int rc = compare(c, pattern, true, &row);
+	int rc = compare(c, &s, &row);
 
 	*parts = 0;
 	for (size_t i = 0; i < c->rows.count; i++)
-		*parts +=
-			c->rows.data[i].kind == kind && text_matches(pattern, c->rows.data[i].name);
+		*parts += is_selected(&s, &c->rows.data[i]);
 	*out = row.difference;
 	return rc;
 }
@@ -289,6 +307,46 @@ static int add_names(struct comparison *c, struct run_side side, struct map *see
 	return 0;
 }
 
+static struct comparison_row *row_at(struct comparison *c, enum quantity_kind kind,
+				     const char *name)
+{
+	for (size_t i = 0; i < c->rows.count; i++)
+		if (c->rows.data[i].kind == kind && !strcmp(c->rows.data[i].name, name))
+			return &c->rows.data[i];
+	return NULL;
+}
+
+/* One row has both names; the other is removed. */
+static bool join_rows(struct comparison *c, enum quantity_kind kind, struct renamed_kernel k)
+{
+	struct comparison_row *row = row_at(c, kind, k.name), *old = row_at(c, kind, k.was);
+
+	if (!row || !old)
+		return false;
+	row->was = old->name;
+	*old = c->rows.data[--c->rows.count];
+	return true;
+}
+
+static int join_renamed(struct comparison *c)
+{
+	struct renamed_kernels renamed;
+	size_t joined = 0;
+	int rc = renamed_init(&renamed, c->a, c->b);
+
+	for (size_t i = 0; i < renamed.items.count && rc == 0; i++) {
+		joined += join_rows(c, QUANTITY_kernel, renamed.items.data[i]);
+		(void)join_rows(c, QUANTITY_path, renamed.items.data[i]);
+	}
+	if (joined)
+		rc = say(&c->notes,
+			 "%zu kernel%s another name in B, at the same place of a step with the "
+			 "same grid and block",
+			 joined, joined == 1 ? " has" : "s have");
+	renamed_release(&renamed);
+	return rc;
+}
+
 static uint64_t seed_of(const struct comparison *c)
 {
 	uint64_t seed = 0;
@@ -349,8 +407,11 @@ static int compare_rows(struct comparison *c)
 	const struct comparison_row *step;
 	int rc = 0;
 
-	for (size_t i = 0; i < c->rows.count && rc == 0; i++)
-		rc = compare(c, c->rows.data[i].name, false, &c->rows.data[i]);
+	for (size_t i = 0; i < c->rows.count && rc == 0; i++) {
+		struct comparison_row *row = &c->rows.data[i];
+
+		rc = compare(c, &(struct row_choice){ row, 1, row->kind, NULL }, row);
+	}
 	if (rc == 0)
 		rc = adjust(c);
 	vec_sort(&c->rows, in_order);
@@ -387,6 +448,8 @@ int comparison_init(struct comparison *c, struct run_side a, struct run_side b, 
 	if (rc == 0)
 		rc = add_names(c, b, &seen);
 	map_release(&seen);
+	if (rc == 0)
+		rc = join_renamed(c);
 	if (rc == 0)
 		rc = compare_rows(c);
 	if (rc == 0)

@@ -30,14 +30,10 @@
 enum verdict_kind { VERDICT_SAME, VERDICT_SLOWER, VERDICT_FASTER, VERDICT_INCONCLUSIVE };
 extern const char *const comparison_verdicts[]; /* in JSON */
 
-struct run_side {
-	const struct measured_run *runs;
-	size_t count;
-};
-
 struct comparison_row {
 	enum quantity_kind kind;
 	const char *name; /* belongs to a run */
+	const char *was; /* name in A, if it has another one there (renamed.h); NULL: the same */
 	struct sample_difference difference;
 	double rate; /* false discovery rate, over all rows that are compared */
 	double mean_a, mean_b; /* of the sides' runs; parts of a quantity add up by these */
@@ -70,8 +66,8 @@ void comparison_release(struct comparison *c);
 /* The row of a quantity without parts; NULL: no run has it. */
 const struct comparison_row *comparison_row_of(const struct comparison *c, enum quantity_kind kind);
 /*
- * The difference of the sum of all parts that match a pattern (as of text_matches()); `parts` is
- * set to their number. 0 or -ENOMEM.
+ * The difference of the sum of all parts that match a pattern (as of text_matches()) by one of
+ * their names; `parts` is set to their number. 0 or -ENOMEM.
  */
 int comparison_sum(const struct comparison *c, enum quantity_kind kind, const char *pattern,
 		   struct sample_difference *out, size_t *parts) MUST_USE;

@@ -64,6 +64,7 @@ static void add_row(struct json *j, const struct comparison_row *row)
 	json_object(j);
 	json_key_string(j, "quantity", type->name);
 	json_key_string(j, "name", type->has_parts ? row->name : NULL);
+	json_key_string(j, "was", row->was);
 	json_key_string(j, "unit", unit_names[type->unit]);
 	add_difference(j, &row->difference);
 	add_number(j, "false_discovery_rate", row->rate);

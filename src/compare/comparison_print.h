@@ -49,6 +49,8 @@ void comparison_ratio_text(const struct comparison_row *row, struct strbuf *out)
 void comparison_interval_text(const struct sample_difference *d, struct strbuf *out);
 /* "step > 2%: failed, +3.4% (95% +2.9% to +3.9%)" */
 void comparison_condition_text(const struct condition *c, struct strbuf *out);
+/* "NAME (was OTHER)" of a part. Not made safe. */
+void comparison_part_text(const struct comparison_row *row, struct strbuf *out);
 /* "kernel:NAME", or a quantity without parts. Not made safe. */
 void comparison_name_text(const struct comparison_row *row, struct strbuf *out);
 

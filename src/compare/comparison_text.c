@@ -52,12 +52,20 @@ static double change_of(const struct comparison_row *row)
 					  : row->difference.b - row->difference.a;
 }
 
-static void add_name(const struct comparison_view *v, const char *name, struct text_table *t)
+static void add_name(const struct comparison_view *v, const struct comparison_row *row,
+		     struct text_table *t)
 {
-	if (v->html)
-		text_table_add(t, name);
+	_cleanup_strbuf_ struct strbuf name = STRBUF_INIT;
+
+	if (quantity_types[row->kind].has_parts)
+		comparison_part_text(row, &name);
 	else
-		text_table_safe(t, name);
+		comparison_name_text(row, &name);
+	t->failed |= name.failed;
+	if (v->html)
+		text_table_add(t, strbuf_text(&name));
+	else
+		text_table_safe(t, strbuf_text(&name));
 }
 
 /* `most`: the largest change in the table, beside which the page's colours are. */
@@ -76,13 +84,13 @@ static void add_change(const struct comparison_view *v, enum quantity_kind kind,
 static void add_row(const struct comparison_view *v, const struct comparison_row *row, double most,
 		    struct text_table *t)
 {
-	const struct quantity_type *type = &quantity_types[row->kind];
+	bool has_parts = quantity_types[row->kind].has_parts;
 	const struct sample_difference *d = &row->difference;
 
-	add_name(v, type->has_parts ? row->name : type->name, t);
+	add_name(v, row, t);
 	comparison_value_text(row->kind, d->a, text_table_begin(t));
 	comparison_value_text(row->kind, d->b, text_table_begin(t));
-	add_change(v, row->kind, change_of(row), type->has_parts ? most : 0, t);
+	add_change(v, row->kind, change_of(row), has_parts ? most : 0, t);
 	comparison_ratio_text(row, text_table_begin(t));
 	comparison_interval_text(d, text_table_begin(t));
 	text_table_add(t, row->is_significant ? "significant" : "");
@@ -106,7 +114,7 @@ static void add_sum(const struct comparison *c, struct text_table *t)
 static void add_path_row(const struct comparison_view *v, const struct comparison_row *row,
 			 double most, struct text_table *t)
 {
-	add_name(v, row->name, t);
+	add_name(v, row, t);
 	comparison_value_text(row->kind, row->mean_a, text_table_begin(t));
 	comparison_value_text(row->kind, row->mean_b, text_table_begin(t));
 	add_change(v, row->kind, change_of(row), most, t);

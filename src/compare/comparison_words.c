@@ -59,11 +59,20 @@ void comparison_interval_text(const struct sample_difference *d, struct strbuf *
 	add_ratio(d->high, out);
 }
 
+void comparison_part_text(const struct comparison_row *row, struct strbuf *out)
+{
+	strbuf_adds(out, row->name);
+	if (row->was)
+		strbuf_addf(out, " (was %s)", row->was);
+}
+
 void comparison_name_text(const struct comparison_row *row, struct strbuf *out)
 {
 	strbuf_adds(out, quantity_types[row->kind].name);
-	if (quantity_types[row->kind].has_parts)
-		strbuf_addf(out, ":%s", row->name);
+	if (quantity_types[row->kind].has_parts) {
+		strbuf_addc(out, ':');
+		comparison_part_text(row, out);
+	}
 }
 
 /* "+3.4% (95% +2.9% to +3.9%, p 0.008)" */

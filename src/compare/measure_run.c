@@ -1,5 +1,6 @@
 /* measure_run.c: fills a run from the analyses of a recording's report. */
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,6 +9,7 @@
 #include "analysis/memory/memory_use.h"
 #include "analysis/steps.h"
 #include "analysis/system_use.h"
+#include "base/search.h"
 #include "compare/measured_run.h"
 #include "report/report_view.h"
 #include "report/words.h"
@@ -17,12 +19,21 @@
 #define LOOP_PERCENT 80u
 #define SM_CLOCK (METRIC_GPU_FIRST + 2u) /* gpu_sm_clock */
 
+/* A kernel of the typical step. */
+struct placed_kernel {
+	uint64_t launch_ns;
+	size_t task; /* in the order of their start on a stream */
+	struct kernel_launch launch;
+};
+
 struct measurement {
 	struct measured_run *run;
 	struct report *report;
 	const struct step_loop *loop;
 	struct report_view view;
 	size_t *number; /* by step of the loop: which of those that count it is, or NO_STEP */
+	size_t typical; /* step, whose kernels are the run's order */
+	VEC(struct placed_kernel) placed;
 	struct map names[QUANTITY_KINDS]; /* key of a part -> quantity + 1 */
 	struct strbuf text;
 };
@@ -149,6 +160,20 @@ static int measure_steps(struct measurement *m)
 	return 0;
 }
 
+/* The first step whose number of launches is nearest to the median. */
+static int find_typical_step(struct measurement *m)
+{
+	const struct quantity *launches = measured_run_find(m->run, QUANTITY_launches, "");
+	double median;
+
+	if (sample_median((struct sample){ launches->steps, m->run->step_count }, &median) < 0)
+		return -ENOMEM;
+	for (size_t i = 1; i < m->run->step_count; i++)
+		if (fabs(launches->steps[i] - median) < fabs(launches->steps[m->typical] - median))
+			m->typical = i;
+	return 0;
+}
+
 /* --- work --- */
 
 struct part {
@@ -188,6 +213,48 @@ static int name_key(struct measurement *m, uint64_t key)
 	return name_place(m, place_of(key));
 }
 
+static uint64_t shape_of(const struct measurement *m, uint32_t config)
+{
+	const struct kernel_config_columns *c = kernel_config_columns(m->report->trace);
+	uint32_t shape[6];
+
+	if (config == TRACE_NO_ROW || !c->grid_x[config])
+		return 0;
+	shape[0] = c->grid_x[config];
+	shape[1] = c->grid_y[config];
+	shape[2] = c->grid_z[config];
+	shape[3] = c->block_x[config];
+	shape[4] = c->block_y[config];
+	shape[5] = c->block_z[config];
+	return hash_bytes(shape, sizeof(shape));
+}
+
+static int add_placed(struct measurement *m, struct path_place place, size_t task,
+		      uint64_t launch_ns)
+{
+	const struct quantity *q = part_at(m, QUANTITY_kernel, key_of(place), name_key);
+
+	if (!q)
+		return -ENOMEM;
+	return vec_push(&m->placed,
+			((struct placed_kernel){ launch_ns,
+						 task,
+						 { shape_of(m, place.config),
+						   (uint32_t)(q - m->run->quantities.data) } }));
+}
+
+ORDER(by_launch, struct placed_kernel, UP(launch_ns) ?: UP(task))
+
+static int order_kernels(struct measurement *m)
+{
+	int rc = 0;
+
+	vec_sort(&m->placed, by_launch);
+	for (size_t i = 0; i < m->placed.count && rc == 0; i++)
+		rc = vec_push(&m->run->order, m->placed.data[i].launch);
+	return rc;
+}
+
 static int measure_work(struct measurement *m)
 {
 	const struct causes *c = &m->report->causes;
@@ -216,6 +283,8 @@ static int measure_work(struct measurement *m)
 		caller =
 			launch ? callers_of_call(&m->report->callers, m->loop->process, launch->row)
 			       : CALLER_NONE;
+		if (rc == 0 && place.class == PATH_KERNEL && step == m->typical)
+			rc = add_placed(m, place, i, launch ? launch->start_ns : tasks[i].start_ns);
 		if (rc == 0 && m->report->callers.any)
 			rc = add_part(m, (struct part){ QUANTITY_function, caller, name_function },
 				      step, tasks[i].end_ns - tasks[i].start_ns);
@@ -383,7 +452,11 @@ static int measure(struct measurement *m)
 	if (rc == 0)
 		rc = measure_steps(m);
 	if (rc == 0)
+		rc = find_typical_step(m);
+	if (rc == 0)
 		rc = measure_work(m);
+	if (rc == 0)
+		rc = order_kernels(m);
 	if (rc == 0)
 		rc = measure_path(m);
 	if (rc == 0)
@@ -425,6 +498,7 @@ int measured_run_init(struct measured_run *run, const char *path, struct trace *
 	for (unsigned i = 0; i < QUANTITY_KINDS; i++)
 		map_release(&m.names[i]);
 	free(m.number);
+	vec_release(&m.placed);
 	strbuf_release(&m.text);
 	report_release(&report);
 	return rc < 0 ? error_set(e, rc, "out of memory") : 0;

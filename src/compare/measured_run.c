@@ -2,6 +2,7 @@
 #include "compare/measured_run.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define ROW(row_name, row_unit, of, parts, row_meaning)                                            \
@@ -79,6 +80,7 @@ int measured_run_finish(struct measured_run *run)
 void measured_run_release(struct measured_run *run)
 {
 	vec_release(&run->quantities);
+	vec_release(&run->order);
 	map_release(&run->index);
 	arena_release(&run->memory);
 }

@@ -55,6 +55,12 @@ struct quantity {
 	double count; /* mean number of pieces in a step, of kernels, copies and functions */
 };
 
+/* A kernel of a step. */
+struct kernel_launch {
+	uint64_t shape; /* a hash of grid and block, the same on all machines; 0: unknown */
+	uint32_t quantity; /* index of the run's quantities */
+};
+
 /* What has to be equal in all runs, as texts for people; "" if a recording does not say. */
 #define RUN_FACTS(F)                                                                               \
 	F(gpu, "the GPU")                                                                          \
@@ -84,9 +90,17 @@ struct measured_run {
 	double clock_mhz; /* mean of the GPU's readings; 0: none */
 	const char *loss; /* what makes figures unsafe; "": nothing */
 	VEC(struct quantity) quantities;
+	/* The kernels of a step with the usual number of launches, in the order of their launch. */
+	VEC(struct kernel_launch) order;
 	/* private */
 	struct arena memory;
 	struct map index; /* hash of kind and name -> quantity + 1 */
+};
+
+/* One of two that are compared. */
+struct run_side {
+	const struct measured_run *runs;
+	size_t count;
 };
 
 struct trace;

@@ -204,3 +204,32 @@ def test_a_summary_that_cannot_be_written(diff, tmp_path):
     for name in ("", "file"):  # a relative path is none of the runner's
         assert not diff("balanced", "balanced", options=["--github"], cwd=tmp_path, env={"GITHUB_STEP_SUMMARY": name}).stderr
     assert (tmp_path / "file").read_text() == "mine" and (tmp_path / "full").stat().st_size == 1 << 20
+
+
+def test_renamed_kernels(pitot, imported_steps, tmp_path):
+    """At the same place of a step with the same grid and block: one row for both names, also against a baseline."""
+    a = imported_steps("a", [("first", 40), ("cutlass_80", 100), ("last", 30)])
+    b = imported_steps("b", [("first", 40), ("sm90|gemm", 60), ("last", 30)])
+    result = pitot("diff", a, b, "--json", json_output=True, cwd=tmp_path)
+    rows = rows_of(result, "kernel")
+    assert {name: (row["was"], row["in_a"], row["in_b"]) for name, row in rows.items()} == {
+        "first": (None, True, True), "last": (None, True, True), "sm90|gemm": ("cutlass_80", True, True)}
+    row = rows["sm90|gemm"]
+    assert -0.42 < row["ratio"] < -0.38 and row["significant"] and rows_of(result, "path")["sm90|gemm"]["was"] == "cutlass_80"
+    assert "1 kernel has another name in B, at the same place of a step with the same grid and block" in result["notes"]
+    text = pitot("diff", a, b, "--markdown", "x.md", "-o", "x.html").stdout
+    assert len(re.findall(r"^  sm90\|gemm \(was cutlass_80\) +1\S+ us +6[01]\.\d us ", text, re.M)) == 2 and "gone" not in text and "new" not in text
+    assert "| kernel:sm90&#124;gemm (was cutlass&#95;80) |" in (tmp_path / "x.md").read_text()
+    assert "sm90|gemm (was cutlass_80)</td>" in (tmp_path / "x.html").read_text()
+    # Conditions select it by either name.
+    conditions = [word for name in ("*gemm*", "cutlass*", "*") for word in ("--fail-if", f"kernel:{name} < -30us")]
+    failed = pitot("diff", a, b, "--json", *conditions, json_output=True, status=1)
+    assert [(c["state"], c["parts"], round(c["b"] - c["a"], -3)) for c in failed["conditions"]] == [
+        ("failed", 1, -40000), ("failed", 1, -40000), ("failed", 3, -40000)]
+    env = {"XDG_DATA_HOME": str(tmp_path)}
+    pitot("baseline", "save", "a", a, env=env)
+    assert pitot("diff", "--against", "a", b, "--json", env=env).stdout == pitot("diff", a, b, "--json").stdout
+    # Elsewhere in a step it is another kernel.
+    c = imported_steps("c", [("sm90|gemm", 60), ("first", 40), ("last", 30)])
+    rows = rows_of(pitot("diff", a, c, "--json", json_output=True), "kernel")
+    assert rows["cutlass_80"]["was"] is None and rows["sm90|gemm"]["was"] is None

@@ -23,6 +23,10 @@ static void make_sides(struct sides *s, size_t a, size_t b)
 		s->runs[i].pid = 4711 + (uint32_t)i;
 		s->runs[i].slow_steps = i;
 		s->runs[i].clock_mhz = 1755.5 + (double)i / 3;
+		for (uint32_t k = 0; k < 5; k++)
+			assert_int_equal(vec_push(&s->runs[i].order,
+						  ((struct kernel_launch){ 77 + k, 2 + k % 2 })),
+					 0);
 		put(&s->runs[i], QUANTITY_kernel, "rare \"<&>\" \xff", i, 1.0 / 3);
 	}
 }
@@ -92,6 +96,9 @@ static void test_round_trip(void **state)
 		      &other);
 		assert_string_equal(strbuf_text(&text), strbuf_text(&other));
 		assert_string_equal(read[0].command, "train");
+		assert_int_equal(read[0].order.count, 5);
+		assert_int_equal(read[0].order.data[3].quantity, 3);
+		assert_int_equal(read[0].order.data[3].shape, 80);
 		assert_non_null(strstr(strbuf_text(&text), "1755.5"));
 		release(read, found);
 		release_sides(&s);
@@ -201,6 +208,7 @@ static int decode_counts(uint64_t runs, uint64_t steps, unsigned quantities, str
 		strbuf_addf(&bytes, "\x04%04u", i);
 		strbuf_add(&bytes, (char[17]){ 0 }, 17);
 	}
+	strbuf_addc(&bytes, '\0');
 	seal(&bytes);
 	rc = decode(bytes.data, bytes.length, read, MOST, &found, e);
 	release(read, found);
