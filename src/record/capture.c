@@ -167,7 +167,7 @@ static void limit_held(struct capture *c)
 	for (size_t i = c->segments.count ? c->segments.count - 1 : 0; i-- > 0;) {
 		struct followed_segment *s = &c->segments.data[i];
 
-		bytes += s->live.segment.size;
+		bytes += rule_segment_blocks(s->rows)->size;
 		if (bytes <= HELD_BYTES_MAX || !live_segment_is_memory(&s->live))
 			continue;
 		rule_segment_free(s->rows);
@@ -272,7 +272,7 @@ int capture_open(struct capture *c, pid_t pid, const struct capture_request *req
 			       .start_ns = clock_monotonic_ns(),
 			       .steps.rules = STEP_RULE,
 			       .steps.wanted = request->steps };
-	c->steps.since_ns = request->when.count ? UINT64_MAX : c->start_ns;
+	c->steps.since_ns = UINT64_MAX; /* none yet */
 	if (c->process < 0)
 		return error_set(e, -errno, "there is no process %d", (int)pid);
 	rc = make_rules(c, e);
@@ -290,6 +290,9 @@ int capture_open(struct capture *c, pid_t pid, const struct capture_request *req
 			return rc < 0 ? rc : e->code;
 		*e = none;
 	}
+	if (!request->when.count) /* what began while it was attached to has no whole record */
+		c->steps.since_ns = clock_monotonic_ns();
+	(void)!process_command_read(&c->command, pid, &none);
 	if (process_has_ended(c->process)) /* another one may have had its id */
 		return error_set(e, -ESRCH, "process %d has ended", (int)pid);
 	return 0;
@@ -359,6 +362,7 @@ void capture_close(struct capture *c)
 		live_segment_release(&c->segments.data[i].live);
 	}
 	vec_release(&c->segments);
+	process_command_release(&c->command);
 	step_watch_release(&c->steps);
 	map_release(&c->launches);
 	map_release(&c->early);

@@ -16,6 +16,7 @@
 
 #include "record/live_attach.h"
 #include "record/live_segment.h"
+#include "record/recording.h"
 #include "record/segment_cut.h"
 #include "rules/rule_feed.h"
 #include "rules/rule_list.h"
@@ -37,6 +38,7 @@ struct capture {
 	const struct capture_request *request;
 	pid_t pid;
 	int process; /* pidfd */
+	struct process_command command; /* argv NULL: unknown */
 	bool is_attached;
 	struct live_attach attach;
 	struct rule_list rules; /* the first one is about steps */

@@ -177,7 +177,8 @@ static int write_segment(const struct capture *c, const struct capture_result *r
 
 	if (rc < 0)
 		return rc;
-	tree = process_tree_new(w);
+	/* Another process may have the id of one that has ended. */
+	tree = process_has_ended(c->process) ? NULL : process_tree_new(w);
 	if (tree)
 		process_tree_add_root(tree, c->pid, r->window.from_ns);
 	write_rows(c, r, w);
@@ -205,14 +206,11 @@ static int write_own(const struct capture *c, const struct capture_result *r, in
 	};
 	static char none[] = "?";
 	char *unknown[] = { none, NULL };
-	struct process_command command = { 0 };
-	int rc = process_command_read(&command, c->pid, NULL);
+	int rc = write_segment(c, r, folder, e);
 
-	identity.command = rc < 0 ? unknown : command.argv;
-	rc = write_segment(c, r, folder, e);
+	identity.command = c->command.argv ? c->command.argv : unknown;
 	if (rc >= 0)
 		rc = recording_json_write(r->path, &identity, e);
-	process_command_release(&command);
 	return rc;
 }
 
@@ -220,7 +218,8 @@ static int write_own(const struct capture *c, const struct capture_result *r, in
 static void write_unfinished(const struct capture *c, const struct capture_result *r)
 {
 	struct error ignored = { 0 };
-	int memory = r->without_end ? live_memory_find(c->pid) : -1;
+	bool is_under_way = r->without_end && !process_has_ended(c->process);
+	int memory = is_under_way ? live_memory_find(c->pid) : -1;
 
 	if (memory < 0)
 		return;

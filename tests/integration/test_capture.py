@@ -200,6 +200,45 @@ def test_the_program_is_killed(recorded, loop, started, program, tmp_path):
     assert capture.returncode == 1 and "the process ended" in err, err
 
 
+def test_work_that_does_not_end(recorded, loop, capture, rows, tmp_path):
+    """It is waited for no longer than others show that the program goes on; what has no end is counted."""
+    (tmp_path / "faults").write_text("incomplete every 50")
+    process = recorded(loop, play=("--realtime", "--repeat", "100000", "--faults", tmp_path / "faults"))
+    folder, said, err = capture(process.pid, "--steps", 20)
+    assert len(said["steps"]) == 20 and said["launches_without_end"] > 0
+    assert re.search(r"until the last step's end ha(s|ve) no GPU work with an end", err)
+    assert rows(folder, "unfinished"), "what is under way"
+
+
+def test_a_pid_that_is_used_again(recorded, loop, started, program, rows, tmp_path):
+    """The recording is of the process that had it first."""
+    counter = "/proc/sys/kernel/ns_last_pid"
+    process = recorded(loop)
+    [pid] = child_of(process.pid)
+    capture = started(program, "capture", "--steps", 5000, "--timeout", "10m", "--no-symbols", "-o", tmp_path / "c.pitot", pid)
+    assert "waiting for" in capture.stderr.readline()
+    wait_until(lambda: rows(tmp_path / "run.pitot", "kernel", "-n", "1", status=None), "there is a step", capture)
+    capture.send_signal(signal.SIGSTOP)
+    os.kill(pid, signal.SIGKILL)
+    process.communicate(timeout=PATIENCE)
+    for _ in range(100):
+        try:
+            open(counter, "w").write(str(pid - 1))
+        except OSError:
+            pytest.skip("process ids cannot be chosen here")
+        other = started("sleep", "1000")
+        if other.pid == pid:
+            break
+    else:
+        pytest.skip("somebody else was faster")
+    capture.send_signal(signal.SIGCONT)
+    err = capture.communicate(timeout=PATIENCE)[1]
+    assert capture.returncode == 1 and "the process ended" in err, err
+    if (tmp_path / "c.pitot").exists():
+        text = (tmp_path / "c.pitot/recording.json").read_text() + json.dumps(rows(tmp_path / "c.pitot", "process"))
+        assert "tape-play" in text and "sleep" not in text
+
+
 def test_there_are_no_steps(recorded, capture, pitot, source, tmp_path):
     process = recorded(source / "tests/data/tapes/launch.tape")
     said = pitot("capture", process.pid, "--timeout", "1s", "-o", tmp_path / "c.pitot", status=1).stderr
