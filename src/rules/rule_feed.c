@@ -666,10 +666,14 @@ void rule_segment_define(struct rule_feed *f, struct rule_segment *s)
 
 void rule_segment_skip(struct rule_feed *f, struct rule_segment *s, uint64_t since_ns)
 {
-	rule_segment_define(f, s);
-	for (; s->blocks < s->segment.block_count; s->blocks++)
-		if (s->segment.blocks[s->blocks].header.end_ns >= since_ns)
-			read_block(f, s, &s->segment.blocks[s->blocks], PHASE_EVENTS);
+	size_t first = 0;
+
+	while (first < s->segment.block_count && s->segment.blocks[first].header.end_ns < since_ns)
+		first++;
+	for (unsigned phase = PHASE_TEXTS; phase <= PHASE_DEFINITIONS; phase++)
+		for (size_t i = s->blocks; i < first; i++)
+			read_block(f, s, &s->segment.blocks[i], (enum table_phase)phase);
+	s->blocks = first;
 }
 
 const struct segment *rule_segment_blocks(const struct rule_segment *s)

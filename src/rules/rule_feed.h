@@ -32,7 +32,11 @@ int rule_segment_open(struct rule_feed *f, const char *path, struct rule_segment
 void rule_segment_free(struct rule_segment *s);
 /* Reads the blocks that were appended since. Returns 0 or a negative code. */
 int rule_segment_read(struct rule_feed *f, struct rule_segment *s);
-/* Reads what the segment defines by now, and of its events only blocks with times since then. */
+/*
+ * Reads only what the segment defines, up to the first block with a time since then, where the next
+ * rule_segment_read() begins. Blocks are skipped by their place: those of a launch and of its work
+ * are near each other, whatever the clocks say.
+ */
 void rule_segment_skip(struct rule_feed *f, struct rule_segment *s, uint64_t since_ns);
 
 /* For finished recordings: what segments define, their blocks, and one of these. */
