@@ -38,6 +38,9 @@ static void launched(struct capture *c, const struct fact *f)
 	c->steps.last_call = MAX(c->steps.last_call, f->value);
 	if (f->kind == FACT_COPY || map_remove(&c->early, f->value, &before))
 		return;
+	/* Near the first block that is read, the work of a launch may be in one that is not. */
+	if (f->time_ns + BEFORE_NS / 2 < c->start_ns)
+		return;
 	if (c->launches.count >= LAUNCHES_MAX)
 		map_clear(&c->launches);
 	(void)!map_put(&c->launches, f->value, f->time_ns);
