@@ -153,7 +153,10 @@ static bool press(struct live_keys *k, int key, struct writer *w)
 	const char *const dump[] = { "pitot", "dump", "--last", "30s", NULL };
 	const char *const capture[] = { "pitot", "capture", k->target, NULL };
 
-	if (key == KEY_CTRL('Z')) {
+	if (key == KEY_END) { /* whoever is deaf to its hangup goes on without keys */
+		k->is_gone = true;
+		k->is_open = false;
+	} else if (key == KEY_CTRL('Z')) {
 		restore(k);
 		k->clear(k->user);
 		keys_stop();
@@ -172,24 +175,27 @@ static bool press(struct live_keys *k, int key, struct writer *w)
 	return true;
 }
 
+/* Whoever is in the foreground has set the terminal. */
+static int wait_key(struct live_keys *k, uint64_t until_ns)
+{
+	if (k->is_gone || !keys_are_ours())
+		k->is_open = false;
+	else if (!k->is_open)
+		k->is_open = keys_open() >= 0;
+	if (k->is_open)
+		return keys_wait(until_ns, k->child ? k->output : -1);
+	(void)terminal_wait(until_ns, NULL, 0);
+	return KEY_NONE;
+}
+
 bool live_keys_poll(struct live_keys *k, uint64_t until_ns, struct writer *w)
 {
 	int key;
 
-	read_child(k);
-	if (!keys_are_ours()) { /* whoever is in the foreground has set the terminal */
-		k->is_open = false;
-		return terminal_wait(until_ns, NULL, 0);
-	}
-	if (!k->is_open)
-		k->is_open = keys_open() >= 0;
 	do {
-		key = k->is_open ? keys_wait(until_ns, k->child ? k->output : -1) : KEY_NONE;
 		read_child(k);
-		if (key == KEY_END) {
-			k->is_open = false;
-			return terminal_wait(until_ns, NULL, 0);
-		}
+		key = wait_key(k, until_ns);
+		read_child(k);
 		if (key && !press(k, key, w))
 			return false;
 	} while (!terminal_stop_signal && (key || clock_monotonic_ns() < until_ns));

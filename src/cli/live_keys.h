@@ -22,7 +22,7 @@ struct live_keys {
 	void *user;
 	sigset_t signals; /* mask of the programs that are started */
 	/* zeros: */
-	bool is_open;
+	bool is_open, is_gone; /* the terminal */
 	unsigned marks;
 	pid_t child; /* 0: none */
 	int output; /* of the child */
