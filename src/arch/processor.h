@@ -46,6 +46,25 @@ struct user_regs_struct;
 void arch_stopped_registers(const struct user_regs_struct *stopped, uint64_t *registers,
 			    uint64_t *thread_base);
 
+/*
+ * Calls in a thread that ptrace has stopped while it slept in a system call. x86-64 only: where
+ * ARCH_CAN_CALL is false, none of these functions may be called.
+ *
+ * arch_stopped_call: the number of the system call, -1 for none, and its *result so far, one of the
+ * kernel's restart codes. arch_set_result: replaces that.
+ * arch_begin_call: the thread shall call a function, with two arguments, from ARCH_CALL_CODE at
+ * `code`, at whose end (ARCH_CALL_END bytes later) it gets a SIGTRAP. arch_begin_system_call: the
+ * thread shall execute one, with the instruction that it has stopped behind.
+ */
+#define ARCH_SYSTEM_CALL_ARGUMENTS 6
+long arch_stopped_call(const struct user_regs_struct *stopped, long *result);
+void arch_set_result(struct user_regs_struct *stopped, long result);
+void arch_begin_call(struct user_regs_struct *stopped, uint64_t code, uint64_t stack,
+		     uint64_t function, uint64_t first, uint64_t second);
+void arch_begin_system_call(struct user_regs_struct *stopped, long number,
+			    const uint64_t *arguments);
+uint64_t arch_call_result(const struct user_regs_struct *stopped);
+
 /* Whether the first 8 bytes of code at an address are those to which signal handlers return. */
 bool arch_is_signal_return(const uint8_t *code);
 

@@ -98,13 +98,13 @@ static int run_doctor(struct context *c, int argc, char **argv)
 		vendor = check->vendor;
 		check_text(check, c, &out);
 	}
-	if (!c->json && pid)
+	if (!c->json && pid && checks.list[0].state != CHECK_LIMITED)
 		strbuf_addf(&out, "\n%s\n",
 			    checks.can_record
 				    ? "Its GPU work can be recorded: pitot record -p PID"
 				    : "Its GPU work cannot be recorded; `pitot record -p` samples "
 				      "its CPU time all the same.");
-	else if (!c->json)
+	else if (!c->json && !pid)
 		strbuf_addf(&out, "\n%s\n",
 			    checks.can_record
 				    ? "GPU work can be recorded here."

@@ -15,6 +15,7 @@
 #include "cli/ui.h"
 #include "cupti/profiler_host.h"
 #include "format/recording_dir.h"
+#include "record/inject_remote/inject_remote.h"
 #include "record/notify.h"
 #include "record/recording.h"
 #include "record/start_time.h"
@@ -131,6 +132,9 @@ static const struct option options[] = {
 	       "and GPU work where the process was started with PITOT_IDLE=1; may be given several "
 	       "times"),
 	FLAG("gpu", 0, request.gpu, "--pid: fail where GPU work cannot be recorded"),
+	FLAG("inject", 0, request.inject,
+	     "--pid: load the recorder into processes that use CUDA and were not prepared, through "
+	     "a thread that sleeps (implies --gpu)"),
 	FLAG("symbols", 0, request.symbols,
 	     "symbolize call stacks after the command has ended (default)", .negatable = true,
 	     .group = "output"),
@@ -234,8 +238,10 @@ static int check_options(const struct context *c, int argc)
 	if (request.perfetto && (pids.count || request.cpu_only))
 		return cli_usage(
 			c, "--perfetto needs GPU work, which --pid and --cpu-only do not record");
+	request.gpu |= request.inject;
 	if (request.gpu && (!pids.count || request.cpu_only))
-		return cli_usage(c, "--gpu belongs to --pid, and contradicts --cpu-only");
+		return cli_usage(c, "%s belongs to --pid, and contradicts --cpu-only",
+				 request.inject ? "--inject" : "--gpu");
 	if (request.log && alone)
 		return cli_usage(c, "--log gpufl needs a command and its GPU work; leave out --pid "
 				    "and --cpu-only");
@@ -438,11 +444,22 @@ static int run_alone(const struct context *c, int argc, char **argv)
 	return e.code == -ENOENT ? 127 : 126;
 }
 
+static void note_injected(void *context, pid_t pid, const struct inject_thread *thread)
+{
+	cli_note(context,
+		 "process %d was not prepared: the recorder was loaded through thread %d '%s', "
+		 "which slept in %s",
+		 (int)pid, (int)thread->tid, thread->name, thread->call);
+}
+
 /* Chooses whether running processes record their GPU work: where they are prepared for it. */
-static int choose_gpu(const struct context *c)
+static int choose_gpu(struct context *c)
 {
 	struct error e = { 0 };
 
+	if (request.inject &&
+	    inject_unprepared(request.pids, request.pid_count, note_injected, c, &e) < 0)
+		return cli_fail(c, &e);
 	if (!pids.count || request.cpu_only ||
 	    record_can_attach(request.pids, request.pid_count, &e) == 0)
 		return EXIT_DONE;

@@ -86,10 +86,9 @@ bool attach_uses_cuda(pid_t pid)
 	return has_library(pid, "/libcuda.so.");
 }
 
-/* Says why a process has no socket of ours, and what to do. */
-static int explain_unprepared(pid_t pid, struct error *e)
+/* Whether the program can load the recorder. */
+static int check_program(pid_t pid, struct error *e)
 {
-	_cleanup_free_ char *library = record_find_library(NULL);
 	struct program_file file;
 	char path[64];
 	int rc;
@@ -106,6 +105,17 @@ static int explain_unprepared(pid_t pid, struct error *e)
 				 (int)pid,
 				 file.loader[0] ? "uses another C library than glibc"
 						: "is statically linked");
+	return 0;
+}
+
+/* Says why a process has no socket of ours, and what to do. */
+static int explain_unprepared(pid_t pid, struct error *e)
+{
+	_cleanup_free_ char *library = record_find_library(NULL);
+	int rc = check_program(pid, e);
+
+	if (rc < 0)
+		return rc;
 	if (has_library(pid, "/libpitot.so"))
 		return error_set(e, E_UNSUPPORTED,
 				 "process %d has the recorder, but was not prepared: start it with "
@@ -215,6 +225,21 @@ int attach_connect(pid_t pid, struct error *e)
 				 "or with sudo",
 				 (int)pid);
 	return fd < 0 ? explain_unprepared(pid, e) : fd;
+}
+
+int attach_can_load(pid_t pid, struct error *e)
+{
+	struct error unprepared;
+	int own_pid, fd = attach_connect(pid, &unprepared), err;
+
+	if (fd >= 0) {
+		close(fd);
+		return 0;
+	}
+	err = check_process(pid, &own_pid, e);
+	if (err >= 0)
+		err = check_program(pid, e);
+	return err < 0 ? err : 1;
 }
 
 int attach_await(const struct attached *a, int served, void (*serve)(void *user), void *user,

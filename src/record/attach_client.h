@@ -29,6 +29,11 @@ void network_leave(int own);
  * cannot be attached to, and what to do.
  */
 int attach_connect(pid_t pid, struct error *e) MUST_USE;
+/*
+ * Returns 1 if a process is not prepared, but is a program that can load the recorder; 0 if it is
+ * prepared; or a negative code, and *e says why neither.
+ */
+int attach_can_load(pid_t pid, struct error *e) MUST_USE;
 /* Whether the process has loaded CUDA's driver. */
 bool attach_uses_cuda(pid_t pid);
 /* Requests the state of a prepared process, within two seconds. Returns 0 or a negative code. */

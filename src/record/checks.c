@@ -12,6 +12,7 @@
 #include "base/plural.h"
 #include "record/attach_client.h"
 #include "record/inject.h"
+#include "record/inject_remote/inject_remote.h"
 #include "sampler/cpu_sampler.h"
 
 #define DISK_LOW_BYTES (UINT64_C(1) << 30)
@@ -190,6 +191,27 @@ void checks_run(struct checks *out)
 	out->can_record &= run_checks(out, common_checks, ARRAY_SIZE(common_checks), NULL, library);
 }
 
+/* A process that was not prepared may still be, by `pitot record --inject`. */
+static bool check_unprepared(struct check *c, pid_t pid, struct error *e)
+{
+	_cleanup_free_ char *library = record_find_library(NULL);
+	struct inject_thread thread;
+	struct error why = { 0 };
+
+	if (!library || !attach_uses_cuda(pid) || attach_can_load(pid, &why) <= 0)
+		return false;
+	if (inject_remote(pid, library, true, &thread, &why) < 0) {
+		*e = why;
+		return false;
+	}
+	check_found(c, CHECK_LIMITED,
+		    "process %d was not prepared; the recorder can be loaded into it, through "
+		    "thread %d '%s', which sleeps in %s",
+		    (int)pid, (int)thread.tid, thread.name, thread.call);
+	check_advise(c, "pitot record -p PID --inject");
+	return true;
+}
+
 void checks_of_process(struct checks *out, pid_t pid)
 {
 	struct check *c = &out->list[0];
@@ -201,7 +223,9 @@ void checks_of_process(struct checks *out, pid_t pid)
 			     .purpose = "recording GPU work of the running process",
 			     .needed = true };
 	out->can_record = attach_state(pid, &answer, &e) == 0;
-	if (!out->can_record)
+	if (!out->can_record && check_unprepared(c, pid, &e))
+		out->can_record = true;
+	else if (!out->can_record)
 		check_found(c, CHECK_MISSING, "%s", e.text);
 	else
 		check_found(c, CHECK_OK,

@@ -27,6 +27,7 @@ struct record_request {
 	int method; /* of CPU sampling: enum cpu_method */
 	bool off_cpu, gpu_only, cpu_only;
 	bool gpu; /* --gpu: running processes must record their GPU work */
+	bool inject; /* --inject: those that are not prepared get the recorder loaded */
 	pid_t pids[SPAWN_ATTACHED_MAX]; /* running processes, each once */
 	size_t pid_count; /* 0: a command is started */
 	bool hz_given; /* hz is from the command line */

@@ -539,6 +539,82 @@ def test_refusals(what, build, pitot, environment, tmp_path):
             process.wait()
 
 
+SLEEPER = r"""
+#include <poll.h>
+#include <pthread.h>
+#include <stddef.h>
+
+static void *sleep_on(void *unused)
+{
+	for (;;)
+		poll(NULL, 0, -1);
+	return unused;
+}
+
+__attribute__((constructor)) static void start(void)
+{
+	pthread_t thread;
+
+	pthread_create(&thread, NULL, sleep_on, NULL);
+}
+
+void client_step(size_t index, size_t count, const char *function, unsigned site)
+{
+	(void)index, (void)count, (void)function, (void)site;
+}
+void client_end(void)
+{
+}
+"""
+
+
+@pytest.fixture
+def unprepared(prepared, tmp_path):
+    """unprepared("launch", …): a process that uses CUDA and nobody has prepared; one of its threads sleeps in poll."""
+    subprocess.run(["cc", "-shared", "-fPIC", "-x", "c", "-", "-o", tmp_path / "sleeper.so"], input=SLEEPER, text=True, check=True)
+
+    def start(*arguments):
+        process = prepared(*arguments, "--client", tmp_path / "sleeper.so", WAITS="no", PITOT_IDLE="0", CUDA_INJECTION64_PATH="",
+                           NVTX_INJECTION64_PATH="")
+        wait_until(lambda: "/libcuda.so" in Path(f"/proc/{process.pid}/maps").read_text(), "it uses CUDA", process)
+        assert not socket_name(process.pid)
+        return process
+
+    return start
+
+
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="x86-64 only")
+def test_a_process_that_was_not_prepared(unprepared, pitot, rows, tmp_path):
+    """The recorder is loaded through the thread that sleeps; from then on the process is like any that was prepared."""
+    process = unprepared("launch", "--repeat", "1000000")
+    said = " ".join(pitot("doctor", "-p", process.pid).stdout.split())
+    assert re.search(rf"limited process {process.pid} was not prepared; the recorder can be loaded into it, through thread \d+ '[a-z-]+', "
+                     r"which sleeps in \w+ pitot record -p PID --inject", said), said
+    assert threads(process.pid) == []
+    words = "--gpu-only", "--stacks", "none", "--duration", "500ms", "-o"
+    said = pitot("record", "-p", process.pid, "--inject", *words, tmp_path / "a.pitot").stderr
+    assert re.search(rf"process {process.pid} was not prepared: the recorder was loaded through thread \d+ '[a-z-]+', which slept in \w+", said)
+    check(rows, tmp_path / "a.pitot")
+    assert not any(line.endswith(" 00000000 00:00 0") and "r-xp" in line for line in Path(f"/proc/{process.pid}/maps").read_text().splitlines())
+    wait_until(lambda: is_idle(process.pid), "the recorder's threads end", process)
+    said = pitot("record", "-p", process.pid, "--inject", *words, tmp_path / "b.pitot").stderr
+    assert "was not prepared" not in said and "which was prepared" in said
+    check(rows, tmp_path / "b.pitot")
+    process.terminate()
+    assert process.wait(timeout=PATIENCE) == -signal.SIGTERM
+
+
+def test_nothing_to_load_the_recorder_for(pitot):
+    process = subprocess.Popen(["sleep", "1000"])
+    try:
+        said = pitot("record", "-p", process.pid, "--inject", status=1).stderr
+        assert f"neither process {process.pid} nor a descendant uses CUDA, or they have ended" in said
+    finally:
+        process.kill()
+        process.wait()
+    assert "--inject belongs to --pid" in pitot("record", "--inject", "--", "true", status=2).stderr
+
+
 def test_usage(pitot):
     for words in ("--gpu", "--", "true"), ("--gpu", "--cpu-only", "-p", "1"):
         assert "--gpu belongs to --pid" in pitot("record", *words, status=2).stderr

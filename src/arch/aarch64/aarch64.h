@@ -140,6 +140,20 @@ static inline long arch_system_call(long number, long a, uint64_t b, long c, lon
 #define ARCH_OR_HERE(value, by) (void)__atomic_fetch_or(value, by, __ATOMIC_RELAXED)
 #define ARCH_AND_HERE(value, by) (void)__atomic_fetch_and(value, by, __ATOMIC_RELAXED)
 
+/* --- calls in stopped threads --- */
+
+#define ARCH_VECTOR_REGISTERS NT_PRFPREG /* of ptrace, with floating point */
+#define ARCH_CAN_CALL false
+#define ARCH_CALL_CODE                                                                             \
+	{                                                                                          \
+		0                                                                                  \
+	}
+#define ARCH_CALL_END 0u
+#define ARCH_SYSTEM_CALL                                                                           \
+	{                                                                                          \
+		0                                                                                  \
+	}
+
 /* --- clock --- */
 
 /* The clock is read directly: it is made from a counter that no other instruction reads faster. */

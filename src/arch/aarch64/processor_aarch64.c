@@ -33,6 +33,35 @@ void arch_stopped_registers(const struct user_regs_struct *s, uint64_t *register
 	*thread_base = 0;
 }
 
+long arch_stopped_call(const struct user_regs_struct *s, long *result)
+{
+	(void)s;
+	*result = 0;
+	return -1;
+}
+
+void arch_set_result(struct user_regs_struct *s, long result)
+{
+	(void)s, (void)result;
+}
+
+void arch_begin_call(struct user_regs_struct *s, uint64_t code, uint64_t stack, uint64_t function,
+		     uint64_t first, uint64_t second)
+{
+	(void)s, (void)code, (void)stack, (void)function, (void)first, (void)second;
+}
+
+void arch_begin_system_call(struct user_regs_struct *s, long number, const uint64_t *arguments)
+{
+	(void)s, (void)number, (void)arguments;
+}
+
+uint64_t arch_call_result(const struct user_regs_struct *s)
+{
+	(void)s;
+	return 0;
+}
+
 static uint32_t word_at(const uint8_t *code)
 {
 	uint32_t word;

@@ -37,6 +37,49 @@ void arch_stopped_registers(const struct user_regs_struct *s, uint64_t *register
 	*thread_base = s->fs_base;
 }
 
+long arch_stopped_call(const struct user_regs_struct *s, long *result)
+{
+	*result = (long)s->rax;
+	return (long)s->orig_rax;
+}
+
+void arch_set_result(struct user_regs_struct *s, long result)
+{
+	s->rax = (uint64_t)result;
+}
+
+/* orig_rax: the kernel shall not restart a system call when the thread continues. */
+void arch_begin_call(struct user_regs_struct *s, uint64_t code, uint64_t stack, uint64_t function,
+		     uint64_t first, uint64_t second)
+{
+	s->orig_rax = UINT64_MAX;
+	s->rip = code;
+	s->rsp = stack & ~UINT64_C(15);
+	s->rbp = 0;
+	s->rax = function;
+	s->rdi = first;
+	s->rsi = second;
+	s->eflags &= ~UINT64_C(0x400); /* the direction flag */
+}
+
+void arch_begin_system_call(struct user_regs_struct *s, long number, const uint64_t *arguments)
+{
+	s->orig_rax = UINT64_MAX;
+	s->rip -= 2; /* syscall */
+	s->rax = (uint64_t)number;
+	s->rdi = arguments[0];
+	s->rsi = arguments[1];
+	s->rdx = arguments[2];
+	s->r10 = arguments[3];
+	s->r8 = arguments[4];
+	s->r9 = arguments[5];
+}
+
+uint64_t arch_call_result(const struct user_regs_struct *s)
+{
+	return s->rax;
+}
+
 /* mov $__NR_rt_sigreturn, %rax; syscall */
 bool arch_is_signal_return(const uint8_t *code)
 {

@@ -141,6 +141,20 @@ static inline long arch_system_call(long number, long a, uint64_t b, long c, lon
 #define ARCH_OR_HERE(value, by) ARCH_CHANGE("orq", value, by)
 #define ARCH_AND_HERE(value, by) ARCH_CHANGE("andq", value, by)
 
+/* --- calls in stopped threads --- */
+
+#define ARCH_VECTOR_REGISTERS NT_X86_XSTATE /* of ptrace, with floating point */
+#define ARCH_CAN_CALL true
+#define ARCH_CALL_CODE                                                                             \
+	{                                                                                          \
+		0xff, 0xd0, 0xcc                                                                   \
+	} /* call *%rax; int3 */
+#define ARCH_CALL_END 3u
+#define ARCH_SYSTEM_CALL                                                                           \
+	{                                                                                          \
+		0x0f, 0x05                                                                         \
+	}
+
 /* --- clock --- */
 
 /* Returns the time stamp counter. */

@@ -1,0 +1,288 @@
+/*
+ * Loading a library into running programs: those that it must not disturb
+ * (tests/support/inject/victim.c), and those that are refused.
+ *
+ * Each is tried PITOT_INJECT_REPETITIONS times, by default thrice.
+ */
+#include "record/inject_remote/inject_remote.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/compiler.h"
+#include "support/cmocka_tests.h"
+
+struct victim {
+	pid_t pid;
+	int injected; /* gets a byte for each library that has started its thread */
+};
+
+static unsigned repetitions(void)
+{
+	const char *text = getenv("PITOT_INJECT_REPETITIONS");
+
+	return text ? (unsigned)atoi(text) : 3;
+}
+
+/* `prepare` is called before the program is executed; NULL: nothing. */
+static struct victim start_with(void (*prepare)(void), const char *sleep, const char *work,
+				const char *threads)
+{
+	int ready[2], injected[2];
+	struct victim v;
+	char byte, number[16];
+
+	assert_int_equal(pipe(ready), 0);
+	assert_int_equal(pipe(injected), 0);
+	fcntl(injected[0], F_SETFD, FD_CLOEXEC);
+	v.pid = fork();
+	if (v.pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		snprintf(number, sizeof(number), "%d", injected[1]);
+		setenv("INJECTED_FD", number, 1);
+		setenv("SLEEPS_LIBRARY", INJECT "/sleeps.so", 1);
+		setenv("LOADED_LIBRARY", INJECT "/injectee.so", 1);
+		unsetenv("LD_PRELOAD");
+		dup2(ready[1], STDOUT_FILENO);
+		if (prepare)
+			prepare();
+		execl(INJECT "/victim", "victim", sleep, work, threads, NULL);
+		_exit(6);
+	}
+	close(ready[1]);
+	close(injected[1]);
+	v.injected = injected[0];
+	assert_int_equal(read(ready[0], &byte, 1), 1);
+	close(ready[0]);
+	return v;
+}
+
+static struct victim start(const char *sleep, const char *work, const char *threads)
+{
+	return start_with(NULL, sleep, work, threads);
+}
+
+/* Ends the program; its exit status is its own. */
+static void end(struct victim v)
+{
+	int status;
+
+	kill(v.pid, SIGTERM);
+	assert_int_equal(waitpid(v.pid, &status, 0), v.pid);
+	assert_int_equal(status, 0);
+	close(v.injected);
+}
+
+static unsigned mappings(pid_t pid)
+{
+	char path[64], line[1024];
+	unsigned count = 0;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%d/maps", (int)pid);
+	file = fopen(path, "r");
+	assert_non_null(file);
+	while (fgets(line, sizeof(line), file))
+		count++;
+	fclose(file);
+	return count;
+}
+
+static const struct {
+	const char *sleep, *work, *threads, *call;
+} loaded[] = {
+	{ "poll", "all", "1", "poll" },           { "poll", "malloc", "16", "poll" },
+	{ "nanosleep", "spin", "1", "" },         { "select", "dlopen", "3", "pselect6" },
+	{ "epoll", "malloc", "2", "epoll_wait" }, { "read", "mmap", "2", "read" },
+	{ "condition", "malloc", "2", "futex" },  { "nanosleep", "dlopen", "2", "" },
+};
+
+static void test_programs_that_are_not_disturbed(void **state)
+{
+	(void)state;
+	for (unsigned n = 0; n < repetitions(); n++)
+		for (size_t i = 0; i < ARRAY_SIZE(loaded); i++) {
+			struct victim v = start(loaded[i].sleep, loaded[i].work, loaded[i].threads);
+			struct inject_thread thread = { 0 };
+			struct error e = { 0 };
+			char byte;
+
+			if (inject_remote(v.pid, INJECT "/injectee.so", false, &thread, &e) != 0)
+				fail_msg("%s, %s: %s", loaded[i].sleep, loaded[i].work, e.text);
+			assert_int_equal(read(v.injected, &byte, 1), 1);
+			assert_int_equal(thread.tid, v.pid);
+			assert_string_equal(thread.name, "victim");
+			if (*loaded[i].call && strcmp(thread.call, "restart_syscall") != 0)
+				assert_string_equal(thread.call, loaded[i].call);
+			/* It may be done again, and the program goes on in any case. */
+			assert_int_equal(
+				inject_remote(v.pid, INJECT "/injectee.so", true, &thread, &e), 0);
+			end(v);
+		}
+}
+
+static const struct {
+	const char *sleep, *work, *threads, *why;
+} refused[] = {
+	{ "not", "malloc", "1", "'victim' runs" },
+	{ "lock", "malloc", "2", "waits, perhaps for a lock" },
+	{ "semaphore", "spin", "0", "waits, perhaps for a lock" },
+	{ "handler", "spin", "0", "signal handler" },
+	{ "callback", "spin", "0", "a function that the C library has called" },
+	{ "constructor", "spin", "0", "inside the loader" },
+	{ "code", "spin", "0", "cannot be read to its end" },
+};
+
+static void test_threads_that_are_refused(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(refused); i++) {
+		struct victim v = start(refused[i].sleep, refused[i].work, refused[i].threads);
+		struct inject_thread thread;
+		struct error e = { 0 };
+
+		assert_int_equal(inject_remote(v.pid, INJECT "/injectee.so", true, &thread, &e),
+				 E_UNSUPPORTED);
+		if (!strstr(e.text, refused[i].why))
+			fail_msg("%s: %s", refused[i].sleep, e.text);
+		end(v);
+	}
+}
+
+/* --- processes that are refused as a whole --- */
+
+static void ignore_traps(void)
+{
+	signal(SIGTRAP, SIG_IGN);
+}
+
+static void filter_calls(void)
+{
+	struct sock_filter allow = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+	struct sock_fprog program = { 1, &allow };
+
+	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+	if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0)
+		_exit(7);
+}
+
+static void switch_off(void)
+{
+	setenv("INJECTEE_IS_OFF", "1", 1);
+}
+
+static const struct {
+	void (*prepare)(void);
+	const char *library, *why;
+} unusable[] = {
+	{ ignore_traps, INJECT "/injectee.so", "has SIGTRAP ignored" },
+	{ filter_calls, INJECT "/injectee.so", "has a seccomp filter" },
+	{ switch_off, INJECT "/injectee.so", "has recording switched off (PITOT_DISABLED)" },
+	{ NULL, INJECT "/nothing.so", "does not see '" INJECT "/nothing.so'" },
+	{ NULL, INJECT "/victim", "its loader refuses it" }, /* a program, not a library */
+};
+
+static void test_processes_that_are_refused(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(unusable); i++) {
+		struct victim v = start_with(unusable[i].prepare, "poll", "malloc", "1");
+		struct inject_thread thread;
+		struct error e = { 0 };
+
+		assert_true(inject_remote(v.pid, unusable[i].library, false, &thread, &e) < 0);
+		if (!strstr(e.text, unusable[i].why))
+			fail_msg("'%s': %s", unusable[i].why, e.text);
+		end(v);
+	}
+}
+
+static void test_a_process_that_is_traced(void **state)
+{
+	struct victim v = start("poll", "spin", "0");
+	struct inject_thread thread;
+	struct error e = { 0 };
+	char why[64];
+
+	(void)state;
+	assert_int_equal(ptrace(PTRACE_SEIZE, v.pid, NULL, NULL), 0);
+	assert_int_equal(inject_remote(v.pid, INJECT "/injectee.so", false, &thread, &e), -EBUSY);
+	snprintf(why, sizeof(why), "is traced by process %d", (int)getpid());
+	assert_non_null(strstr(e.text, why));
+	kill(v.pid, SIGKILL);
+	waitpid(v.pid, NULL, 0);
+	close(v.injected);
+}
+
+/* Nothing is left in the process but the library. */
+static void test_memory_is_given_back(void **state)
+{
+	struct victim v = start("poll", "spin", "0");
+	unsigned before = 0;
+
+	(void)state;
+	for (unsigned i = 0; i < 5 * repetitions(); i++) {
+		struct inject_thread thread;
+		struct error e = { 0 };
+		char byte;
+
+		assert_int_equal(inject_remote(v.pid, INJECT "/injectee.so", false, &thread, &e),
+				 0);
+		assert_int_equal(read(v.injected, &byte, 1), 1);
+		if (i == 1) /* the C library caches a thread's stack */
+			before = mappings(v.pid);
+	}
+	assert_in_range(mappings(v.pid), 1, before + 4);
+	end(v);
+}
+
+/* A signal that arrives meanwhile has the effect that it would have had. */
+static void test_signals(void **state)
+{
+	(void)state;
+	for (unsigned i = 0; i < repetitions(); i++) {
+		struct victim v = start("poll", "malloc", "2");
+		struct inject_thread thread;
+		struct error e = { 0 };
+		pid_t sender = fork();
+		int status;
+
+		if (sender == 0) {
+			prctl(PR_SET_PDEATHSIG, SIGKILL);
+			for (unsigned n = 0;; n++)
+				kill(v.pid, n % 2 ? SIGCONT : SIGSTOP);
+		}
+		for (unsigned n = 0; n < 5; n++)
+			(void)!inject_remote(v.pid, INJECT "/injectee.so", n % 2, &thread, &e);
+		kill(sender, SIGKILL);
+		waitpid(sender, NULL, 0);
+		kill(v.pid, SIGCONT);
+		assert_int_equal(waitpid(v.pid, &status, WNOHANG), 0);
+		end(v);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_programs_that_are_not_disturbed),
+		cmocka_unit_test(test_threads_that_are_refused),
+		cmocka_unit_test(test_processes_that_are_refused),
+		cmocka_unit_test(test_a_process_that_is_traced),
+		cmocka_unit_test(test_memory_is_given_back),
+		cmocka_unit_test(test_signals),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
