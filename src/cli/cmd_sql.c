@@ -17,7 +17,8 @@ static bool limit_given, option_csv, option_force;
 
 static const struct option options[] = {
 	OPTION(STRING, "output", 'o', option_output, "FILE",
-	       "write the rows to x.csv or x.json (an object on a line for each row)",
+	       "write the rows to x.csv, x.json (an object on a line for each row), x.parquet or "
+	       "x.arrow",
 	       .is_path = true),
 	FLAG("csv", 0, option_csv, "print the rows as CSV"),
 	OPTION(U64, "limit", 'n', option_limit, "N",
@@ -360,8 +361,14 @@ static int choose_format(const struct context *c, struct sql_rows *rows)
 	else if (option_output &&
 		 output_path_ends(option_output, ".json .jsonl .json.gz .jsonl.gz"))
 		rows->format = SQL_JSON;
+	else if (option_output && output_path_ends(option_output, ".parquet"))
+		rows->format = SQL_PARQUET;
+	else if (option_output && output_path_ends(option_output, ".arrow"))
+		rows->format = SQL_ARROW;
 	else if (option_output && rows->format == SQL_TABLE)
-		return cli_usage(c, "no format has files like '%s': name a .csv or .json file",
+		return cli_usage(c,
+				 "no format has files like '%s': name a .csv, .json, .parquet or "
+				 ".arrow file",
 				 option_output);
 	rows->is_terminal = !option_output && isatty(STDOUT_FILENO);
 	rows->limit = limit_given || rows->format != SQL_TABLE ? option_limit : LIMIT;

@@ -1,8 +1,10 @@
 #include "cli/sql_rows.h"
 
+#include <errno.h>
 #include <string.h>
 
 #include "base/json.h"
+#include "export/tables/flat_given.h"
 #include "report/text_table.h"
 
 #define CELL_MAX 160 /* columns of a cell; --json and --csv have the whole text */
@@ -170,6 +172,81 @@ static void print_page(const struct sql_rows *r, struct page *p, struct strbuf *
 	text_table_clear(&p->table);
 }
 
+/* ---- Parquet and Arrow: the rows are in memory, because a column has one type ---- */
+
+static int add_given(struct flat_given *g, sqlite3_stmt *s)
+{
+	int rc = 0;
+
+	for (int i = 0; i < sqlite3_column_count(s) && rc == 0; i++) {
+		size_t column = (size_t)i;
+		double real;
+		uint64_t bits = 0;
+
+		switch (sqlite3_column_type(s, i)) {
+		case SQLITE_INTEGER:
+			bits = (uint64_t)sqlite3_column_int64(s, i);
+			rc = flat_given_number(g, column, GIVEN_INTEGER, bits);
+			break;
+		case SQLITE_FLOAT:
+			real = sqlite3_column_double(s, i);
+			memcpy(&bits, &real, sizeof(bits));
+			rc = flat_given_number(g, column, GIVEN_REAL, bits);
+			break;
+		case SQLITE_NULL:
+			rc = flat_given_number(g, column, GIVEN_NONE, 0);
+			break;
+		default:
+			rc = flat_given_text(g, column, (const char *)sqlite3_column_text(s, i),
+					     (size_t)sqlite3_column_bytes(s, i));
+		}
+	}
+	return rc;
+}
+
+static int collect(const struct sql_rows *r, struct sql *sql, sqlite3_stmt *s, struct flat_given *g,
+		   bool *left_out, struct error *e)
+{
+	size_t columns = (size_t)sqlite3_column_count(s);
+	int rc = flat_given_init(g, "query", columns);
+	uint64_t rows = 0;
+
+	for (size_t i = 0; i < columns && rc == 0; i++)
+		rc = flat_given_name(g, i, sqlite3_column_name(s, (int)i));
+	while (rc == 0 && (rc = sql_next(sql, s, e)) > 0) {
+		*left_out = rows++ == r->limit;
+		if (*left_out)
+			break;
+		rc = add_given(g, s);
+	}
+	rc = rc < 0 ? rc : flat_given_finish(g);
+	if (rc == E_LIMIT && !*e->text)
+		return error_set(
+			e, rc,
+			"the rows need more than %zu MiB of memory: select fewer, or write "
+			"x.csv, which needs none",
+			FLAT_GIVEN_BYTES_MAX >> 20);
+	return rc < 0 && !*e->text ? error_set(e, rc, "out of memory") : rc;
+}
+
+static int write_given(const struct sql_rows *r, struct sql *sql, sqlite3_stmt *s, bool *left_out)
+{
+	struct flat_given g;
+	struct error e = { 0 };
+	int rc;
+
+	*left_out = false;
+	rc = collect(r, sql, s, &g, left_out, &e);
+	if (rc >= 0)
+		rc = (r->format == SQL_PARQUET ? parquet_write_table
+					       : arrow_write_table)(&g.table, r->file, &e);
+	flat_given_release(&g);
+	if (rc < 0)
+		return rc == -ECANCELED && terminal_stop_signal ? 128 + terminal_stop_signal
+								: cli_fail(r->context, &e);
+	return EXIT_DONE;
+}
+
 /* ---- all ---- */
 
 static void add(const struct sql_rows *r, sqlite3_stmt *s, struct page *p, struct strbuf *out)
@@ -184,6 +261,9 @@ static void add(const struct sql_rows *r, sqlite3_stmt *s, struct page *p, struc
 	case SQL_JSON:
 		json_row(s, out);
 		break;
+	case SQL_PARQUET:
+	case SQL_ARROW:
+		break; /* written as a whole */
 	}
 }
 
@@ -193,8 +273,11 @@ int sql_rows_write(const struct sql_rows *r, struct sql *sql, sqlite3_stmt *s, b
 	struct page page = { 0 };
 	struct error e = { 0 };
 	uint64_t rows = 0;
-	int status = EXIT_DONE, rc = sql_next(sql, s, &e);
+	int status = EXIT_DONE, rc;
 
+	if (r->format == SQL_PARQUET || r->format == SQL_ARROW)
+		return write_given(r, sql, s, left_out);
+	rc = sql_next(sql, s, &e);
 	*left_out = false;
 	if (r->format == SQL_TABLE && rc >= 0 && !make_page(&page, s, rc > 0))
 		return cli_failf(r->context, "out of memory");

@@ -1,4 +1,4 @@
-/* sql_rows.h: writes the rows of a statement as a table, CSV or JSON. */
+/* sql_rows.h: writes the rows of a statement as a table, CSV, JSON, Parquet or Arrow. */
 #ifndef PITOT_CLI_SQL_ROWS_H
 #define PITOT_CLI_SQL_ROWS_H
 
@@ -6,7 +6,7 @@
 #include "cli/ui.h"
 #include "sql/sql.h"
 
-enum sql_format { SQL_TABLE, SQL_CSV, SQL_JSON };
+enum sql_format { SQL_TABLE, SQL_CSV, SQL_JSON, SQL_PARQUET, SQL_ARROW };
 
 struct sql_rows {
 	const struct context *context;

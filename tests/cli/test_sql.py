@@ -365,7 +365,7 @@ def test_outputs(program, run, ask, recordings, tmp_path):
     assert "--force" in run(recordings["varied"], "-o", tmp_path / "x.csv", statement, status=1).stderr
     run(recordings["varied"], "-o", tmp_path / "x.json", statement)
     assert [json.loads(line) for line in (tmp_path / "x.json").read_text().splitlines()] == ask(recordings["varied"], statement)
-    for words, message in {("-o", "x.txt"): "name a .csv or .json file", ("--csv", "--json"): "choose one"}.items():
+    for words, message in {("-o", "x.txt"): "name a .csv, .json, .parquet or .arrow file", ("--csv", "--json"): "choose one"}.items():
         assert message in run(recordings["varied"], *words, statement, status=2, cwd=tmp_path).stderr
     assert "one statement" in run(recordings["varied"], "-o", tmp_path / "y.csv", text="select 1; select 2;", status=2).stderr
     assert sorted(path.name for path in tmp_path.iterdir()) == ["x.csv", "x.json"]

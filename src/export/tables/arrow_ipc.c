@@ -412,7 +412,7 @@ static void release(struct arrow_file *a)
 	vec_release(&a->blocks[1]);
 }
 
-static int write_table(struct flat_table *f, struct output *output, struct error *e)
+int arrow_write_table(struct flat_table *f, struct output *output, struct error *e)
 {
 	struct arrow_file a = { .table = f, .output = output };
 	int rc = init(&a, e);
@@ -426,5 +426,5 @@ static int write_table(struct flat_table *f, struct output *output, struct error
 int arrow_write(struct trace *t, const struct export_options *options, const char *path,
 		struct export_result *result, struct error *e)
 {
-	return flat_write_folder(t, options, path, ".arrow", write_table, result, e);
+	return flat_write_folder(t, options, path, ".arrow", arrow_write_table, result, e);
 }

@@ -210,7 +210,7 @@ static uint64_t count_rows(const struct flat_table *f)
 /* Without a choice of rows, those of several processes are one after the other. */
 bool flat_next(struct flat_table *f, uint64_t *first, size_t *count)
 {
-	uint64_t from = 0, end = trace_rows(f->trace, f->schema->id);
+	uint64_t from = 0, end = f->given ? f->rows : trace_rows(f->trace, f->schema->id);
 	bool by_process = f->windowed || f->partitions;
 
 	for (; by_process && f->process < trace_process_count(f->trace); f->process++) {
@@ -238,6 +238,8 @@ int flat_progress(const struct flat_table *f)
 	const struct export_options *o = f->options;
 	uint64_t total = 0;
 
+	if (f->given)
+		return 0;
 	for (uint32_t id = 1; id <= TABLE_MAX && o->progress; id++)
 		total += is_for_exports((enum table_id)id) ? trace_rows(f->trace, id) : 0;
 	if (o->progress)
@@ -303,7 +305,7 @@ int flat_select(struct flat_table *f, const size_t *partitions, size_t partition
 
 const struct trace_process *flat_first_process(const struct flat_table *f)
 {
-	for (size_t i = 0; i < trace_process_count(f->trace); i++)
+	for (size_t i = 0; !f->given && i < trace_process_count(f->trace); i++)
 		if (!f->partitions || f->partitions[i] == f->partition)
 			return trace_process(f->trace, i);
 	return NULL;
@@ -452,6 +454,15 @@ static void read_process(const struct flat_table *f, enum flat_source source,
 	}
 }
 
+static void read_given(const struct given_column *c, const struct flat_rows *r, uint64_t *values,
+		       uint8_t *valid)
+{
+	for (size_t i = 0; i < r->count; i++) {
+		values[i] = c->values.data[row_of(r, i)];
+		valid[i] = c->kinds.data[row_of(r, i)] != GIVEN_NONE;
+	}
+}
+
 size_t flat_read(const struct flat_table *f, const struct flat_column *c, const struct flat_rows *r,
 		 uint64_t *values, uint8_t *valid)
 {
@@ -473,6 +484,9 @@ size_t flat_read(const struct flat_table *f, const struct flat_column *c, const 
 	case FLAT_READING:
 		read_readings(f, c, r, values, valid);
 		break;
+	case FLAT_GIVEN:
+		read_given(&f->given->columns[c->column], r, values, valid);
+		break;
 	default:
 		read_process(f, c->source, r, values, valid);
 	}
@@ -489,9 +503,14 @@ size_t flat_read(const struct flat_table *f, const struct flat_column *c, const 
 const char *flat_text(const struct flat_table *f, const struct flat_column *c, uint64_t value,
 		      struct strbuf *room, size_t *length)
 {
-	const struct column_schema *schema = c->column >= 0 ? &f->schema->columns[c->column] : NULL;
+	const struct column_schema *schema =
+		c->column >= 0 && !f->given ? &f->schema->columns[c->column] : NULL;
 	const char *text;
 
+	if (f->given) {
+		*length = f->given->texts.items[value].length;
+		return f->given->texts.items[value].text;
+	}
 	if (c->source == FLAT_HOST) {
 		text = trace_process(f->trace, value)->host;
 	} else if (c->source == FLAT_NAME) {

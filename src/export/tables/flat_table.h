@@ -8,6 +8,7 @@
 #ifndef PITOT_EXPORT_FLAT_TABLE_H
 #define PITOT_EXPORT_FLAT_TABLE_H
 
+#include "base/map.h"
 #include "base/output.h"
 #include "base/vec.h"
 #include "export/exporter.h"
@@ -34,6 +35,7 @@ enum flat_source {
 	FLAT_STORED,
 	FLAT_NAME, /* of the row that the column refers to */
 	FLAT_DURATION,
+	FLAT_GIVEN, /* a column of flat_given.h */
 	FLAT_READING, /* the value of a counter or a metric, as a double */
 };
 
@@ -47,7 +49,21 @@ struct flat_column {
 	const char *meaning;
 };
 
+/* Rows in memory, of flat_given.h. */
+enum given_kind { GIVEN_NONE, GIVEN_INTEGER, GIVEN_REAL, GIVEN_TEXT };
+
+struct given_column {
+	VEC(uint64_t) values; /* bits of a number, or the id of a text */
+	VEC(uint8_t) kinds; /* enum given_kind */
+};
+
+struct given_rows {
+	struct given_column *columns;
+	struct interner texts;
+};
+
 struct flat_table {
+	const struct given_rows *given; /* instead of those of a trace, or NULL */
 	struct trace *trace;
 	const struct export_options *options;
 	const struct export_result *result; /* of the tables before this one */
@@ -129,6 +145,8 @@ typedef int flat_write_table(struct flat_table *f, struct output *output, struct
 int flat_write_folder(struct trace *t, const struct export_options *options, const char *path,
 		      const char *suffix, flat_write_table *write, struct export_result *result,
 		      struct error *e) MUST_USE;
+/* Write the rows of one table. */
+flat_write_table parquet_write_table, arrow_write_table;
 /* Fails if options restrict the export in a way that formats of tables do not know. */
 int flat_check_options(const struct export_options *options, const char *format, struct error *e);
 

@@ -474,7 +474,7 @@ static int write_rows(struct parquet *p, struct error *e)
 	return rc < 0 ? rc : write_footer(p, e);
 }
 
-static int write_table(struct flat_table *f, struct output *output, struct error *e)
+int parquet_write_table(struct flat_table *f, struct output *output, struct error *e)
 {
 	struct parquet p = { .table = f, .output = output };
 	int rc = init_writers(&p, e);
@@ -488,5 +488,5 @@ static int write_table(struct flat_table *f, struct output *output, struct error
 int parquet_write(struct trace *t, const struct export_options *options, const char *path,
 		  struct export_result *result, struct error *e)
 {
-	return flat_write_folder(t, options, path, ".parquet", write_table, result, e);
+	return flat_write_folder(t, options, path, ".parquet", parquet_write_table, result, e);
 }
