@@ -47,6 +47,7 @@ static const struct command_example examples[] = {
 	{ "pitot dump --from 14:05 --to 14:07", "what was recorded around a time in a log" },
 	{ "pitot dump --stacks 4711", "what each thread of a process does, without stopping it" },
 	{ "pitot dump --stacks --descendants 4711", "of a whole job" },
+	{ "pitot dump --stacks core.4711", "where each thread was when a process ended" },
 	{ "pitot dump --stacks 4711 -o hang.pitot", "the same, to be read later: pitot report" },
 	{ NULL, NULL },
 };
@@ -218,7 +219,7 @@ const struct command cmd_dump = {
 	.name = "dump",
 	.group = COMMAND_RECORD,
 	.summary = "write what a ring has, or print the stacks of processes",
-	.usage = "[options] [PID...]",
+	.usage = "[options] [PID...|CORE]",
 	.description =
 		"PID is a recorded process or its `pitot record`; it can be left out if there is "
 		"only one. The result is a recording: what happened until a moment ago, as far "
@@ -228,7 +229,7 @@ const struct command cmd_dump = {
 		"With --stacks, PID is any running process of the same user, or several of them, "
 		"recorded or not. They are printed, and with -o also become a recording. A thread "
 		"that sleeps is read while it sleeps; one that runs is stopped for a fraction of a "
-		"millisecond.",
+		"millisecond. Instead of PID it can be a core file.",
 	.options = options,
 	.operands_max = DUMP_PIDS_MAX,
 	.examples = examples,

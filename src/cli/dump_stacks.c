@@ -24,6 +24,7 @@
 struct printer {
 	const struct context *context;
 	const struct stacks_request *request;
+	const struct core_file *core; /* NULL: processes run */
 	struct stack_dump dump;
 	struct stacks stacks; /* of dump.trace */
 	struct map rows; /* pid << 32 | tid -> row of unfinished, plus 1 */
@@ -35,7 +36,6 @@ struct printer {
 };
 
 static const char *const does[] = {
-	[thread_state_unknown] = "is in an unknown state",
 	[thread_state_running] = "runs",
 	[thread_state_sleeping] = "sleeps",
 	[thread_state_uninterruptible] = "waits in the OS kernel",
@@ -179,7 +179,8 @@ static void print_thread(const struct printer *p, const struct thread_stack *s, 
 
 	strbuf_addf(out, "  thread %d ", (int)s->tid);
 	add_name(out, s->name);
-	strbuf_addf(out, " %s", does[s->state]);
+	if (does[s->state])
+		strbuf_addf(out, " %s", does[s->state]);
 	if (p->gpu_call) {
 		strbuf_adds(out, ", in ");
 		add_name(out, p->gpu_call);
@@ -253,7 +254,9 @@ static int print_all(struct printer *p, struct strbuf *out)
 		bool begins = s->pid != pid;
 
 		err = find_frames(p, s);
-		if (begins) {
+		if (begins && p->core) {
+			strbuf_adds(&command, p->core->command);
+		} else if (begins) {
 			(void)!io_process_text(s->pid, "cmdline", COMMAND_MAX, &command);
 			read_work(p, s->pid);
 		}
@@ -297,7 +300,7 @@ static int check(const struct printer *p, const pid_t *pids, struct error *e)
 			return 0;
 		error = threads->all.data[i].error;
 	}
-	if (error == -EPERM || error == -EACCES)
+	if (!p->core && (error == -EPERM || error == -EACCES))
 		return error_set(e, error,
 				 "the stacks of process %d may not be read: it belongs to another "
 				 "user, or kernel.yama.ptrace_scope forbids it: sudo pitot dump "
@@ -309,7 +312,8 @@ static int check(const struct printer *p, const pid_t *pids, struct error *e)
 static int print_dump(struct printer *p, const pid_t *pids, size_t count, struct strbuf *out,
 		      struct error *e)
 {
-	int err = stack_dump_read(pids, count, p->request->output, p->request->force, &p->dump, e);
+	const struct stack_source source = { p->core, pids, count };
+	int err = stack_dump_read(&source, p->request->output, p->request->force, &p->dump, e);
 	bool has_trace = err >= 0 && p->dump.trace;
 
 	if (err >= 0)
@@ -338,34 +342,91 @@ static int read_pids(const struct context *c, int count, char **texts, pid_t *pi
 		uint64_t pid;
 
 		if (parse_u64(texts[i], &pid) < 0 || !pid || pid > INT_MAX)
-			return cli_usage(c, "'%s' is not the id of a process", texts[i]);
+			return cli_usage(c, "'%s' is not the id of a process, nor a core file",
+					 texts[i]);
 		pids[i] = (pid_t)pid;
 	}
 	return EXIT_DONE;
 }
 
-int dump_stacks(struct context *c, int count, char **texts, const struct stacks_request *request)
+static int print_and_release(struct printer *p, const pid_t *pids, size_t count)
 {
 	_cleanup_strbuf_ struct strbuf out = STRBUF_INIT;
+	struct context *c = (struct context *)(uintptr_t)p->context;
+	struct error e = { 0 };
+	int err = print_dump(p, pids, count, &out, &e);
+
+	stack_dump_release(&p->dump);
+	map_release(&p->rows);
+	vec_release(&p->frames);
+	program_work_release(&p->work);
+	return err < 0 ? cli_fail(c, &e) : cli_print(c, &out);
+}
+
+/* "it was killed by SIGSEGV", and what the file lacks. */
+static void note_core(const struct context *c, const struct core_file *core, const char *path)
+{
+	_cleanup_strbuf_ struct strbuf has = STRBUF_INIT, whole = STRBUF_INIT;
+	int signal = core->threads.data[0].signal;
+
+	if (signal)
+		cli_note(c, "thread %d got SIG%s", (int)core->threads.data[0].tid,
+			 sigabbrev_np(signal) ? sigabbrev_np(signal) : "?");
+	if (core->expected <= core->size)
+		return;
+	human_bytes(&has, core->size);
+	human_bytes(&whole, core->expected);
+	cli_warn(c, "'%s' is cut: it has %s of %s, and stacks in the rest are missing", path,
+		 strbuf_text(&has), strbuf_text(&whole));
+}
+
+/* fd < 0: the file cannot be opened. */
+static int dump_core(struct context *c, const char *path, int fd,
+		     const struct stacks_request *request)
+{
+	struct core_file core;
+	struct printer p = { .context = c, .request = request, .core = &core };
+	struct error e = { 0 };
+	int rc;
+
+	if (fd < 0) {
+		error_set(&e, fd, "cannot open '%s': %s", path, error_code_text(fd));
+		return cli_fail(c, &e);
+	}
+	if (core_file_open(fd, &core, &e) < 0) {
+		error_prefix(&e, "'%s'", path);
+		rc = cli_fail(c, &e);
+	} else {
+		note_core(c, &core, path);
+		rc = print_and_release(&p, NULL, 0);
+	}
+	core_file_release(&core);
+	return rc;
+}
+
+int dump_stacks(struct context *c, int count, char **texts, const struct stacks_request *request)
+{
 	struct printer p = { .context = c, .request = request };
 	struct proc_tree tree = { 0 };
 	pid_t named[DUMP_PIDS_MAX];
 	const pid_t *pids = named;
 	size_t pid_count = (size_t)count;
-	struct error e = { 0 };
-	int err = read_pids(c, count, texts, named);
+	_cleanup_close_ int fd = -ENOENT;
+	int rc;
 
-	if (err != EXIT_DONE)
-		return err;
+	if (count == 1 && strspn(texts[0], "0123456789") < strlen(texts[0]))
+		fd = io_open_file(texts[0], NULL);
+	if (fd >= 0 || fd == -EACCES || fd == E_NOT_FILE)
+		return request->descendants ? cli_usage(c, "--descendants is of running processes")
+					    : dump_core(c, texts[0], fd, request);
+	rc = read_pids(c, count, texts, named);
+	if (rc != EXIT_DONE)
+		return rc;
 	if (request->descendants && proc_tree_read(&tree, named, pid_count) >= 0) {
 		pids = tree.pids.data;
 		pid_count = tree.pids.count;
 	}
-	err = print_dump(&p, pids, pid_count, &out, &e);
+	rc = print_and_release(&p, pids, pid_count);
 	proc_tree_release(&tree);
-	stack_dump_release(&p.dump);
-	map_release(&p.rows);
-	vec_release(&p.frames);
-	program_work_release(&p.work);
-	return err < 0 ? cli_fail(c, &e) : cli_print(c, &out);
+	return rc;
 }

@@ -12,12 +12,13 @@
 #include "format/recording_dir.h"
 #include "format/recording_json.h"
 #include "record/symbolize.h"
+#include "sampler/process_memory.h"
 #include "sampler/sampled_processes.h"
 
 #define LIMIT_NS (60 * NS_PER_S) /* of all threads, when somebody waits for them */
 
 /* no_work: why the recording has no GPU work; NULL: it may have. */
-static int write_rows(const pid_t *pids, size_t count, const char *folder,
+static int write_rows(const struct stack_source *source, const char *folder,
 		      const struct folder_id *id, uint64_t limit_ns, const char *no_work,
 		      struct thread_stacks *threads, struct error *e)
 {
@@ -30,11 +31,15 @@ static int write_rows(const pid_t *pids, size_t count, const char *folder,
 
 	if (err < 0)
 		return err;
-	err = thread_stacks_read(targets, pids, count, now_ns, now_ns + limit_ns, threads);
+	process_memory_use_core(source->core);
+	err = source->core ? thread_stacks_read_core(targets, source->core, now_ns, threads)
+			   : thread_stacks_read(targets, source->pids, source->count, now_ns,
+						now_ns + limit_ns, threads);
 	if (no_work)
 		targets_capability(targets, feature_gpu, capability_state_unavailable, NULL,
 				   no_work);
 	closed = targets_free(targets, e);
+	process_memory_use_core(NULL);
 	if (err < 0)
 		error_set(e, err, "cannot read the stacks: %s", error_code_text(err));
 	return err < 0 ? err : closed;
@@ -44,7 +49,9 @@ int stack_dump_write(const pid_t *pids, size_t count, const char *folder,
 		     const struct folder_id *id, uint64_t limit_ns, struct thread_stacks *threads,
 		     struct error *e)
 {
-	return write_rows(pids, count, folder, id, limit_ns, NULL, threads, e);
+	const struct stack_source source = { NULL, pids, count };
+
+	return write_rows(&source, folder, id, limit_ns, NULL, threads, e);
 }
 
 static int open_named(const char *folder, struct stack_dump *out, struct error *e)
@@ -97,7 +104,7 @@ static int identify(const char *folder, struct folder_id *id)
 	return folder_identify(fd, id);
 }
 
-int stack_dump_read(const pid_t *pids, size_t count, const char *output, bool force,
+int stack_dump_read(const struct stack_source *source, const char *output, bool force,
 		    struct stack_dump *out, struct error *e)
 {
 	struct folder_id id = { 0 };
@@ -109,7 +116,7 @@ int stack_dump_read(const pid_t *pids, size_t count, const char *output, bool fo
 	if (err == 0 && !output)
 		err = identify(folder, &id);
 	if (err >= 0)
-		err = write_rows(pids, count, folder, &id, LIMIT_NS,
+		err = write_rows(source, folder, &id, LIMIT_NS,
 				 "`pitot dump --stacks` records call stacks, and no work",
 				 &out->threads, e);
 	if (err >= 0 && out->threads.all.count && output)

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/io.h"
+#include "sampler/process_memory.h"
 
 #define MAPS_BYTES_MAX ((size_t)64 << 20)
 
@@ -27,6 +28,8 @@ int proc_maps_read(pid_t pid, proc_map_visit *visit, void *context)
 	char path[64];
 	int r = 0;
 
+	if (pid == CORE_PROCESS)
+		return process_memory_core_maps(visit, context);
 	snprintf(path, sizeof(path), "/proc/%d/maps", (int)pid);
 	if (io_read_file(path, MAPS_BYTES_MAX, &text) < 0 || !text.length)
 		return 0;

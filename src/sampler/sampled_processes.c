@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/io.h"
 #include "sampler/proc_tree.h"
+#include "sampler/process_memory.h"
 #include "sampler/sampled_processes_state.h"
 
 #define TEXTS_BYTES_MAX ((size_t)64 << 20)
@@ -88,7 +89,7 @@ struct target *targets_find(struct targets *t, pid_t pid)
 
 pid_t target_pid(const struct target *p)
 {
-	return p->pid;
+	return p->is_core ? CORE_PROCESS : p->pid;
 }
 
 static struct target *new_target(struct targets *t, pid_t pid, uint64_t time_ns)
@@ -194,6 +195,20 @@ struct target *targets_running(struct targets *t, pid_t pid, uint64_t time_ns)
 	return p;
 }
 
+struct target *targets_core(struct targets *t, pid_t pid, const char *name, const char *command,
+			    uint64_t time_ns)
+{
+	struct target *p = new_target(t, pid, time_ns);
+
+	if (!p)
+		return NULL;
+	p->is_core = true;
+	p->name = targets_text(t, name, strlen(name));
+	p->command = targets_text(t, command, strlen(command));
+	target_maps_read(t, p, time_ns);
+	return p;
+}
+
 /* --- events --- */
 
 void targets_fork(struct targets *t, pid_t parent, pid_t child, uint64_t time_ns)
@@ -253,7 +268,7 @@ struct target_thread *target_thread(struct targets *t, struct target *p, pid_t t
 	if (p->threads.count >= TARGET_THREADS_MAX || vec_push(&p->threads, fresh) < 0)
 		return NULL;
 	*index = p->threads.count - 1;
-	p->threads.data[*index].name = thread_name(t, p->pid, tid);
+	p->threads.data[*index].name = p->is_core ? 0 : thread_name(t, p->pid, tid);
 	if (!p->threads.data[*index].name)
 		p->threads.data[*index].name = p->name;
 	return &p->threads.data[*index];

@@ -19,6 +19,7 @@
 
 #include "base/error.h"
 #include "base/folder.h"
+#include "sampler/process_memory.h"
 #include "schema/schema.h"
 #include "stack/frame.h"
 #include "stack/unwind/unwind_parts.h"
@@ -48,6 +49,9 @@ struct target *targets_find(struct targets *t, pid_t pid);
 
 /* Finds or adds a running process; reads mappings and threads from /proc. NULL: no room. */
 struct target *targets_running(struct targets *t, pid_t pid, uint64_t time_ns);
+/* Adds the process of a core file (CORE_PROCESS of process_memory.h). NULL: no room. */
+struct target *targets_core(struct targets *t, pid_t pid, const char *name, const char *command,
+			    uint64_t time_ns);
 void targets_fork(struct targets *t, pid_t parent, pid_t child, uint64_t time_ns);
 /* The process runs a new program: its mappings are forgotten, and a new session begins. */
 void targets_exec(struct targets *t, pid_t pid, uint64_t time_ns);
@@ -55,11 +59,6 @@ void targets_exit(struct targets *t, pid_t pid, uint64_t time_ns);
 void targets_thread_name(struct targets *t, pid_t pid, pid_t tid, const char *name,
 			 uint64_t time_ns);
 
-struct target_mapping {
-	uint64_t start, end, file_offset;
-	uint64_t inode; /* 0: unknown, or no file */
-	const char *path; /* "[vdso]", "//anon", a file */
-};
 /* Reads the mappings from /proc again, after events were lost. */
 void targets_maps_read(struct targets *t, pid_t pid, uint64_t time_ns);
 /* Executable memory was mapped; older mappings are cut where it overlaps them. */
@@ -93,6 +92,7 @@ bool target_range_no_memory(const struct targets *t, const struct target_range *
  */
 bool target_range_is_entry(const struct targets *t, const struct target_range *range,
 			   uint64_t address);
+/* The process whose memory it has, which is CORE_PROCESS for that of a core file. */
 pid_t target_pid(const struct target *p);
 
 /* --- samples --- */
@@ -153,11 +153,5 @@ uint64_t target_python_frame(struct target *p, const char *function, const char 
 
 /* Flushes the rows of all processes; does nothing within 250 ms of the last flush, unless `now`. */
 void targets_flush(struct targets *t, uint64_t now_ns, bool now);
-
-/* Called for each executable mapping, in ascending order, until it returns a value other than 0. */
-typedef int proc_map_visit(void *context, const struct target_mapping *mapping);
-
-/* Returns what `visit` returned last; 0 also when the process is gone. */
-int proc_maps_read(pid_t pid, proc_map_visit *visit, void *context);
 
 #endif

@@ -142,7 +142,7 @@ void target_maps_read(struct targets *t, struct target *p, uint64_t time_ns)
 {
 	struct reading reading = { t, p, time_ns };
 
-	proc_maps_read(p->pid, add_mapping, &reading);
+	proc_maps_read(target_pid(p), add_mapping, &reading);
 }
 
 void target_range_look_up(struct targets *t, struct target *p, size_t index)
@@ -150,7 +150,7 @@ void target_range_look_up(struct targets *t, struct target *p, size_t index)
 	struct target_range *range = &p->ranges.data[index];
 	struct range_origin *o = &p->origins.data[index];
 	const struct target_mapped mapped = {
-		.pid = p->pid,
+		.pid = target_pid(p),
 		.start = range->start,
 		.end = range->end,
 		.file_offset = o->file_offset,

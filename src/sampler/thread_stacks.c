@@ -12,7 +12,9 @@
 
 #include "base/clock.h"
 #include "base/io.h"
+#include "elf/core_file.h"
 #include "sampler/perf/stack_snapshot.h"
+#include "sampler/process_memory.h"
 #include "sampler/python/remote_memory.h"
 #include "sampler/python/sampled_python.h"
 #include "sampler/sampled_processes.h"
@@ -100,7 +102,7 @@ static int copy_stack(struct reader *r, pid_t tid, uint64_t thread_base)
 	uint64_t sp = r->stack.registers.at[REG_SP_];
 	struct iovec local = { r->bytes, STACK_BYTES_MAX },
 		     remote = { (void *)(uintptr_t)sp, STACK_BYTES_MAX };
-	ssize_t n = process_vm_readv(target_pid(r->target), &local, 1, &remote, 1, 0);
+	ssize_t n = process_memory_read(target_pid(r->target), &local, 1, &remote, 1);
 
 	if (n < 0)
 		return -errno;
@@ -357,26 +359,80 @@ static int read_process(struct reader *r, pid_t pid, uint64_t time_ns, uint64_t 
 	return 0;
 }
 
-int thread_stacks_read(struct targets *t, const pid_t *pids, size_t count, uint64_t time_ns,
-		       uint64_t end_ns, struct thread_stacks *out)
+static struct reader *new_reader(struct targets *t)
 {
 	struct reader *r = calloc(1, sizeof(*r));
-	int err = 0;
 
 	if (r)
 		r->bytes = malloc(STACK_BYTES_MAX);
-	if (r && r->bytes)
+	if (r && r->bytes) {
 		r->targets = t;
-	else
-		err = -ENOMEM;
+		return r;
+	}
+	free(r);
+	return NULL;
+}
+
+static void free_reader(struct reader *r)
+{
+	free(r->bytes);
+	free(r);
+}
+
+int thread_stacks_read(struct targets *t, const pid_t *pids, size_t count, uint64_t time_ns,
+		       uint64_t end_ns, struct thread_stacks *out)
+{
+	struct reader *r = new_reader(t);
+	int err = r ? 0 : -ENOMEM;
+
 	for (size_t i = 0; i < count && err >= 0; i++) {
 		err = read_process(r, pids[i], time_ns, end_ns, out);
 		sampled_python_free(r->python);
 		r->python = NULL;
 	}
 	if (r)
-		free(r->bytes);
-	free(r);
+		free_reader(r);
+	return err;
+}
+
+static int read_core_thread(struct reader *r, const struct core_thread *thread, pid_t pid,
+			    const char *name, uint64_t time_ns, struct thread_stacks *out)
+{
+	struct thread_stack s = { .pid = pid, .tid = thread->tid };
+	enum stack_end end = stack_end_truncated;
+	uint64_t thread_base;
+	unsigned frames = 0;
+
+	snprintf(s.name, sizeof(s.name), "%s", name);
+	r->stack.registers =
+		(struct stack_registers){ .known = REGISTERS_ALL, .interrupted = true };
+	arch_stopped_registers(&thread->registers, r->stack.registers.at, &thread_base);
+	s.error = copy_stack(r, s.tid, thread_base);
+	if (s.error == 0)
+		frames = unwind(r, &end);
+	add_row(r, &s, time_ns, frames, end);
+	return vec_push(&out->all, s) < 0 ? -ENOMEM : 0;
+}
+
+int thread_stacks_read_core(struct targets *t, const struct core_file *core, uint64_t time_ns,
+			    struct thread_stacks *out)
+{
+	struct reader *r = new_reader(t);
+	pid_t pid = core->pid ? core->pid : core->threads.data[0].tid;
+	int err = r ? 0 : -ENOMEM;
+
+	if (err == 0) {
+		r->target = targets_core(t, pid, core->name, core->command, time_ns);
+		err = r->target ? 0 : -ENOMEM;
+	}
+	if (err == 0 && sampled_python_find(t, r->target, &r->python, &out->python) < 0)
+		r->python = NULL;
+	for (size_t i = 0; i < core->threads.count && err == 0; i++)
+		err = read_core_thread(r, &core->threads.data[i], pid, core->name, time_ns, out);
+	if (r) {
+		sampled_python_free(r->python);
+		free_reader(r);
+	}
 	return err;
 }
 

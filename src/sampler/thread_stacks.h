@@ -16,6 +16,7 @@
 #include "base/vec.h"
 #include "schema/schema.h"
 
+struct core_file;
 struct targets;
 
 struct thread_stack {
@@ -39,6 +40,9 @@ struct thread_stacks {
  */
 int thread_stacks_read(struct targets *t, const pid_t *pids, size_t count, uint64_t time_ns,
 		       uint64_t end_ns, struct thread_stacks *out) MUST_USE;
+/* The same for the threads of a core file, which process_memory.h uses. */
+int thread_stacks_read_core(struct targets *t, const struct core_file *core, uint64_t time_ns,
+			    struct thread_stacks *out) MUST_USE;
 void thread_stacks_release(struct thread_stacks *stacks);
 
 #endif

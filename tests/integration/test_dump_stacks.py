@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import core_writer
 import pytest
 
 from waiting import PATIENCE, wait_until
@@ -287,6 +288,97 @@ def test_a_recording_of_stacks(native, pitot, rows, tmp_path):
     pitot("info", "--verify", folder)
     absent = tmp_path / "absent.pitot"
     assert "there is no process" in pitot("dump", "--stacks", 4000000, "-o", absent, status=1).stderr and not absent.exists()
+
+
+SLEEPER = """
+import threading, time
+
+def inner(depth):
+    if depth:
+        inner(depth - 1)
+    else:
+        time.sleep(10000)
+
+threading.Thread(target=inner, args=(3,), daemon=True).start()
+open("ready", "w").close()
+inner(1)
+"""
+
+
+@pytest.fixture
+def sleeper(tmp_path):
+    """A Python whose two threads sleep."""
+    process = subprocess.Popen([sys.executable, "-c", SLEEPER], cwd=tmp_path)
+    tasks = Path(f"/proc/{process.pid}/task")
+
+    def sleeps():
+        calls = [(task / "syscall").read_text().split()[0] for task in tasks.iterdir()] if (tmp_path / "ready").exists() else []
+        return len(calls) == 2 and all(call.isdigit() and int(call) in (230, 23, 270, 101, 115, 72) for call in calls)
+
+    wait_until(sleeps, "both threads sleep", process)
+    yield process
+    process.kill()
+    process.wait()
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_a_core_file(sleeper, dump, pitot, tmp_path, whole):
+    """The frames of a core file are those of the process; without code, they need the files that were mapped."""
+    core_writer.write_core(tmp_path / "core", sleeper.pid, whole)
+    alive = {thread["thread"]: names(thread) for thread in dump(sleeper.pid)}
+    sleeper.kill()
+    sleeper.wait()
+    result = pitot("dump", "--stacks", tmp_path / "core", "--json")
+    [process] = json.loads(result.stdout)
+    assert process["process"] == sleeper.pid and f"thread {sleeper.pid} got SIGSEGV" in result.stderr
+    assert {thread["thread"]: names(thread) for thread in process["threads"]} == alive
+    assert all(thread["complete"] and thread["state"] == "unknown" for thread in process["threads"])
+    assert sum(name.startswith("inner (") for thread in process["threads"] for name in names(thread)) == 6
+    shown = pitot("dump", "--stacks", tmp_path / "core", "-o", tmp_path / "core.pitot").stdout
+    assert shown.startswith(f"process {sleeper.pid}: ") and "inner (<string>:8)" in shown
+    assert len(pitot("report", "--json", tmp_path / "core.pitot", json_output=True)["thread_states"]) == 2
+
+
+def test_a_core_file_that_is_cut(sleeper, pitot, tmp_path):
+    """Whatever is left: what is missing is said, and nothing is invented."""
+    core_writer.write_core(tmp_path / "core", sleeper.pid)
+    core = (tmp_path / "core").read_bytes()
+    for part in range(1, 16):
+        (tmp_path / "cut").write_bytes(core[: len(core) * part // 16])
+        result = pitot("dump", "--stacks", tmp_path / "cut", status=None)
+        assert result.returncode == 0 and "' is cut: it has " in result.stderr and result.stdout.count("  thread ") == 2, result
+    for size, said in ((0, "it is not a core file"), (63, "it is not a core file"), (200, "it has no threads")):
+        (tmp_path / "cut").write_bytes(core[:size])
+        assert said in pitot("dump", "--stacks", tmp_path / "cut", status=1).stderr
+    assert "is not a core file" in pitot("dump", "--stacks", sys.executable, status=1).stderr
+    assert "nor a core file" in pitot("dump", "--stacks", tmp_path, status=2).stderr
+    assert "of running processes" in pitot("dump", "--stacks", "--descendants", tmp_path / "core", status=2).stderr
+
+
+def test_a_core_file_of_a_program_that_was_replaced(tmp_path, pitot):
+    """Frames of a file with another build id are not named by it."""
+    program = tmp_path / "program"
+    build = ["cc", "-O0", "-g", "-Wl,--build-id=0x%s", "-x", "c", "-", "-o", program]
+    source = "#include <unistd.h>\nint %s(void) { for (;;) pause(); }\nint main(void) { return %s(); }\n"
+
+    def compile(name, build_id):
+        command = [str(word).replace("%s", build_id) for word in build]
+        if subprocess.run(command, input=source.replace("%s", name), text=True).returncode:
+            pytest.skip("no C compiler")
+
+    compile("waits_here", "aa" * 20)
+    process = subprocess.Popen([program])
+    try:
+        wait_until(lambda: Path(f"/proc/{process.pid}/syscall").read_text().split()[0] in ("34", "73"), "it waits", process)
+        core_writer.write_core(tmp_path / "core", process.pid)
+    finally:
+        process.kill()
+        process.wait()
+    assert "waits_here" in pitot("dump", "--stacks", tmp_path / "core").stdout
+    program.unlink()
+    compile("other_name", "bb" * 20)
+    shown = pitot("dump", "--stacks", tmp_path / "core").stdout
+    assert "waits_here" not in shown and "other_name" not in shown and "pause" in shown
 
 
 @pytest.mark.alone

@@ -4,6 +4,7 @@
 #include <sys/uio.h>
 
 #include "base/bytes.h"
+#include "sampler/process_memory.h"
 #include "stack/unwind/unwind_snapshot.h"
 
 #define PAGE 4096u
@@ -61,7 +62,7 @@ static bool read_code(const struct snapshot_walk *k, uint64_t start, uint8_t *by
 {
 	struct iovec local = { bytes, size }, remote = { (void *)(uintptr_t)start, size };
 
-	return process_vm_readv(target_pid(k->target), &local, 1, &remote, 1, 0) == (ssize_t)size;
+	return process_memory_read(target_pid(k->target), &local, 1, &remote, 1) == (ssize_t)size;
 }
 
 /*

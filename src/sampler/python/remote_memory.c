@@ -3,6 +3,8 @@
 #include <string.h>
 #include <sys/uio.h>
 
+#include "sampler/process_memory.h"
+
 #define AHEAD_MAX 64u /* lines that are read at a time */
 
 static struct iovec iovec_of(uint64_t address)
@@ -28,7 +30,7 @@ void remote_memory_begin(struct remote_memory *m, pid_t pid)
 	}
 	m->pid = pid;
 	if (count)
-		n = process_vm_readv(pid, local, count, remote, count, 0);
+		n = process_memory_read(pid, local, count, remote, count);
 	for (size_t i = n > 0 ? (size_t)n / REMOTE_LINE : 0; i < count; i++)
 		m->address[lines[i]] = 0;
 }
@@ -52,7 +54,7 @@ static bool read_lines(struct remote_memory *m, uint64_t address, unsigned count
 		m->address[at] = 0;
 		local[i] = (struct iovec){ m->bytes[at], REMOTE_LINE };
 	}
-	all = process_vm_readv(m->pid, local, count, &remote, 1, 0) == (ssize_t)remote.iov_len;
+	all = process_memory_read(m->pid, local, count, &remote, 1) == (ssize_t)remote.iov_len;
 	for (unsigned i = 0; all && i < count; i++) {
 		uint64_t line = first + i * (uint64_t)REMOTE_LINE;
 

@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/map.h"
 #include "base/vec.h"
+#include "sampler/process_memory.h"
 #include "sampler/sampled_processes.h"
 #include "sampler/python/sampled_python_file.h"
 #include "stack/python/python_splice.h"
@@ -65,7 +66,7 @@ static bool peek(pid_t pid, uint64_t address, void *out, size_t size)
 	struct iovec local = { out, size }, remote = { (void *)(uintptr_t)address, size };
 
 	errno = 0;
-	return process_vm_readv(pid, &local, 1, &remote, 1, 0) == (ssize_t)size;
+	return process_memory_read(pid, &local, 1, &remote, 1) == (ssize_t)size;
 }
 
 /* Implements python_memory.read; context is the process's id. */
@@ -252,7 +253,7 @@ static int open_mapping(pid_t pid, uint64_t start, uint64_t end, const char *pat
 		snprintf(name, sizeof(name), "/proc/%d/root%s", (int)pid, path);
 		fd = io_open_file(name, NULL);
 	}
-	return fd;
+	return fd < 0 && pid == CORE_PROCESS ? io_open_file(path, NULL) : fd;
 }
 
 static int identify_file(struct targets *t, struct target *p, uint64_t start, int fd,
