@@ -346,7 +346,8 @@ static void order_by_late(struct rank_times *t)
 {
 	for (uint32_t i = 0; i < t->count; i++)
 		t->by_late[i] = i;
-	qsort_r(t->by_late, t->count, sizeof(*t->by_late), compare_late, t->items);
+	if (t->count)
+		qsort_r(t->by_late, t->count, sizeof(*t->by_late), compare_late, t->items);
 }
 
 /* Sums over the compared collectives are unknown where there are none. */
