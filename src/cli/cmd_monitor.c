@@ -223,5 +223,9 @@ const struct command cmd_monitor = {
 		"Without NVIDIA's driver only the machine is shown.",
 	.options = options,
 	.examples = examples,
+	.notes =
+		"KEYS\n\nOn a terminal: m sets a numbered mark in the recording of -o, d dumps the "
+		"last 30 s of the only ring, c captures a step of the only recorded program, q "
+		"ends.",
 	.run = run,
 };
