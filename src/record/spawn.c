@@ -264,6 +264,9 @@ static void reap(struct spawn *s, void (*ended)(void *user, pid_t pid, int statu
 	pid_t pid;
 
 	while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+		/* A thread that we have stopped to read its stack (dump_parts.h) has not ended. */
+		if (!WIFEXITED(status) && !WIFSIGNALED(status))
+			continue;
 		if (pid == s->pid) {
 			s->end_ns = clock_monotonic_ns();
 			s->status = shell_status(status);
