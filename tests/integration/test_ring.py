@@ -4,6 +4,7 @@ import os
 import re
 import signal
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -116,6 +117,30 @@ def test_a_dump_of_a_program_that_works_has_no_last_words(ring, pitot, rows, tmp
 
     wait_until(dumps, "the dump has kernels", process)
     assert json.loads(pitot("report", "--json", target).stdout)["last_words"] is None
+
+
+def test_a_dump_of_a_process_that_is_stopped(ring, pitot, rows, tmp_path):
+    """Its threads are read, and it stays stopped."""
+    process, _ = ring("1M", "--repeat", "1000000", "--rate", "0")
+    target = tmp_path / "stopped.pitot"
+
+    def dumps():
+        result = pitot("dump", process.pid, "-f", "-o", target, status=None)
+        return result.returncode == 0 and list(target.glob("[0-9]*.pit"))
+
+    def threads():
+        return [row for row in rows(target, "unfinished", status=None) or [] if row["kind"] == "thread"]
+
+    wait_until(dumps, "the ring has segments", process)
+    assert threads() and {row["state"] for row in threads()} <= {"running", "sleeping", "uninterruptible"}
+    [player] = {row["pid"] for row in rows(target, "process") if row["source"] == "inside"}
+    os.kill(player, signal.SIGSTOP)
+    stat = Path(f"/proc/{player}/stat")
+    wait_until(lambda: stat.read_text().rsplit(")", 1)[1].split()[0] == "T", "it stops", process)
+    assert dumps() and {row["state"] for row in threads()} == {"stopped"}
+    assert stat.read_text().rsplit(")", 1)[1].split()[0] == "T"
+    assert dumps(), "it is still being recorded"
+    os.kill(player, signal.SIGCONT)
 
 
 @pytest.mark.parametrize("arguments, said", [
