@@ -184,6 +184,7 @@ static void records_that_do_not_come_are_no_hang(void **state)
 		if (i == 1)
 			maker_capability(m, feature_kernel, capability_state_unavailable, NULL);
 		maker_call(m, MAKER_LAUNCH, 7, 2 * S, 2 * S + 1, 1);
+		maker_call(m, MAKER_MALLOC, 7, 8 * S, 8 * S + 1, 2); /* says nothing of work */
 		if (i == 2)
 			maker_kernel(m, maker_config(m, "add", 1, 32), 7, 0, 0, 1);
 		maker_close(m, 20 * S);
@@ -272,6 +273,21 @@ static void collectives_and_busy_seconds(void **state)
 	never_fires(folder, "oom-killed");
 }
 
+/* A process that was killed hangs until its last row, whatever that is about. */
+static void a_recording_without_an_end(void **state)
+{
+	struct maker *m = maker_begin_with((struct writer_options){ .pid = PID }, *state, PID,
+					   1 * S, "./app");
+
+	maker_capability(m, feature_cupti, capability_state_on, NULL);
+	maker_call(m, MAKER_LAUNCH, 7, 2 * S, 2 * S + 1, 1);
+	maker_thread(m, 7, "worker", 15 * S);
+	maker_flush(m);
+	maker_crash(m);
+	fires_once(*state, "hang > 10s", 12 * S, "1 launch is outstanding");
+	never_fires(*state, "hang > 14s");
+}
+
 static void what_cannot_be_read_is_named(void **state)
 {
 	const struct rule none = { .metric = RULE_xid };
@@ -333,6 +349,7 @@ int main(void)
 		folder_test(records_that_do_not_come_are_no_hang),
 		folder_test(a_capture_that_fails_ends),
 		folder_test(collectives_and_busy_seconds),
+		folder_test(a_recording_without_an_end),
 		folder_test(what_cannot_be_read_is_named),
 		folder_test(new_blocks_are_read),
 	};

@@ -258,9 +258,68 @@ static void processes_that_were_killed(void **state)
 	rule_watch_free(w.watch);
 }
 
+static void values_at_a_limit_and_away_from_it(void **state)
+{
+	static const char *const rules[] = { "counter x > 10", "counter x >= 10", "counter x < 10",
+					     "counter x <= 10", "counter x == 10" };
+	/* Values in turn, and which of them fire, by rule. */
+	static const double values[] = { 10, 11, 9, 10, 8.9, 10, 11.1, 9.9, 10 };
+	static const char *const fired[] = { "-+----+--", "+----+---", "--+----+-", "+------+-",
+					     "+--+-+--+" };
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(rules); i++) {
+		struct watching w;
+
+		begin(&w, rules[i]);
+		for (size_t k = 0; k < ARRAY_SIZE(values); k++) {
+			reads(&w, (1 + k) * S, values[k], 1);
+			if (w.count != (fired[i][k] == '+'))
+				fail_msg("'%s' at value %zu: %zu", rules[i], k, w.count);
+			w.count = 0;
+		}
+		rule_watch_free(w.watch);
+	}
+}
+
+/* Work that ends says that a hang is over; it does not say that an error is. */
+static void progress_ends_a_hang_alone(void **state)
+{
+	struct watching w;
+
+	(void)state;
+	begin(&w, "sticky-error; fatal-signal");
+	add(&w, FACT_FAILURE, 1 * S, 0, 700, 0);
+	assert_int_equal(w.count, 1);
+	add(&w, FACT_LAUNCH, 2 * S, 0, 1, 0);
+	work(&w, 2 * S, 3 * S, 1);
+	rule_watch_add(w.watch, &(struct fact){ .kind = FACT_EXIT,
+						.time_ns = 4 * S,
+						.process = 4711,
+						.value = 134 });
+	assert_int_equal(w.count, 2);
+	assert_true(w.fired[1].follows);
+	rule_watch_free(w.watch);
+	begin(&w, "hang > 10s; fatal-signal");
+	add(&w, FACT_RECORDS, 0, 0, 0, 0);
+	add(&w, FACT_LAUNCH, 1 * S, 0, 1, 0);
+	rule_watch_advance(w.watch, 20 * S);
+	assert_int_equal(w.count, 1);
+	work(&w, 2 * S, 21 * S, 1);
+	rule_watch_add(w.watch, &(struct fact){ .kind = FACT_EXIT,
+						.time_ns = 22 * S,
+						.process = 4711,
+						.value = 134 });
+	assert_int_equal(w.count, 2);
+	assert_false(w.fired[1].follows);
+	rule_watch_free(w.watch);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(values_at_a_limit_and_away_from_it),
+		cmocka_unit_test(progress_ends_a_hang_alone),
 		cmocka_unit_test(a_gpu_that_is_less_busy_than_before),
 		cmocka_unit_test(a_gpu_that_is_busier),
 		cmocka_unit_test(work_that_ends_late_is_waited_for),
