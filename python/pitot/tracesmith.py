@@ -16,6 +16,12 @@ from pitot import Error
 from pitot import __version__ as __version__
 from pitot._devices import DeviceManager as DeviceManager
 from pitot._devices import benchmark as benchmark
+from pitot._memory_profiler import MemoryAllocation as MemoryAllocation
+from pitot._memory_profiler import MemoryLeak as MemoryLeak
+from pitot._memory_profiler import MemoryProfiler as MemoryProfiler
+from pitot._memory_profiler import MemoryProfilerConfig as MemoryProfilerConfig
+from pitot._memory_profiler import MemoryReport as MemoryReport
+from pitot._memory_profiler import memory_report as memory_report
 from pitot._replay import ReplayConfig as ReplayConfig
 from pitot._replay import ReplayEngine as ReplayEngine
 from pitot._replay import ReplayMode as ReplayMode
@@ -32,10 +38,11 @@ if TYPE_CHECKING:
     Path = Union[str, os.PathLike[str]]
 
 __all__ = (
-    "DeviceManager EventType PlatformType Profiler ProfilerConfig ReplayConfig ReplayEngine ReplayMode ReplayResult SBTReader "
-    "SBTWriter Timeline TimelineSpan TraceEvent TraceMetadata TracingConfig TracingSession TracingStatistics XRayImporter "
-    "__version__ benchmark build_timeline create_profiler detect_platform events_of export_perfetto get_current_timestamp "
-    "is_cuda_available replay_trace"
+    "DeviceManager EventType MemoryAllocation MemoryLeak MemoryProfiler MemoryProfilerConfig MemoryReport "
+    "PlatformType Profiler ProfilerConfig ReplayConfig ReplayEngine ReplayMode ReplayResult SBTReader SBTWriter "
+    "Timeline TimelineSpan TraceEvent TraceMetadata TracingConfig TracingSession TracingStatistics XRayImporter "
+    "__version__ benchmark build_timeline create_profiler detect_platform events_of export_perfetto "
+    "get_current_timestamp is_cuda_available memory_report replay_trace"
 ).split()
 
 
@@ -246,8 +253,12 @@ class Profiler:
     def is_capturing(self) -> bool:
         return self._running is not None
 
+    def current(self) -> Optional[Recording]:
+        """The running capture as far as it is, or the last one."""
+        return self._running.open() if self._running else self.recording
+
     def _all_events(self) -> list[TraceEvent]:
-        recording = self._running.open() if self._running else self.recording
+        recording = self.current()
         return events_of(recording, self.config) if recording else []
 
     def get_events(self) -> list[TraceEvent]:
@@ -528,7 +539,7 @@ class SBTReader:
 _ABSENT = (
     (r"SBTFile", "use SBTReader(path), SBTWriter(path), or pitot.open(path)"),
     (r"(Stack(Frame|Capture)|CallStack).*", "use ProfilerConfig(capture_callstacks=True), and TraceEvent.call_stack"),
-    (r"Memory.*|profile_memory", "use pitot.record(path, memory=True), recording.plot.memory() and `pitot report`"),
+    (r"Memory.*|profile_memory", "use MemoryProfiler, memory_report(recording), recording.memory and recording.plot.memory()"),
     (r"(Frame|Captured?|DrawCall|Resource).*|resource_.*", "record a part of the program: pitot.record(path) around it"),
     (r"Timeline(Builder|View.*)", "use build_timeline(events), recording.timeline() or recording.export('trace.html')"),
     (r"Perfetto.*|is_protobuf_available", "use export_perfetto(events, path), or recording.export('trace.pftrace')"),

@@ -205,9 +205,38 @@ def test_threads_share_a_session(run):
     assert said == [4000, 4000 - 64, 64]
 
 
+def test_memory_of_a_recording(ts, package, make_recording, tmp_path):
+    """The numbers of r.memory, of device memory."""
+    recording = package.open(make_recording(tmp_path / "m.pitot", "memory"))
+    report = ts.memory_report(recording)
+    (device,) = (row for row in recording.memory["kinds"] if row["kind"] == "device")
+    assert (report.kind, report.total_allocations, report.total_frees, report.peak_memory_usage, report.current_memory_usage) == (
+        "device", device["allocations"], device["releases"], device["peak_bytes"], device["live_bytes"])
+    assert report.live_allocation_count == device["live"] == sum(each.count for each in report.live_allocations)
+    assert report.current_memory_usage == sum(each.size for each in report.live_allocations)
+    assert max(size for _, _, size in report.timeline) == report.peak_memory_usage and report.details == recording.memory
+    (leak,) = report.potential_leaks
+    assert (leak.name, leak.bytes_per_step, leak.steps, leak.size) == ("train.py:40 log_loss", 4 << 20, 10, 40 << 20)
+
+
+def test_a_program_profiles_its_memory(run, tmp_path):
+    """It allocates nothing on a GPU here: zeros, in each state of the profiler, and no leftover."""
+    said = run("""
+        import json, pitot.tracesmith as ts
+        profiler = ts.MemoryProfiler(ts.MemoryProfilerConfig(track_call_stacks=False))
+        done = [profiler.is_active(), profiler.stop(), profiler.get_peak_usage(), profiler.start(), profiler.start(), profiler.is_active()]
+        done += [profiler.get_current_usage(), profiler.stop(), profiler.is_active()]
+        done += [profiler.get_live_allocation_count(), profiler.get_live_allocations(), profiler.detect_leaks(), profiler.recording is None]
+        profiler.clear()
+        done += [profiler.recording is None, profiler.generate_report() == ts.MemoryReport()]
+        print(json.dumps(done))
+        """)
+    assert said == [False, False, 0, True, False, True, 0, True, False, 0, [], [], False, True, True]
+
+
 #: Names of TraceSmith's documents that are not here.
 PROMISED = """
-SBTFile StackCapture CallStack StackFrame StackCaptureConfig MemoryProfiler MemoryProfilerConfig MemoryReport MemoryEvent profile_memory FrameCapture
+SBTFile StackCapture CallStack StackFrame StackCaptureConfig MemorySnapshot MemoryEvent profile_memory FrameCapture
 FrameCaptureConfig CapturedFrame DrawCallInfo ResourceState ResourceTracker CaptureState ResourceType resource_type_to_string
 DeterminismChecker TimelineBuilder TimelineViewer TimelineViewConfig PerfettoExporter PerfettoProtoExporter PerfettoFormat is_protobuf_available
 GPUStateMachine GPUStreamState GPUState StateTransition InstructionStreamBuilder OperationDependency DependencyType XRayEntryType BPFTracer
