@@ -96,25 +96,37 @@ static int send_request(int socket, const struct launcher *l, struct segment_req
 	return 0;
 }
 
-/* Takes the descriptor out of a message. Returns it if the message is of this user, or -1. */
-static int passed_descriptor(struct msghdr *m, unsigned uid, bool *trusted)
+static void read_descriptors(const struct cmsghdr *c, int *passed)
 {
-	int fd = -1;
+	size_t count = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
 
-	*trusted = false;
-	for (struct cmsghdr *c = CMSG_FIRSTHDR(m); c; c = CMSG_NXTHDR(m, c)) {
-		struct ucred sender;
+	for (size_t i = 0; i < count; i++) {
+		int fd;
 
+		memcpy(&fd, CMSG_DATA(c) + i * sizeof(fd), sizeof(fd));
+		if (*passed < 0)
+			*passed = fd;
+		else
+			close(fd);
+	}
+}
+
+bool segment_read_control(struct msghdr *message, struct ucred *sender, int *passed)
+{
+	bool known = false;
+
+	*passed = -1;
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(message); c; c = CMSG_NXTHDR(message, c)) {
 		if (c->cmsg_level != SOL_SOCKET)
 			continue;
 		if (c->cmsg_type == SCM_CREDENTIALS) {
-			memcpy(&sender, CMSG_DATA(c), sizeof(sender));
-			*trusted = sender.uid == uid;
+			memcpy(sender, CMSG_DATA(c), sizeof(*sender));
+			known = true;
 		} else if (c->cmsg_type == SCM_RIGHTS) {
-			memcpy(&fd, CMSG_DATA(c), sizeof(fd));
+			read_descriptors(c, passed);
 		}
 	}
-	return fd;
+	return known;
 }
 
 static int receive(int socket, unsigned uid, struct segment_answer *answer)
@@ -128,6 +140,7 @@ static int receive(int socket, unsigned uid, struct segment_answer *answer)
 			    .msg_iovlen = 1,
 			    .msg_control = control.bytes,
 			    .msg_controllen = sizeof(control.bytes) };
+	struct ucred sender;
 	struct stat st;
 	bool trusted;
 	ssize_t n;
@@ -138,7 +151,8 @@ static int receive(int socket, unsigned uid, struct segment_answer *answer)
 	while (n < 0 && errno == EINTR);
 	if (n < 0)
 		return -errno;
-	fd = io_above_standard(passed_descriptor(&m, uid, &trusted));
+	trusted = segment_read_control(&m, &sender, &fd) && sender.uid == uid;
+	fd = io_above_standard(fd);
 	if (n == (ssize_t)sizeof(*answer) && answer->magic == SEGMENT_REQUEST_MAGIC && trusted &&
 	    fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size == 0)
 		return fd;

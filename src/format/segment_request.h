@@ -70,6 +70,14 @@ struct segment_answer {
 };
 _Static_assert(sizeof(struct segment_answer) == 12, "two processes share it");
 
+/*
+ * Reads what came along with a message: *sender, and a descriptor, or -1. Further ones, for which
+ * the padding of control messages leaves room, are closed. Returns whether the sender is known.
+ */
+struct msghdr;
+struct ucred;
+bool segment_read_control(struct msghdr *message, struct ucred *sender, int *passed);
+
 /* Reads the folder's identity from the text of the variable. Returns false when it is malformed. */
 bool launcher_folder(const char *launcher, struct folder_id *id);
 

@@ -241,25 +241,6 @@ static void take_dump(struct segment_server *s, const struct segment_request *re
 	}
 }
 
-/* Returns whether the sender is known; *passed is a descriptor that came along, or -1. */
-static bool read_control(struct msghdr *m, struct ucred *sender, int *passed)
-{
-	bool known = false;
-
-	*passed = -1;
-	for (struct cmsghdr *c = CMSG_FIRSTHDR(m); c; c = CMSG_NXTHDR(m, c)) {
-		if (c->cmsg_level != SOL_SOCKET)
-			continue;
-		if (c->cmsg_type == SCM_CREDENTIALS) {
-			memcpy(sender, CMSG_DATA(c), sizeof(*sender));
-			known = true;
-		} else if (c->cmsg_type == SCM_RIGHTS && c->cmsg_len == CMSG_LEN(sizeof(*passed))) {
-			memcpy(passed, CMSG_DATA(c), sizeof(*passed));
-		}
-	}
-	return known;
-}
-
 /* Whether the memory is new, and the process has not sent too many: it has one for each exec. */
 static bool may_hold(const struct segment_server *s, pid_t pid, int fd)
 {
@@ -342,7 +323,6 @@ void segment_server_trim_memories(struct segment_server *s)
 void segment_server_answer(struct segment_server *s)
 {
 	for (unsigned i = 0; s->fd >= 0 && s->dump.folder < 0 && i < REQUESTS_AT_ONCE; i++) {
-		/* Further descriptors do not fit, and are closed by the kernel. */
 		union {
 			char bytes[CMSG_SPACE(sizeof(struct ucred)) + CMSG_SPACE(sizeof(int))];
 			struct cmsghdr header;
@@ -362,7 +342,7 @@ void segment_server_answer(struct segment_server *s)
 
 		if (n < 0)
 			return;
-		if (read_control(&m, &sender, &passed) && !(m.msg_flags & MSG_TRUNC) &&
+		if (segment_read_control(&m, &sender, &passed) && !(m.msg_flags & MSG_TRUNC) &&
 		    is_valid(s, &request, n)) {
 			if (request.number == SEGMENT_MEMORY)
 				hold(s, sender.pid, &passed);

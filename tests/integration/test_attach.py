@@ -323,10 +323,15 @@ class Launcher:
         if struct.unpack_from("<I", request, 8)[0] >= 0xfffffff0:
             return
         self.files += 1
-        fd = os.open(self.folder, os.O_TMPFILE | os.O_RDWR)
+        passed = self.passes()
         self.segments.sendmsg([struct.pack("<IIi", 0x31515350, self.files, 0)],
-                              [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [fd]))], 0, sender)
-        os.close(fd)
+                              [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", passed))] if passed else [], 0, sender)
+        for fd in passed:
+            os.close(fd)
+
+    def passes(self):
+        """The descriptors of a segment."""
+        return [os.open(self.folder, os.O_TMPFILE | os.O_RDWR)]
 
     def answer(self):
         """(error, recordings, text), None if the process closes the connection."""
@@ -416,9 +421,71 @@ def test_hostile_requests(for_ever, pitot, rows, tmp_path):
     check(rows, tmp_path / "a.pitot")
 
 
+def read_end():
+    ends = os.pipe()
+    os.close(ends[1])
+    return ends[0]
+
+
+def wrong_descriptors(folder):
+    """What a hostile launcher may pass in place of an empty file, by name."""
+    (folder / "full").write_text("full")
+    (folder / "empty").touch()
+    return {"nothing": lambda: [], "a pipe": lambda: [read_end()], "a device": lambda: [os.open("/dev/full", os.O_RDWR)],
+            "a folder": lambda: [os.open(folder, os.O_RDONLY)], "a file that is not empty": lambda: [os.open(folder / "full", os.O_RDWR)],
+            "a socket": lambda: [socket.socket(socket.AF_UNIX, socket.SOCK_STREAM).detach()],
+            "a path": lambda: [os.open(folder / "empty", os.O_PATH)], "to be read": lambda: [os.open(folder / "empty", os.O_RDONLY)],
+            "several": lambda: [os.open(folder / "full", os.O_RDWR) for _ in range(5)]}
+
+
+def test_descriptors_of_the_wrong_kind(for_ever, rows, pitot, tmp_path):
+    """Each is refused, none stays open in the process, and the next client is served."""
+    before, answers = len(os.listdir(f"/proc/{for_ever.pid}/fd")), {}
+    for name, passes in wrong_descriptors(tmp_path).items():
+        launcher = Launcher(for_ever.pid, tmp_path)
+        launcher.passes = passes
+        answers[name] = launcher.ask()
+        launcher.close()
+        wait_until(lambda: is_idle(for_ever.pid), f"{name}: its recording ends", for_ever)
+        assert len(os.listdir(f"/proc/{for_ever.pid}/fd")) == before, name
+    refused = {name for name, answer in answers.items() if answer and answer[0] < 0}
+    assert refused >= set(answers) - {"to be read"}, answers
+    assert (tmp_path / "full").read_text() == "full"
+    pitot("record", "-p", for_ever.pid, "--gpu-only", "--stacks", "none", "--duration", "500ms", "-o", tmp_path / "a.pitot")
+    check(rows, tmp_path / "a.pitot")
+
+
+def test_clients_that_die_in_every_state(for_ever, pitot, rows, tmp_path):
+    """Before the request, with half of it, before and after the answer, in the middle of segments: the process is left each time."""
+    before = len(os.listdir(f"/proc/{for_ever.pid}/fd"))
+    for i in range(60):
+        launcher, state = Launcher(for_ever.pid, tmp_path), i % 6
+        if state == 1:
+            launcher.control.send(b"x" * (REQUEST.size // 2))
+        elif state == 2:
+            launcher.control.send(REQUEST.pack(MAGIC, RECORD, launcher.text.encode(), str(tmp_path).encode(), b"stacks=none"))
+        elif state == 3:
+            launcher.segments.close()  # nobody answers requests for segments
+            launcher.control.send(REQUEST.pack(MAGIC, RECORD, launcher.text.encode(), str(tmp_path).encode(), b"stacks=none"))
+        elif state == 4:
+            assert launcher.ask()[0] == 0
+        elif state == 5:
+            assert launcher.ask()[0] == 0
+            launcher.control.shutdown(socket.SHUT_RDWR)
+        launcher.close()
+        if state == 0:  # up to eight clients at once
+            wait_until(lambda: is_idle(for_ever.pid), "the process is left", for_ever)
+    wait_until(lambda: is_idle(for_ever.pid), "the process is left", for_ever)
+    assert len(os.listdir(f"/proc/{for_ever.pid}/fd")) == before
+    pitot("record", "-p", for_ever.pid, "--gpu-only", "--stacks", "none", "--duration", "500ms", "-o", tmp_path / "a.pitot")
+    check(rows, tmp_path / "a.pitot")
+
+
 def test_too_many_clients(for_ever, tmp_path):
-    clients = [Launcher(for_ever.pid, tmp_path) for _ in range(8)]
-    assert [client.ask()[0] for client in clients] == [0] * 8
+    clients = []
+    for _ in range(8):  # one after the other: a client has two seconds for its request
+        clients.append(Launcher(for_ever.pid, tmp_path))
+        assert clients[-1].ask()[0] == 0
     more = Launcher(for_ever.pid, tmp_path)
     try:
         assert more.ask() is None, "it is refused"

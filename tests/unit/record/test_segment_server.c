@@ -193,6 +193,51 @@ static int malformed_requests(void)
 	       !send_request(r, 0);
 }
 
+/* With as many descriptors as a hostile process likes to pass. */
+static bool send_descriptors(const struct segment_request *r, size_t count)
+{
+	union {
+		char bytes[CMSG_SPACE(8 * sizeof(int))];
+		struct cmsghdr header;
+	} control = { .bytes = { 0 } };
+	struct iovec part = { (void *)(uintptr_t)r, sizeof(*r) };
+	struct sockaddr_un to = { .sun_family = AF_UNIX };
+	size_t length = strlen(server.address);
+	struct msghdr m = { .msg_name = &to,
+			    .msg_namelen = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 +
+						       length),
+			    .msg_iov = &part,
+			    .msg_iovlen = 1,
+			    .msg_control = control.bytes,
+			    .msg_controllen = CMSG_SPACE(count * sizeof(int)) };
+	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	ssize_t sent;
+
+	memcpy(to.sun_path + 1, server.address, length);
+	control.header.cmsg_level = SOL_SOCKET;
+	control.header.cmsg_type = SCM_RIGHTS;
+	control.header.cmsg_len = CMSG_LEN(count * sizeof(int));
+	for (size_t i = 0; i < count; i++)
+		memcpy(CMSG_DATA(&control.header) + i * sizeof(int), &fd, sizeof(fd));
+	sent = sendmsg(fd, &m, 0);
+	close(fd);
+	return sent == (ssize_t)sizeof(*r);
+}
+
+static int many_descriptors(void)
+{
+	static const uint32_t numbers[] = { 0, SEGMENT_LOST, SEGMENT_MEMORY, SEGMENT_DUMP };
+	bool sent = true;
+
+	for (size_t i = 0; i < ARRAY_SIZE(numbers); i++)
+		for (size_t count = 1; count <= 8; count++) {
+			struct segment_request r = valid_request(numbers[i]);
+
+			sent &= send_descriptors(&r, count);
+		}
+	return !sent;
+}
+
 static int gone_before_the_answer(void)
 {
 	struct segment_request segment = valid_request(0), cubin = valid_request(SEGMENT_CUBIN);
@@ -244,6 +289,26 @@ static void segments_are_created(void **state)
 	check_file(*state, "77.0.pit", "first");
 	check_file(*state, "77.1.pit", "second");
 	assert_int_equal(server.refused_count, 0);
+	end();
+}
+
+static unsigned open_descriptors(void)
+{
+	unsigned count = 0;
+
+	for (int fd = 0; fd < 1024; fd++)
+		count += fcntl(fd, F_GETFD) >= 0;
+	return count;
+}
+
+static void descriptors_that_nobody_wants_are_closed(void **state)
+{
+	unsigned before;
+
+	begin(*state);
+	before = open_descriptors();
+	assert_int_equal(serve(many_descriptors), 0);
+	assert_int_equal(open_descriptors(), before);
 	end();
 }
 
@@ -468,6 +533,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		folder_test(segments_are_created),
 		folder_test(cubins_are_created),
+		folder_test(descriptors_that_nobody_wants_are_closed),
 		folder_test(memory_is_held_until_the_end),
 		folder_test(cubins_behind_a_link_are_refused),
 		folder_test(only_the_command_may_ask),
