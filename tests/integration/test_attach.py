@@ -120,6 +120,17 @@ def test_in_turn(for_ever, pitot, rows, tmp_path):
         wait_until(lambda: is_idle(for_ever.pid), "the recorder's threads end", for_ever)
 
 
+def test_what_calls_wait_for(prepared, make_tape, pitot, rows, tmp_path):
+    """Streams and events that were made before the recording began are those that the calls name."""
+    process = prepared(make_tape("waits", 3), "--repeat", "1000000")
+    folder = tmp_path / "a.pitot"
+    pitot("record", "-p", process.pid, "--gpu-only", "--stacks", "none", "--duration", "1s", "-o", folder)
+    seen = {(row["function"], row["stream"], row["event"] is not None) for row in rows(folder, "api_call")}
+    assert seen == {("cuLaunchKernel", None, False), ("cuGraphLaunch", None, False), ("cuEventRecord", 8, True),
+                    ("cuEventRecordWithFlags", 9, True), ("cuStreamWaitEvent", 9, True), ("cuLaunchHostFunc", 9, False),
+                    ("cuEventSynchronize", None, True), ("cuStreamSynchronize", 8, False)}
+
+
 def test_at_once(for_ever, program, environment, pitot, rows, tmp_path):
     folders = [tmp_path / f"{i}.pitot" for i in range(3)]
     clients = [attach(for_ever.pid, program, environment, folder) for folder in folders]
