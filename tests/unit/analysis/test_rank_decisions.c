@@ -1,6 +1,6 @@
 /*
- * test_rank_decisions.c: the verdict on a job, and which of its ranks are outliers, at the limits
- * of each rule. Jobs that are simulated as a whole are in test_rank_verdict.c.
+ * test_rank_decisions.c: the verdict on a job, and its outliers, at the limits of
+ * each rule. Jobs that are simulated as a whole are in test_rank_verdict.c.
  */
 #include "analysis/rank_verdict.h"
 
@@ -247,7 +247,7 @@ static void transfers_of_most_of_the_time(void **state)
 	assert_int_equal(j.t.kind, JOB_RANK);
 }
 
-/* Ranks 0 and 1 wait for a collective from 3 ms and 2 ms on, to which rank 2 does not come. */
+/* For a collective ranks 0 and 1 wait from 3 and 2 ms on, to which rank 2 does not come. */
 static void when_a_rank_has_hung(void **state)
 {
 	struct collective_part parts[] = { { .start_ns = 9 },
