@@ -1,5 +1,6 @@
 #include "ranks/host_clock.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 #include "base/compiler.h"
@@ -114,6 +115,41 @@ static void offsets_drifts_and_steps_are_found(void **state)
 	}
 }
 
+/*
+ * Half of the collectives are rarer, so that the mean of their times is far from the middle: offset
+ * and rate are those of the clock all the same.
+ */
+static void an_exact_clock_is_found_exactly(void **state)
+{
+	enum { BIN = 21, COUNT = 20 * BIN }; /* whose median is in the middle of each bin */
+	static const double rates[] = { 0, 50e-6, -80e-6 };
+	struct host_meeting m[COUNT];
+	struct host_clock c;
+
+	(void)state;
+	for (size_t r = 0; r < ARRAY_SIZE(rates); r++) {
+		for (size_t i = 0; i < COUNT; i++) {
+			uint64_t since = (i < COUNT / 2 ? i : 20 * i - 19 * COUNT / 2) * MS;
+			int64_t offset = 7 * MS + llround(rates[r] * (double)since);
+			uint64_t at = EPOCH + since;
+			struct host_times t = { at, at + 6 * US, at + 6 * US };
+
+			m[i].reference = m[i].host = t;
+			m[i].host.last_start_ns += (uint64_t)offset;
+			m[i].host.first_end_ns += (uint64_t)offset;
+			m[i].host.median_end_ns += (uint64_t)offset;
+		}
+		assert_int_equal(host_clock_fit(m, COUNT, &c), 1);
+		assert_int_equal(c.count, 1);
+		assert_true(fabs(c.pieces[0].rate - rates[r]) < 1e-9);
+		assert_in_range(c.uncertainty_ns, 6 * US, 6 * US + 10);
+		for (size_t i = 0; i < COUNT; i++)
+			assert_in_range(host_clock_convert(&c, m[i].host.median_end_ns) + 5 -
+						m[i].reference.median_end_ns,
+					0, 10);
+	}
+}
+
 /* A collective that is matched with a later one contradicts all others. */
 static void contradictions_are_no_clock(void **state)
 {
@@ -157,6 +193,7 @@ static void arbitrary_times_are_survived(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(an_exact_clock_is_found_exactly),
 		cmocka_unit_test(offsets_drifts_and_steps_are_found),
 		cmocka_unit_test(contradictions_are_no_clock),
 		cmocka_unit_test(arbitrary_times_are_survived),
