@@ -187,7 +187,8 @@ const struct command cmd_what_if = {
 		"copy:HtoD, memset, gpu (all work), launch (what launching calls cost), call:GLOB, "
 		"host or host:GLOB (the program's own time, by line), cpu (host and calls); then "
 		"x0.5, =20us, -2us, +2us or remove. sync or sync:GLOB with remove: the call does "
-		"not wait. 'graph step' or 'graph SCOPE': its launches are one CUDA graph.",
+		"not wait. wait: what collectives only wait for other ranks. 'graph step' or "
+		"'graph SCOPE': its launches are one CUDA graph.",
 	.options = options,
 	.takes_recording = true,
 	.operands_max = 64,
