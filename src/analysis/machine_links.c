@@ -146,7 +146,7 @@ const struct machine_link *machine_links_of_ranks(const struct machine_links *m,
 {
 	uint64_t from, to, item;
 
-	if (!find_device(m, c, a, &from) || !find_device(m, c, b, &to) ||
+	if (!m->link_count || !find_device(m, c, a, &from) || !find_device(m, c, b, &to) ||
 	    !map_get(&m->link_index, MIN(from, to) << 32 | MAX(from, to), &item))
 		return NULL;
 	return &m->links[item];
