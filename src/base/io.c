@@ -145,18 +145,18 @@ bool io_process_stat(pid_t pid, struct process_stat *out)
 	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
 	unsigned long long ticks, user, system;
 	const char *after_name; /* the name may contain any character */
-	int parent;
+	int parent, session;
 
 	if (io_process_text(pid, "stat", 4096, &text) < 0)
 		return false;
 	after_name = strrchr(strbuf_text(&text), ')');
-	if (!after_name ||
-	    sscanf(after_name + 1,
-		   " %c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu %*d %*d %*d "
-		   "%*d %*d %*d %llu",
-		   &out->state, &parent, &user, &system, &ticks) != 5)
+	if (!after_name || sscanf(after_name + 1,
+				  " %c %d %*d %d %*d %*d %*u %*u %*u %*u %*u %llu %llu %*d %*d %*d "
+				  "%*d %*d %*d %llu",
+				  &out->state, &parent, &session, &user, &system, &ticks) != 6)
 		return false;
 	out->parent = parent;
+	out->session = session;
 	out->start_ticks = ticks;
 	out->cpu_ticks = user + system;
 	return true;

@@ -51,7 +51,7 @@ int io_read_text(const char *path, size_t max, struct strbuf *out);
 /* /proc/PID/stat of a process */
 struct process_stat {
 	char state;
-	pid_t parent;
+	pid_t parent, session;
 	uint64_t start_ticks; /* clock ticks since boot */
 	uint64_t cpu_ticks; /* CPU time of all threads */
 };

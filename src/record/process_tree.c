@@ -51,6 +51,7 @@ struct process_tree {
 	VEC(struct member) running;
 	struct map by_pid; /* index in running */
 	struct pid_list roots; /* empty: this process's children */
+	struct pid_list left_out; /* sessions */
 	uint64_t scans, scanned_ns, boot_offset_ns;
 	uint64_t rest_ns; /* pause after the last scan */
 	uint64_t young_ns; /* time at which the last young process stops being young */
@@ -224,14 +225,25 @@ static uint64_t start_of(struct process_tree *tree, pid_t parent_pid, uint64_t t
 	return parent ? MAX(start_ns, parent->born_ns) : start_ns;
 }
 
-static void scan_process(struct process_tree *tree, pid_t pid)
+static bool is_left_out(const struct process_tree *tree, pid_t session)
+{
+	for (size_t i = 0; i < tree->left_out.count; i++)
+		if (tree->left_out.data[i] == session)
+			return true;
+	return false;
+}
+
+/* Returns whether its children belong to the tree. */
+static bool scan_process(struct process_tree *tree, pid_t pid)
 {
 	struct member *p = find(tree, pid);
 	struct process_stat stat;
 	uint64_t now;
 
 	if (!io_process_stat(pid, &stat))
-		return;
+		return true;
+	if (is_left_out(tree, stat.session))
+		return false;
 	if (p && p->start_ticks && p->start_ticks != stat.start_ticks) { /* the pid was reused */
 		forget(tree, p);
 		p = NULL;
@@ -240,14 +252,15 @@ static void scan_process(struct process_tree *tree, pid_t pid)
 		add(tree, pid, stat.parent, stat.start_ticks,
 		    start_of(tree, stat.parent, stat.start_ticks), NULL);
 	if (!p)
-		return;
+		return true;
 	p->start_ticks = stat.start_ticks;
 	p->scan = tree->scans;
 	if (stat.state == 'Z') /* a zombie, until its parent waits for it */
-		return;
+		return true;
 	now = clock_monotonic_ns();
 	if (now - p->seen_ns < YOUNG_NS || now - p->image_ns >= SCAN_ALL_NS)
 		update_image(tree, p);
+	return true;
 }
 
 /* Appends the children of all threads of a process. */
@@ -324,8 +337,8 @@ void process_tree_scan(struct process_tree *tree, bool at_once)
 	tree->scans++;
 	add_roots(tree, &pids);
 	for (size_t i = 0; i < pids.count; i++) {
-		scan_process(tree, pids.data[i]);
-		add_children(pids.data[i], &pids);
+		if (scan_process(tree, pids.data[i]))
+			add_children(pids.data[i], &pids);
 	}
 	vec_release(&pids);
 	for (size_t i = tree->running.count; i-- > 0;) {
@@ -375,6 +388,11 @@ void process_tree_add_root(struct process_tree *tree, pid_t pid, uint64_t start_
 	pids_of_running(tree, &pids);
 	run_queues_read(&tree->queues, NULL, pids.data, pids.count);
 	vec_release(&pids);
+}
+
+void process_tree_leave_out(struct process_tree *tree, pid_t session)
+{
+	(void)!vec_push(&tree->left_out, session);
 }
 
 /* Each kill that the kernel has counted is the end of one process. */
@@ -430,6 +448,7 @@ void process_tree_free(struct process_tree *tree)
 	run_queues_release(&tree->queues);
 	vec_release(&tree->running);
 	vec_release(&tree->roots);
+	vec_release(&tree->left_out);
 	map_release(&tree->by_pid);
 	free(tree);
 }

@@ -34,6 +34,9 @@ void process_tree_add_root(struct process_tree *tree, pid_t pid, uint64_t start_
  */
 void process_tree_add_command(struct process_tree *tree, pid_t pid, char **argv, uint64_t start_ns);
 
+/* Leaves out the processes of a session, which do not belong to the command. */
+void process_tree_leave_out(struct process_tree *tree, pid_t session);
+
 /*
  * Reads /proc again. Without `at_once` the scan is skipped if no process was started since the last
  * one, or scans take more than their share of the time.

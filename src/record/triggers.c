@@ -190,7 +190,10 @@ static void begin_notice(struct triggers *t, const char *dump)
 				 firing, dump);
 }
 
-/* Runs --on-trigger, which is not waited for; its output goes to our standard error. */
+/*
+ * Runs --on-trigger, which is not waited for; its output goes to our standard error. It has a
+ * session of its own: it is no process of the command, and Ctrl-C does not end it.
+ */
 static void run_command(const struct triggers *t, const char *dump)
 {
 	const struct recording *r = t->recording;
@@ -207,7 +210,7 @@ static void run_command(const struct triggers *t, const char *dump)
 	    posix_spawn_file_actions_init(&actions) != 0)
 		return;
 	posix_spawnattr_init(&attributes);
-	posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
+	posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSID);
 	posix_spawnattr_setsigmask(&attributes, &r->spawn.old_mask);
 	posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
 	posix_spawn_file_actions_adddup2(&actions, 2, 1);
@@ -216,6 +219,8 @@ static void run_command(const struct triggers *t, const char *dump)
 	if (err)
 		record_emit(r, RECORD_WARNING, "the command of --on-trigger does not start: %s",
 			    strerror(err));
+	else if (r->tree)
+		process_tree_leave_out(r->tree, pid);
 	posix_spawn_file_actions_destroy(&actions);
 	posix_spawnattr_destroy(&attributes);
 }

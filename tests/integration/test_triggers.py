@@ -180,7 +180,8 @@ def test_what_cannot_be_notified(pitot, url, said):
 
 def test_what_the_user_asks_for(ring, tmp_path, pitot, rows):
     """A file and a signal, which the command does not get."""
-    run = ring(None, "--no-rules", "--when", f"file {tmp_path}/now touched", "--when", "signal USR2", "--post", "0s")
+    run = ring(None, "--no-rules", "--when", f"file {tmp_path}/now touched", "--when", "signal USR2", "--post", "0s",
+               "--on-trigger", f"echo $$ >>{tmp_path}/told; exec 2>/dev/null >&2; (sleep 600; true) & sleep 600")
 
     def touch():
         (tmp_path / "now").touch()
@@ -188,10 +189,13 @@ def test_what_the_user_asks_for(ring, tmp_path, pitot, rows):
 
     run.until(touch, "the file makes a dump")
     os.kill(run.process.pid, signal.SIGUSR2)
-    run.until(lambda: len(run.dumps()) == 2, "the signal makes a dump")
-    run.end()
+    run.until(lambda: (tmp_path / "told").exists() and len((tmp_path / "told").read_text().split()) == 2, "the signal makes a dump")
+    said = run.end()
+    for session in (tmp_path / "told").read_text().split():
+        os.killpg(int(session), signal.SIGKILL)
     assert run.process.returncode == 0, "the command did not get the signal"
     made = [row for row in held(rows, run.folder) if row[1] == "dump"]
+    assert not any("sleep" in row["command"] for row in rows(run.folder, "process")) and "still running" not in said
     assert made == [(f"file {tmp_path}/now touched", "dump", 1), ("signal USR2", "dump", 2)]
 
 
