@@ -133,18 +133,28 @@ static const char *value_of(const struct ncu *n, enum column column)
 	return "";
 }
 
+/* Whether three digits follow each mark, and nothing else. */
+static bool is_grouped(const char *text, char mark)
+{
+	for (text += strcspn(text, (char[]){ mark, '\0' }); *text == mark; text += 4)
+		if (strspn(text + 1, "0123456789") != 3)
+			return false;
+	return !*text;
+}
+
 /*
  * Numbers are those of the user's locale: of two kinds of marks the last one is the decimal point,
- * and a single comma before three digits separates thousands.
+ * and a comma, or several points, before three digits each separate thousands.
  */
 static bool read_number(const char *text, double *value)
 {
 	const char *point = strrchr(text, '.'), *comma = strrchr(text, ',');
 	char plain[64], *end;
 	size_t length = 0;
-	bool groups = comma && !point && strlen(comma) == 4 &&
+	bool commas = comma && !point && is_grouped(text, ',') &&
 		      strspn(text, "+-") < (size_t)(comma - text);
-	char decimal = point && (!comma || point > comma) ? '.' : comma && !groups ? ',' : '.';
+	bool points = point && !comma && point != strchr(text, '.') && is_grouped(text, '.');
+	char decimal = commas || points ? '\0' : comma && (!point || point < comma) ? ',' : '.';
 
 	for (; *text && length < sizeof(plain) - 1; text++) {
 		if (*text == decimal)

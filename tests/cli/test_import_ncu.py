@@ -64,14 +64,15 @@ def test_metrics_of_kernels(bring, pitot, page, before):
     assert "2 launches of 2 kernels measured" in pitot("report", "r.pitot").stdout
 
 
-@pytest.mark.parametrize("text, value", [("1", 1), ("-1.5", -1.5), ("1,234", 1234), ("1,234,567", 1234567), ("1.234.567,5", 1234567.5), ("12,5", 12.5),
+@pytest.mark.parametrize("text, value", [("1", 1), ("-1.5", -1.5), ("1,234", 1234), ("1,234,567", 1234567), ("1.234.567", 1234567), ("-12.345.678", -12345678),
+                                         ("1.234.567,5", 1234567.5), ("12,5", 12.5),
                                          ("0,5", 0.5), ("1'234.5", 1234.5), ("1e-3", 1e-3), ("n/a", None), ("N/A", None)])
 def test_numbers_of_locales(bring, text, value):
     _, rows = bring(line(IDS + ["x"]) + line(KERNELS[0] + [text]))
     assert [row["value"] for row in rows("metric_value")] == [value]
 
 
-@pytest.mark.parametrize("text", ["inf", "nan", "1e999", "text", "1" * 100, "0x10x", "--5"])
+@pytest.mark.parametrize("text", ["inf", "nan", "1e999", "text", "1" * 100, "0x10x", "--5", "13.0.1", "1.23.456", "1,2,345"])
 def test_what_is_no_number(bring, text):
     said, rows = bring(line(IDS + ["x"]) + line(KERNELS[0] + [text]))
     assert rows("metric_value") == [] and any("1 name or marker" in note for note in said["notes"])
