@@ -4,8 +4,10 @@
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 
 #include "base/error.h"
 #include "base/io.h"
@@ -147,6 +149,27 @@ bool process_has_ended(int process)
 	struct pollfd polled = { .fd = process, .events = POLLIN };
 
 	return poll(&polled, 1, 0) > 0;
+}
+
+/* <linux/pidfd.h> of Linux 6.15. */
+struct process_info {
+	uint64_t mask, unused;
+	uint32_t ids[11];
+	int32_t status; /* as that of waitpid() */
+};
+#define PROCESS_INFO _IOWR(0xff, 11, struct process_info)
+#define PROCESS_INFO_EXIT (UINT64_C(1) << 3)
+_Static_assert(sizeof(struct process_info) == 64, "what the OS kernel expects");
+
+int process_exit_status(int process)
+{
+	struct process_info info = { .mask = PROCESS_INFO_EXIT };
+
+	if (ioctl(process, PROCESS_INFO, &info) < 0)
+		return errno == ESRCH ? -EAGAIN : -ENOTSUP;
+	if (!(info.mask & PROCESS_INFO_EXIT))
+		return -EAGAIN;
+	return WIFSIGNALED(info.status) ? 128 + WTERMSIG(info.status) : WEXITSTATUS(info.status);
 }
 
 /*

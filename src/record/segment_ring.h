@@ -63,6 +63,11 @@ int segment_copy(int from, int folder, const char *name, uint64_t bytes);
 
 /* Whether the process of a pidfd has ended. */
 bool process_has_ended(int process);
+/*
+ * The status of a process that has ended and been waited for by whoever is its parent, as a shell
+ * shows it: 128+n after signal n. -EAGAIN: not yet; -ENOTSUP: before Linux 6.15.
+ */
+int process_exit_status(int process);
 
 void segment_ring_release(struct segment_ring *ring);
 

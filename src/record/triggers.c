@@ -47,6 +47,12 @@ struct planned {
 	enum trigger_outcome outcome;
 };
 
+/* A process that writes segments, and may not be our child. */
+struct writer_process {
+	pid_t pid;
+	int process; /* pidfd; -1: unknown */
+};
+
 struct touched_file {
 	unsigned rule;
 	struct timespec time; /* of its last change; 0: there is none */
@@ -62,6 +68,7 @@ struct triggers {
 	VEC(struct read_segment) segments; /* in the order of the ring */
 	VEC(struct planned) planned;
 	VEC(struct touched_file) files;
+	VEC(struct writer_process) writers; /* that run */
 	struct map written_ns; /* rule and process -> time of its last row */
 	struct timed_work *notice; /* that is being sent */
 };
@@ -304,6 +311,45 @@ static void read_segment(struct triggers *t, struct read_segment *read, int fd)
 		read->is_closed = rule_segment_blocks(read->rows)->closed;
 }
 
+static void add_writer(struct triggers *t, const struct ring_segment *segment)
+{
+	struct writer_process writer = { .pid = segment->writer };
+
+	for (size_t i = 0; i < t->writers.count; i++)
+		if (t->writers.data[i].pid == segment->writer)
+			return;
+	writer.process = segment->process < 0
+				 ? -1
+				 : fcntl(segment->process, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+	if (writer.process >= 0 && vec_push(&t->writers, writer) < 0)
+		close(writer.process);
+}
+
+static void forget_writer(struct triggers *t, size_t i)
+{
+	close(t->writers.data[i].process);
+	t->writers.data[i] = t->writers.data[--t->writers.count];
+}
+
+/* How writers ended that others than this process have waited for, such as a worker's master. */
+static void read_statuses(struct triggers *t)
+{
+	for (size_t i = t->writers.count; i-- > 0;) {
+		const struct writer_process *w = &t->writers.data[i];
+		int status =
+			process_has_ended(w->process) ? process_exit_status(w->process) : -EAGAIN;
+
+		if (status == -EAGAIN)
+			continue;
+		if (status >= 0)
+			rule_feed_add(t->feed, (struct fact){ .kind = FACT_EXIT,
+							      .time_ns = clock_monotonic_ns(),
+							      .process = (uint32_t)w->pid,
+							      .value = (uint64_t)status });
+		forget_writer(t, i);
+	}
+}
+
 /* Both lists are in one order, and the ring drops segments anywhere but appends them at the end. */
 static void read_ring(struct triggers *t)
 {
@@ -321,8 +367,11 @@ static void read_ring(struct triggers *t)
 			memmove(&t->segments.data[at], &t->segments.data[at + 1],
 				(t->segments.count - at) * sizeof(t->segments.data[0]));
 		}
-		if (at == t->segments.count && vec_push(&t->segments, new) < 0)
-			return;
+		if (at == t->segments.count) {
+			if (vec_push(&t->segments, new) < 0)
+				return;
+			add_writer(t, segment);
+		}
 		read_segment(t, &t->segments.data[at++], segment->fd);
 	}
 }
@@ -391,12 +440,16 @@ static void take_signals(struct triggers *t, uint32_t received)
 
 void triggers_process_ended(struct triggers *t, pid_t pid, int status, bool is_oom)
 {
-	if (t)
-		rule_feed_add(t->feed, (struct fact){ .kind = FACT_EXIT,
-						      .time_ns = clock_monotonic_ns(),
-						      .process = (uint32_t)pid,
-						      .other_ns = is_oom,
-						      .value = (uint64_t)status });
+	if (!t)
+		return;
+	for (size_t i = t->writers.count; i-- > 0;)
+		if (t->writers.data[i].pid == pid)
+			forget_writer(t, i);
+	rule_feed_add(t->feed, (struct fact){ .kind = FACT_EXIT,
+					      .time_ns = clock_monotonic_ns(),
+					      .process = (uint32_t)pid,
+					      .other_ns = is_oom,
+					      .value = (uint64_t)status });
 }
 
 /* --- the stages --- */
@@ -441,6 +494,7 @@ static void read_all(struct triggers *t)
 {
 	read_ring(t);
 	end_processes(t);
+	read_statuses(t);
 	for (size_t i = 0; i < t->files.count; i++)
 		look_at_file(t, &t->files.data[i], false);
 	take_signals(t, t->recording->spawn.received);
@@ -496,6 +550,9 @@ void triggers_free(struct triggers *t)
 		rule_segment_free(t->segments.data[i].rows);
 	vec_release(&t->segments);
 	vec_release(&t->planned);
+	while (t->writers.count)
+		forget_writer(t, t->writers.count - 1);
+	vec_release(&t->writers);
 	vec_release(&t->files);
 	map_release(&t->written_ns);
 	timed_work_leave(t->notice);

@@ -220,6 +220,23 @@ def test_a_program_that_executes_itself_does_not_hang(ring, make_tape, player, s
     assert {rule for rule, _, _ in held(rows, run.folder)} == {"gpu-idle > 5s"}
 
 
+def knows_statuses_of_others():
+    """Linux 6.15 says with which status a process ended that was somebody else's child."""
+    major, minor = (int(part) for part in os.uname().release.split(".")[:2])
+    return (major, minor) >= (6, 15)
+
+
+@pytest.mark.skipif(not knows_statuses_of_others(), reason="before Linux 6.15")
+def test_a_worker_dies_whose_master_waits_for_it(player, program, source, environment, rows, tmp_path):
+    """As below torchrun: the worker is no child of `pitot record`."""
+    done = subprocess.run([program, "record", "--ring", "10m", "-o", tmp_path / "run.pitot", "--stacks", "none", "--no-symbols", "--post", "0s", "--",
+                           "sh", "-c", f"{player} --now --realtime --exit segv --exit-at 900 {source / TAPE}; {player} --now {source / TAPE}; exit 0"],
+                          env={**environment, "ASAN_OPTIONS": "detect_leaks=0:handle_segv=0"}, capture_output=True, timeout=120)
+    assert done.returncode == 0
+    [(rule, outcome, _)] = held(rows, tmp_path / "run.pitot")
+    assert rule == "fatal-signal" and outcome in ("dump", "recording")
+
+
 def test_a_normal_end_fires_nothing(ring, rows):
     run = ring(None, "--when", "exit-status != 0", env={"PITOT_RULES": "cuda-error; hang > 1h"})
     run.until(lambda: run.folder.exists() and list(run.folder.glob("*.pit")), "it records")
