@@ -122,7 +122,8 @@ def test_a_terminal(terminal, program, environment, nvml):
     assert "\033[" not in terminal([program, "monitor", *SHORT], 80)
 
 
-def test_keys(program, environment, nvml, rows, tmp_path):
+def test_keys(program, environment, nvml, rows, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # what others record may be dumped
     environment.update(nvml(), TERM="xterm")
     terminal = Terminal([program, "monitor", "--interval", "100ms", "-o", tmp_path / "m.pitot"], environment, 100, 40)
     try:
@@ -132,7 +133,8 @@ def test_keys(program, environment, nvml, rows, tmp_path):
                       "the help, and a mark")
         terminal.wait(lambda s: s.text().rstrip().endswith("q quit"), "the table is drawn below")
         terminal.type("d")
-        terminal.wait(lambda s: "being recorded" in s.text() or "are recording" in s.text() or "segment" in s.text(), "what `pitot dump` says")
+        terminal.wait(lambda s: any(said in s.text() for said in ("being recorded", "are recording", "segment", "on the disk", "made no dump")),
+                      "what `pitot dump` says")
         terminal.type("q")
         terminal.end()
     finally:
