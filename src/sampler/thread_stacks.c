@@ -403,7 +403,7 @@ static int read_core_thread(struct reader *r, const struct core_thread *thread, 
 	uint64_t thread_base;
 	unsigned frames = 0;
 
-	snprintf(s.name, sizeof(s.name), "%s", name);
+	snprintf(s.name, sizeof(s.name), "%.15s", name);
 	r->stack.registers =
 		(struct stack_registers){ .known = REGISTERS_ALL, .interrupted = true };
 	arch_stopped_registers(&thread->registers, r->stack.registers.at, &thread_base);
