@@ -21,7 +21,7 @@ def prstatus(tid, registers, signal=0):
 
 
 def prpsinfo(pid, name, command):
-    return note(PRPSINFO, struct.pack("<4bQIIiiii16s80s", 0, ord("S"), 0, 0, 0, 0, 0, pid, 0, 0, 0, name.encode(), command.encode()))
+    return note(PRPSINFO, struct.pack("<4b4xQIIiiii16s80s", 0, ord("S"), 0, 0, 0, 0, 0, pid, 0, 0, 0, name.encode(), command.encode()))
 
 
 def mapped_files(mappings):

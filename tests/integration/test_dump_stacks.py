@@ -330,9 +330,9 @@ def test_a_core_file(sleeper, dump, pitot, tmp_path, whole):
     sleeper.wait()
     result = pitot("dump", "--stacks", tmp_path / "core", "--json")
     [process] = json.loads(result.stdout)
-    assert process["process"] == sleeper.pid and f"thread {sleeper.pid} got SIGSEGV" in result.stderr
+    assert process["process"] == sleeper.pid and process["command"].startswith(f"{sys.executable} -c") and f"thread {sleeper.pid} got SIGSEGV" in result.stderr
     assert {thread["thread"]: names(thread) for thread in process["threads"]} == alive
-    assert all(thread["complete"] and thread["state"] == "unknown" for thread in process["threads"])
+    assert all(thread["complete"] and thread["state"] == "unknown" and thread["name"] for thread in process["threads"])
     assert sum(name.startswith("inner (") for thread in process["threads"] for name in names(thread)) == 6
     shown = pitot("dump", "--stacks", tmp_path / "core", "-o", tmp_path / "core.pitot").stdout
     assert shown.startswith(f"process {sleeper.pid}: ") and "inner (<string>:8)" in shown
