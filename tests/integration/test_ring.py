@@ -131,9 +131,11 @@ def test_a_dump_of_a_process_that_is_stopped(ring, pitot, rows, tmp_path):
     def threads():
         return [row for row in rows(target, "unfinished", status=None) or [] if row["kind"] == "thread"]
 
-    wait_until(dumps, "the ring has segments", process)
+    def inside():
+        return dumps() and {row["pid"] for row in rows(target, "process", status=None) or [] if row["source"] == "inside"}
+
+    [player] = wait_until(inside, "the ring has segments", process)
     assert threads() and {row["state"] for row in threads()} <= {"running", "sleeping", "uninterruptible"}
-    [player] = {row["pid"] for row in rows(target, "process") if row["source"] == "inside"}
     os.kill(player, signal.SIGSTOP)
     stat = Path(f"/proc/{player}/stat")
     wait_until(lambda: stat.read_text().rsplit(")", 1)[1].split()[0] == "T", "it stops", process)
