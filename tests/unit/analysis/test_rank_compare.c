@@ -185,6 +185,25 @@ static void a_delay_counts_once(void **state)
 	release(&j);
 }
 
+/* In the same time one rank delays one of its groups, and another rank delays the other one. */
+static void delays_are_at_most_the_time(void **state)
+{
+	struct job j;
+
+	(void)state;
+	make(&j, 2);
+	for (uint32_t rank = 1; rank < RANKS; rank++) {
+		add(&j, 0, rank, 1150, 100, 50, 0, 0);
+		add(&j, rank, rank, 1150, 0, 50, PLACE_B, 100);
+	}
+	assert_int_equal(rank_intervals_compare(&j.v, &j.c, &j.t), 0);
+	assert_int_equal(j.items[1].late_ns, 100);
+	assert_int_equal(j.items[2].late_ns, 100);
+	assert_int_equal(j.t.span_ns, 150);
+	assert_int_equal(j.t.late_ns, 150);
+	release(&j);
+}
+
 static void delays_of_several_collectives(void **state)
 {
 	struct job j;
@@ -297,6 +316,7 @@ int main(void)
 		cmocka_unit_test(others_lost_less_than_the_excess),
 		cmocka_unit_test(differences_within_the_uncertainty),
 		cmocka_unit_test(a_delay_counts_once),
+		cmocka_unit_test(delays_are_at_most_the_time),
 		cmocka_unit_test(delays_of_several_collectives),
 		cmocka_unit_test(collectives_that_are_not_compared),
 		cmocka_unit_test(stages_are_compared_in_total),

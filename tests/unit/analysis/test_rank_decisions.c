@@ -395,6 +395,13 @@ static void steps_of_other_names(void **state)
 	assert_int_equal(m.outlier_count, 0);
 	assert_true(isnan(items[0].values[MEASURE_STEP]));
 	free(m.outliers);
+	compare(items, MEASURE_STEP, values, &m);
+	free(m.outliers);
+	m = (struct measured_ranks){ .items = items, .count = COMPARED };
+	items[0].steps_of = 4;
+	assert_int_equal(rank_measures_compare(&m, 1000, 7, 2), 0);
+	assert_true(isnan(items[COMPARED - 1].values[MEASURE_STEP]));
+	free(m.outliers);
 }
 
 int main(void)
