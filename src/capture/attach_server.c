@@ -58,11 +58,6 @@ static void answer(const struct client *c, int error, const char *text)
 		(void)!send(c->fd.fd, &a, sizeof(a), MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
-static bool is_text(const char *text, size_t size)
-{
-	return memchr(text, '\0', size) != NULL;
-}
-
 static bool receive(const struct client *c, struct attach_request *r)
 {
 	const struct timeval limit = { .tv_sec = REQUEST_S };
@@ -72,10 +67,7 @@ static bool receive(const struct client *c, struct attach_request *r)
 	do
 		n = recv(c->fd.fd, r, sizeof(*r), MSG_TRUNC);
 	while (n < 0 && errno == EINTR);
-	return n == (ssize_t)sizeof(*r) && r->magic == ATTACH_MAGIC &&
-	       is_text(r->launcher, sizeof(r->launcher)) &&
-	       is_text(r->directory, sizeof(r->directory)) &&
-	       is_text(r->options, sizeof(r->options));
+	return n > 0 && attach_request_is_valid(r, (size_t)n);
 }
 
 static struct session *open_session(const struct attach_request *r, struct error *e)

@@ -18,6 +18,8 @@
 #ifndef PITOT_FORMAT_ATTACH_REQUEST_H
 #define PITOT_FORMAT_ATTACH_REQUEST_H
 
+#include <stdbool.h>
+
 #include "schema/settings.h"
 
 #define ATTACH_NAME "pitot-idle-"
@@ -33,6 +35,12 @@ struct attach_request {
 	char options[8192]; /* as PITOT_OPTIONS */
 };
 _Static_assert(sizeof(struct attach_request) == 12488, "two processes share it");
+
+/*
+ * Whether this is a request that can be used, of this version: its texts have ends. *r has `size`
+ * bytes.
+ */
+bool attach_request_is_valid(const struct attach_request *r, size_t size);
 
 struct attach_answer {
 	uint32_t magic;
