@@ -27,7 +27,7 @@ demo: deps all		## record a program (or play a tape where there is no GPU), repo
 bench: deps all		## the figures, as a table
 	@bench/run $(BUILD)
 
-stress: deps all	## forks, CUDA starts, threads, hangs, kills against the stand-ins, in full length (half an hour)
+stress: deps all	## forks, CUDA starts, threads, attaching, hangs, kills against the stand-ins, in full length (half an hour)
 	@cmake --build $(BUILD) -j $(JOBS) --target pitot tape-play tape-make churn module
 	@bench/stress.py $(BUILD)
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Stress tests of the recorder with the stand-ins, in full length: forks and starts of CUDA while libraries are loaded and unloaded, hundreds
-of threads, a day of launches whose ids wrap, 10,000 sessions, a hanging GPU, a SIGKILL while only the GPU works.
+of threads, a day of launches whose ids wrap, 10,000 sessions, 1,000 recordings of a prepared process, a hanging GPU, a SIGKILL while
+only the GPU works.
 
 usage: bench/stress.py BUILD [--only NAME,…]
 
@@ -33,6 +34,8 @@ SEGMENT_SLACK_BYTES = 256 << 10  # the preamble of a segment, and its last block
 WINDOW_BYTES = 64 << 20  # of gpufl's logs, uncompressed
 GROWTH_KIB = 2048  # of memory, in the last third of the run
 SESSIONS = 10000
+ATTACHES = 1000
+STANDIN_KIB = 100  # of a recording: the stand-in remembers the records of buffers for good, by address
 LAUNCHES_A_ROUND = 8 * 12  # in the program `steps`
 KERNEL_MS = 20  # in the program `quiet`
 MISSING_MS = 250
@@ -214,6 +217,31 @@ class Stress:
         expect(after[1:3] == before[1:3] and after[2] == 1 and after[3] < before[3] + 10 and after[0] - before[0] < GROWTH_KIB, result)
         return result
 
+    def attaches(self):
+        """Recordings of a prepared process, one after the other: it is as it was before, also when the recorder's last threads have ended."""
+        library = str(self.build / "libpitot.so")
+        process = subprocess.Popen([self.build / "standin/tape-play", "--realtime", "--repeat", "1000000", SOURCE / "tests/data/tapes/launch.tape"],
+                                   env={**os.environ, "PITOT_IDLE": "1", "CUDA_INJECTION64_PATH": library})
+        time.sleep(1)
+        states = []
+        for i in range(ATTACHES):
+            subprocess.run([self.build / "pitot", "record", "-p", str(process.pid), "--gpu", "--gpu-only", "--stacks", "none", "--no-symbols",
+                            "--duration", "20ms", "--force", "-o", self.folder / "attached.pitot"], check=True, capture_output=True)
+            if i + 1 in (ATTACHES // 10, ATTACHES):
+                time.sleep(1)
+                states.append(self.state(process.pid))
+        process.kill()
+        process.wait()
+        before, after = states
+        result = f"{ATTACHES} recordings; KiB of memory, descriptors, threads, mappings after a tenth of them: {before}, at the end: {after}"
+        expect(after[1:3] == before[1:3] and after[3] < before[3] + 10 and after[0] - before[0] < STANDIN_KIB * ATTACHES, result)
+        return result
+
+    def state(self, pid):
+        with open(f"/proc/{pid}/maps") as file:
+            mappings = len(file.readlines())
+        return [self.resident_kib(pid), len(os.listdir(f"/proc/{pid}/fd")), len(os.listdir(f"/proc/{pid}/task")), mappings]
+
     def hang(self):
         """Calls that begin a second or more after the hang are on disk, and the recording says what hangs."""
         text, tape = [], self.tape("steps")
@@ -260,7 +288,7 @@ class Stress:
 
 
 def main():
-    names = ["forks", "starts", "threads", "day", "sessions", "hang", "quiet"]
+    names = ["forks", "starts", "threads", "day", "sessions", "attaches", "hang", "quiet"]
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("build", type=pathlib.Path)
     parser.add_argument("--only", type=lambda text: text.split(","), default=names)
