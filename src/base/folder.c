@@ -147,6 +147,15 @@ int folder_write_file(int folder, const char *name, const struct strbuf *text, b
 	return err;
 }
 
+int folder_sync(int folder)
+{
+	_cleanup_close_ int fd = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	if (fd < 0)
+		return -errno;
+	return fsync(fd) < 0 && errno != EINVAL ? -errno : 0;
+}
+
 int folder_stat(int folder, const char *name, struct stat *out)
 {
 	int err = check_name(folder, name);

@@ -55,6 +55,8 @@ int folder_read_file(int folder, const char *name, size_t max, struct strbuf *ou
  */
 int folder_write_file(int folder, const char *name, const struct strbuf *text, bool sync);
 
+/* Waits until names in a folder are on the disk, if its file system can. Returns 0 or -errno. */
+int folder_sync(int folder);
 /* Like lstat(2). Returns 0 or -errno. */
 int folder_stat(int folder, const char *name, struct stat *out);
 /* Renames a file without replacing an existing one. */

@@ -101,6 +101,7 @@ struct command {
 	C(rules)                                                                                   \
 	C(monitor)                                                                                 \
 	C(top)                                                                                     \
+	C(agent)                                                                                   \
 	C(report)                                                                                  \
 	C(info)                                                                                    \
 	C(flame)                                                                                   \

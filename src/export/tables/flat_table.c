@@ -210,7 +210,7 @@ static uint64_t count_rows(const struct flat_table *f)
 /* Without a choice of rows, those of several processes are one after the other. */
 bool flat_next(struct flat_table *f, uint64_t *first, size_t *count)
 {
-	uint64_t from = 0, end = f->given ? f->rows : trace_rows(f->trace, f->schema->id);
+	uint64_t from = 0, end = f->given || f->memory ? f->rows : trace_rows(f->trace, f->schema->id);
 	bool by_process = f->windowed || f->partitions;
 
 	for (; by_process && f->process < trace_process_count(f->trace); f->process++) {
@@ -238,7 +238,7 @@ int flat_progress(const struct flat_table *f)
 	const struct export_options *o = f->options;
 	uint64_t total = 0;
 
-	if (f->given)
+	if (!o)
 		return 0;
 	for (uint32_t id = 1; id <= TABLE_MAX && o->progress; id++)
 		total += is_for_exports((enum table_id)id) ? trace_rows(f->trace, id) : 0;
@@ -305,7 +305,7 @@ int flat_select(struct flat_table *f, const size_t *partitions, size_t partition
 
 const struct trace_process *flat_first_process(const struct flat_table *f)
 {
-	for (size_t i = 0; !f->given && i < trace_process_count(f->trace); i++)
+	for (size_t i = 0; !f->given && !f->memory && i < trace_process_count(f->trace); i++)
 		if (!f->partitions || f->partitions[i] == f->partition)
 			return trace_process(f->trace, i);
 	return NULL;
@@ -324,6 +324,43 @@ int flat_check_options(const struct export_options *o, const char *format, struc
 				 "there",
 				 format);
 	return 0;
+}
+
+/* ---- rows in memory ---- */
+
+void flat_memory_init(struct flat_table *f, const struct flat_memory *memory, uint64_t rows)
+{
+	*f = (struct flat_table){ .memory = memory, .rows = rows };
+}
+
+int flat_memory_column(struct flat_table *f, const char *name, enum flat_type type, bool maybe,
+		       const char *meaning)
+{
+	struct flat_column *c = add_column(f, name, type, FLAT_MEMORY, (int)f->columns.count);
+
+	if (!c)
+		return -ENOMEM;
+	c->maybe = maybe;
+	c->meaning = meaning;
+	return 0;
+}
+
+const char *flat_name(const struct flat_table *f)
+{
+	return f->memory ? f->memory->name : f->schema->name;
+}
+
+static void read_memory(const struct flat_table *f, int column, const struct flat_rows *r,
+			uint64_t *values, uint8_t *valid)
+{
+	const struct flat_memory *m = f->memory;
+
+	for (size_t i = 0; i < r->count; i++) {
+		const uint64_t *row = m->rows + (r->first + i) * m->row_values;
+
+		values[i] = row[1 + column];
+		valid[i] = !(row[0] >> column & 1);
+	}
 }
 
 /* ---- values ---- */
@@ -487,6 +524,9 @@ size_t flat_read(const struct flat_table *f, const struct flat_column *c, const 
 	case FLAT_GIVEN:
 		read_given(&f->given->columns[c->column], r, values, valid);
 		break;
+	case FLAT_MEMORY:
+		read_memory(f, c->column, r, values, valid);
+		break;
 	default:
 		read_process(f, c->source, r, values, valid);
 	}
@@ -504,12 +544,16 @@ const char *flat_text(const struct flat_table *f, const struct flat_column *c, u
 		      struct strbuf *room, size_t *length)
 {
 	const struct column_schema *schema =
-		c->column >= 0 && !f->given ? &f->schema->columns[c->column] : NULL;
+		f->schema && c->column >= 0 && !f->given ? &f->schema->columns[c->column] : NULL;
 	const char *text;
 
 	if (f->given) {
 		*length = f->given->texts.items[value].length;
 		return f->given->texts.items[value].text;
+	}
+	if (f->memory) {
+		*length = f->memory->texts->items[value].length;
+		return f->memory->texts->items[value].text;
 	}
 	if (c->source == FLAT_HOST) {
 		text = trace_process(f->trace, value)->host;

@@ -37,6 +37,7 @@ enum flat_source {
 	FLAT_DURATION,
 	FLAT_GIVEN, /* a column of flat_given.h */
 	FLAT_READING, /* the value of a counter or a metric, as a double */
+	FLAT_MEMORY, /* of a row that is in no recording */
 };
 
 struct flat_column {
@@ -62,7 +63,16 @@ struct given_rows {
 	struct interner texts;
 };
 
+/* Rows that are in no recording. Times are those of CLOCK_REALTIME, texts are ids of `texts`. */
+struct flat_memory {
+	const char *name; /* of the table */
+	size_t row_values; /* 64-bit words of a row: bits of its missing values, and its values */
+	const uint64_t *rows;
+	const struct interner *texts;
+};
+
 struct flat_table {
+	const struct flat_memory *memory; /* if set, there is no trace, and there are no options */
 	const struct given_rows *given; /* instead of those of a trace, or NULL */
 	struct trace *trace;
 	const struct export_options *options;
@@ -85,6 +95,13 @@ struct flat_table {
 int flat_table_init(struct flat_table *f, struct trace *t, const struct export_options *options,
 		    const struct export_result *result, enum table_id table,
 		    struct error *e) MUST_USE;
+/* Makes a table of rows in memory, without columns; they are added with flat_memory_column(). */
+void flat_memory_init(struct flat_table *f, const struct flat_memory *memory, uint64_t rows);
+/* Adds the next column. 0 or -ENOMEM. */
+int flat_memory_column(struct flat_table *f, const char *name, enum flat_type type, bool maybe,
+		       const char *meaning) MUST_USE;
+/* The name of the table. */
+const char *flat_name(const struct flat_table *f);
 /* Chooses the rows of processes with a number in a list of all. Returns 1, or 0: there are none. */
 int flat_select(struct flat_table *f, const size_t *partitions, size_t partition);
 /* The first process whose rows are written; NULL: there is none. */
@@ -147,6 +164,12 @@ int flat_write_folder(struct trace *t, const struct export_options *options, con
 		      struct error *e) MUST_USE;
 /* Write the rows of one table. */
 flat_write_table parquet_write_table, arrow_write_table;
+/*
+ * Writes a table into a Parquet file, which gets its name when it is complete. Returns 0 or a
+ * negative code. In parquet.c.
+ */
+int parquet_write_file(struct flat_table *f, const char *path, uint64_t *bytes,
+		       struct error *e) MUST_USE;
 /* Fails if options restrict the export in a way that formats of tables do not know. */
 int flat_check_options(const struct export_options *options, const char *format, struct error *e);
 

@@ -220,8 +220,7 @@ static int write_group(struct parquet *p, struct error *e)
 	int rc = parallel_for(parallel_processors(), p->count, encode, p);
 
 	if (rc < 0)
-		return error_set(e, rc, "table %s: %s", p->table->schema->name,
-				 error_code_text(rc));
+		return error_set(e, rc, "table %s: %s", flat_name(p->table), error_code_text(rc));
 	for (size_t i = 0; i < p->count; i++) {
 		struct column_writer *w = &p->writers[i];
 		uint64_t begin = output_bytes(p->output);
@@ -400,7 +399,7 @@ static int write_footer(struct parquet *p, struct error *e)
 	add_groups(&t, p);
 	thrift_list(&t, 5, THRIFT_STRUCT, 4);
 	add_pair(&t, "pitot.version", PITOT_VERSION);
-	add_pair(&t, "pitot.table", p->table->schema->name);
+	add_pair(&t, "pitot.table", flat_name(p->table));
 	add_pair(&t, "pitot.command", strbuf_text(&command));
 	add_pair(&t, "pitot.realtime_minus_monotonic_ns", offset);
 	thrift_text(&t, 6, "pitot version " PITOT_VERSION);
@@ -482,6 +481,17 @@ int parquet_write_table(struct flat_table *f, struct output *output, struct erro
 	if (rc >= 0)
 		rc = write_rows(&p, e);
 	release(&p);
+	return rc;
+}
+
+int parquet_write_file(struct flat_table *f, const char *path, uint64_t *bytes, struct error *e)
+{
+	struct output *output = output_open(path, true, e);
+	int rc = output ? write_table(f, output, e) : e->code;
+
+	if (rc >= 0)
+		rc = output_commit(&output, bytes, e);
+	output_abort(&output);
 	return rc;
 }
 

@@ -1,0 +1,61 @@
+/*
+ * agent.h: `pitot agent`: reads the recordings of a machine as they grow, and ships small rows of
+ * them into a lake. Single-threaded but for the encoding of files; prints nothing: the caller gets
+ * messages. Its timers are those of CLOCK_MONOTONIC, so steps of the clock change nothing.
+ */
+#ifndef PITOT_AGENT_AGENT_H
+#define PITOT_AGENT_AGENT_H
+
+#include "agent/batch.h"
+#include "agent/spool.h"
+#include "agent/windows.h"
+
+struct agent_options {
+	const char *lake, *spool; /* folders */
+	const char *const *recordings; /* folders with recordings, NULL-terminated */
+	const pid_t *pids; /* only these and their descendants; none: all processes */
+	size_t pid_count;
+	bool no_processes; /* only recordings in these folders */
+	uint64_t read_ns; /* time between readings */
+	uint64_t ship_ns; /* time between objects */
+	uint64_t spool_bytes;
+	unsigned mode; /* of objects */
+	const struct rule_list *rules; /* that make windows */
+};
+
+struct agent_counts {
+	uint64_t batches, objects, windows; /* shipped */
+	uint64_t rows[FLEET_TABLE_COUNT];
+	uint64_t dropped_rows, failures;
+};
+
+struct agent {
+	const struct agent_options *options;
+	/* Receives problems, each once until it is over. */
+	void (*warn)(void *user, const char *text);
+	void *user;
+	struct sources sources;
+	struct fleet_rows rows;
+	struct spool spool;
+	struct lake lake;
+	struct windows *windows; /* NULL: there are no rules */
+	struct agent_counts counts;
+	uint64_t read_due_ns, ship_due_ns; /* CLOCK_MONOTONIC */
+	int problem; /* code of the last warning; 0: there is none */
+};
+
+/* The caller has set options and warn. Returns 0 or a negative code; release in any case. */
+int agent_open(struct agent *a, struct error *e) MUST_USE;
+/*
+ * Does what is due, and sets *due_ns to when the next is (CLOCK_MONOTONIC). A negative code means
+ * that it must be opened again: the state on the disk is what counts.
+ */
+int agent_step(struct agent *a, uint64_t *due_ns, struct error *e) MUST_USE;
+/*
+ * Reads what there is now, with `all` also what is usually waited for, and ships it. Returns 0, or
+ * a negative code: some of it is in the spool, or is read later.
+ */
+int agent_finish(struct agent *a, bool all, struct error *e) MUST_USE;
+void agent_release(struct agent *a);
+
+#endif

@@ -1,0 +1,12 @@
+/*
+ * agent_metrics.h: metrics of the agent and of the programs that are being recorded, in the text
+ * format of Prometheus. Names of kernels are no labels: there are too many of them.
+ */
+#ifndef PITOT_AGENT_AGENT_METRICS_H
+#define PITOT_AGENT_AGENT_METRICS_H
+
+#include "agent/agent.h"
+
+void agent_metrics_render(const struct agent *a, struct strbuf *out);
+
+#endif

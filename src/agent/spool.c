@@ -1,0 +1,407 @@
+#include "agent/spool.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+
+#include "base/clock.h"
+#include "base/folder.h"
+#include "base/path.h"
+#include "base/search.h"
+#include "base/starts_with.h"
+
+#define STATE "state.json"
+#define LOCK "lock"
+#define STATE_BYTES_MAX ((size_t)16 << 20)
+#define DROPPED "dropped!"
+#define WINDOW LAKE_WINDOWS "!"
+#define SUFFIX ".parquet"
+
+static void release_object(struct spool_object *o)
+{
+	free(o->name);
+}
+
+/* --- opening --- */
+
+static int lock_folder(struct spool *s, struct error *e)
+{
+	s->lock = folder_open_file(s->folder, LOCK, O_RDONLY, FOLDER_OWN);
+	if (s->lock == -ENOENT)
+		s->lock = folder_create_file(s->folder, LOCK);
+	if (s->lock < 0)
+		return error_set(e, s->lock, "cannot write '%s/" LOCK "': %s", s->path,
+				 error_code_text(s->lock));
+	if (flock(s->lock, LOCK_EX | LOCK_NB) == 0)
+		return 0;
+	return error_set(e, -errno,
+			 "another agent uses the spool '%s': choose another folder with --spool",
+			 s->path);
+}
+
+int spool_open(struct spool *s, const char *path, struct strbuf *state, struct error *e)
+{
+	int rc;
+
+	s->path = path;
+	s->folder = s->lock = -1;
+	if (mkdir(path, 0700) < 0 && errno != EEXIST)
+		return error_errno(e, errno, "cannot make the spool '%s'", path);
+	s->folder = folder_open(path, FOLDER_OWN);
+	if (s->folder < 0)
+		return error_set(e, s->folder, "cannot open the spool '%s': %s", path,
+				 error_code_text(s->folder));
+	rc = lock_folder(s, e);
+	if (rc < 0)
+		return rc;
+	rc = folder_read_file(s->folder, STATE, STATE_BYTES_MAX, state);
+	return rc < 0 && rc != -ENOENT ? error_set(e, rc, "cannot read '%s/" STATE "': %s", path,
+						   error_code_text(rc))
+				       : 0;
+}
+
+/* Reads a name of the spool. Returns false if it is none. */
+static bool parse_name(const char *name, struct spool_object *o)
+{
+	*o = (struct spool_object){ .is_dropped = starts_with(name, DROPPED) };
+	if (o->is_dropped)
+		return sscanf(name, DROPPED "%" SCNu64 "!%" SCNu64, &o->batch, &o->rows) == 2;
+	return sscanf(name, "%" SCNu64 "!%" SCNu64 "!", &o->batch, &o->rows) == 2 &&
+	       has_suffix(name, SUFFIX);
+}
+
+ORDER(by_batch, struct spool_object, UP(batch) ?: strcmp(a->name, b->name))
+
+static int add_object(struct spool *s, const char *name, const struct spool_object *parsed)
+{
+	struct spool_object o = *parsed;
+	struct stat st;
+	int rc = folder_stat(s->folder, name, &st);
+
+	if (rc < 0)
+		return rc;
+	o.bytes = (uint64_t)st.st_size;
+	o.name = strdup(name);
+	if (!o.name || vec_push(&s->objects, o) < 0) {
+		free(o.name);
+		return -ENOMEM;
+	}
+	s->bytes += o.bytes;
+	return 0;
+}
+
+/* A loss of a batch that the state names is in a row; of a later one, it is yet to be said. */
+static int recover_name(struct spool *s, const char *name)
+{
+	struct spool_object o;
+
+	if (!strcmp(name, STATE) || !strcmp(name, LOCK) || starts_with(name, WINDOW))
+		return 0;
+	if (!parse_name(name, &o) || (o.is_dropped ? o.batch <= s->batch : o.batch > s->batch)) {
+		unlinkat(s->folder, name, 0);
+		return 0;
+	}
+	s->dropped_rows += o.is_dropped ? o.rows : 0;
+	return add_object(s, name, &o);
+}
+
+int spool_recover(struct spool *s, struct error *e)
+{
+	_cleanup_list_ DIR *list = folder_list(s->folder);
+	const char *name;
+	int rc = list ? 0 : -errno;
+
+	while (rc == 0 && (name = folder_next(list)))
+		rc = recover_name(s, name);
+	vec_sort(&s->objects, by_batch);
+	return rc < 0 ? error_set(e, rc, "cannot read the spool '%s': %s", s->path,
+				  error_code_text(rc))
+		      : 0;
+}
+
+void spool_release(struct spool *s)
+{
+	for (size_t i = 0; i < s->objects.count; i++)
+		release_object(&s->objects.data[i]);
+	vec_release(&s->objects);
+	if (s->lock >= 0)
+		close(s->lock);
+	if (s->folder >= 0)
+		close(s->folder);
+	s->lock = s->folder = -1;
+}
+
+/* --- objects --- */
+
+/* Rows of one job and day. */
+struct part {
+	uint64_t job, day;
+	bool has_job;
+	VEC(uint64_t) values;
+	uint64_t rows, from_ns, until_ns;
+	const char *host;
+};
+
+static int add_row(struct part *p, const uint64_t *row, size_t words, uint64_t time_ns)
+{
+	if (vec_reserve(&p->values, words) < 0)
+		return -ENOMEM;
+	memcpy(p->values.data + p->values.count, row, words * sizeof(*row));
+	p->values.count += words;
+	p->from_ns = p->rows ? MIN(p->from_ns, time_ns) : time_ns;
+	p->until_ns = MAX(p->until_ns, time_ns);
+	p->rows++;
+	return 0;
+}
+
+static int write_part(struct spool *s, const struct fleet_rows *rows, enum fleet_table table,
+		      const struct part *p, struct error *e)
+{
+	_cleanup_strbuf_ struct strbuf name = STRBUF_INIT, path = STRBUF_INIT;
+	_cleanup_close_ int fd = -1;
+	struct spool_object o = { .batch = s->batch + 1, .rows = p->rows };
+	int rc;
+
+	strbuf_addf(&name, "%" PRIu64 "!%" PRIu64 "!%s!", o.batch, o.rows,
+		    fleet_schemas[table].name);
+	lake_add_date(&name, p->from_ns);
+	strbuf_addc(&name, '!');
+	lake_add_name(&name, p->has_job ? rows->texts.items[p->job].text : "");
+	strbuf_addc(&name, '.');
+	lake_add_name(&name, p->host);
+	strbuf_addc(&name, '.');
+	lake_add_time(&name, p->from_ns);
+	strbuf_addc(&name, '-');
+	lake_add_time(&name, p->until_ns);
+	strbuf_addf(&name, ".%016" PRIx64 "-%" PRIu64 SUFFIX, s->agent, o.batch);
+	strbuf_addf(&path, "/proc/self/fd/%d/%s", s->folder, strbuf_text(&name));
+	if (name.failed || path.failed)
+		return error_set(e, -ENOMEM, "out of memory");
+	rc = fleet_write(table, p->values.data, p->rows, &rows->texts, strbuf_text(&path), NULL, e);
+	if (rc < 0)
+		return rc;
+	fd = folder_open_file(s->folder, strbuf_text(&name), O_RDONLY, FOLDER_OWN);
+	if (fd < 0 || fsync(fd) < 0)
+		return error_set(e, fd < 0 ? fd : -errno, "cannot write into the spool '%s'",
+				 s->path);
+	rc = add_object(s, strbuf_text(&name), &o);
+	return rc < 0 ? error_set(e, rc, "cannot write into the spool '%s'", s->path) : 0;
+}
+
+/* Finds or adds the part of a row. */
+static struct part *part_of(struct part **parts, size_t *count, const struct part *key)
+{
+	struct part *grown;
+
+	for (size_t i = 0; i < *count; i++) {
+		struct part *p = &(*parts)[i];
+
+		if (p->day == key->day && p->has_job == key->has_job &&
+		    (!p->has_job || p->job == key->job))
+			return p;
+	}
+	grown = realloc(*parts, (*count + 1) * sizeof(**parts));
+	if (!grown)
+		return NULL;
+	*parts = grown;
+	grown[*count] = *key;
+	return &grown[(*count)++];
+}
+
+static int split(const struct fleet_rows *rows, enum fleet_table table, struct part **parts,
+		 size_t *count)
+{
+	const struct fleet_schema *schema = &fleet_schemas[table];
+	size_t words = 1 + schema->column_count;
+	const uint64_t *values = rows->values[table].data;
+
+	for (size_t i = 0; i < rows->values[table].count; i += words) {
+		const uint64_t *row = values + i;
+		uint64_t time_ns = row[1 + schema->time_column];
+		struct part key = { .day = time_ns / (86400 * NS_PER_S),
+				    .has_job = !(row[0] >> schema->job_column & 1),
+				    .job = row[1 + schema->job_column],
+				    .host = rows->texts.items[row[1 + schema->host_column]].text };
+		struct part *p = part_of(parts, count, &key);
+
+		if (!p || add_row(p, row, words, time_ns) < 0)
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+/* Removes the objects of the batch that is not committed. */
+static void undo(struct spool *s)
+{
+	while (s->objects.count) {
+		struct spool_object *o = &s->objects.data[s->objects.count - 1];
+
+		if (o->batch <= s->batch || o->is_dropped)
+			return;
+		unlinkat(s->folder, o->name, 0);
+		s->bytes -= o->bytes;
+		release_object(o);
+		s->objects.count--;
+	}
+}
+
+static int write_table(struct spool *s, const struct fleet_rows *rows, enum fleet_table table,
+		       struct error *e)
+{
+	struct part *parts = NULL;
+	size_t count = 0;
+	int rc = split(rows, table, &parts, &count);
+
+	if (rc < 0)
+		error_set(e, rc, "out of memory");
+	for (size_t i = 0; i < count; i++) {
+		if (rc == 0)
+			rc = write_part(s, rows, table, &parts[i], e);
+		vec_release(&parts[i].values);
+	}
+	free(parts);
+	return rc;
+}
+
+int spool_write(struct spool *s, const struct fleet_rows *rows, struct error *e)
+{
+	int rc = 0;
+
+	for (enum fleet_table t = 0; t < FLEET_TABLE_COUNT && rc == 0; t++)
+		rc = write_table(s, rows, t, e);
+	if (rc == 0)
+		rc = folder_sync(s->folder);
+	if (rc < 0)
+		undo(s);
+	return rc;
+}
+
+/* --- a batch becomes part of the lake's future --- */
+
+static void remove_object(struct spool *s, size_t i)
+{
+	struct spool_object *o = &s->objects.data[i];
+
+	if (o->name)
+		unlinkat(s->folder, o->name, 0);
+	s->bytes -= o->bytes;
+	release_object(o);
+	s->objects.count--;
+	memmove(o, o + 1, (s->objects.count - i) * sizeof(*o));
+}
+
+static void empty(const struct spool *s, const char *name)
+{
+	_cleanup_close_ int fd = folder_open_file(s->folder, name, O_WRONLY, FOLDER_OWN);
+
+	if (fd >= 0)
+		(void)!ftruncate(fd, 0);
+}
+
+/* The oldest objects make room. Their loss is that of the next batch. */
+static void drop(struct spool *s)
+{
+	for (size_t i = 0; i < s->objects.count && s->bytes > s->bytes_max;) {
+		struct spool_object *o = &s->objects.data[i];
+		char name[80];
+
+		if (o->is_dropped) {
+			i++;
+			continue;
+		}
+		snprintf(name, sizeof(name), DROPPED "%" PRIu64 "!%" PRIu64 "!%016" PRIx64,
+			 s->batch + 1, o->rows, hash_bytes(o->name, strlen(o->name)));
+		if (folder_rename_new(s->folder, o->name, s->folder, name) < 0)
+			return;
+		empty(s, name);
+		s->dropped_rows += o->rows;
+		s->bytes -= o->bytes;
+		release_object(o);
+		*o = (struct spool_object){ strdup(name), s->batch + 1, o->rows, 0, true };
+	}
+}
+
+int spool_commit(struct spool *s, const struct strbuf *state, struct error *e)
+{
+	int rc = folder_write_file(s->folder, STATE, state, true);
+
+	if (rc == 0)
+		rc = folder_sync(s->folder);
+	if (rc < 0) {
+		undo(s);
+		return error_set(e, rc, "cannot write '%s/" STATE "': %s", s->path,
+				 error_code_text(rc));
+	}
+	s->batch++;
+	s->dropped_rows = 0;
+	for (size_t i = s->objects.count; i-- > 0;)
+		if (s->objects.data[i].is_dropped)
+			remove_object(s, i);
+	drop(s);
+	return 0;
+}
+
+/* --- shipping --- */
+
+/* The key in the lake is a part of a name. False: it is too long. */
+static bool make_key(const char *name, char key[LAKE_KEY_MAX])
+{
+	if ((size_t)snprintf(key, LAKE_KEY_MAX, "%s", name) >= LAKE_KEY_MAX)
+		return false;
+	for (char *c = key; *c; c++)
+		*c = *c == '!' ? '/' : *c;
+	return true;
+}
+
+static int ship(struct spool *s, const struct lake *lake, const struct spool_object *o,
+		struct error *e)
+{
+	char key[LAKE_KEY_MAX];
+	const char *at = strchr(o->name, '!');
+
+	at = at ? strchr(at + 1, '!') : NULL;
+	if (!at || !make_key(at + 1, key))
+		return error_set(e, -EINVAL, "'%s' is no object", o->name);
+	return lake_put(lake, s->folder, o->name, key, e);
+}
+
+size_t spool_ship_windows(struct spool *s, const struct lake *lake, struct error *e)
+{
+	_cleanup_list_ DIR *list = folder_list(s->folder);
+	char key[LAKE_KEY_MAX];
+	const char *name;
+	size_t shipped = 0;
+
+	while (list && (name = folder_next(list))) {
+		if (!starts_with(name, WINDOW) || !make_key(name, key))
+			continue;
+		if (lake_put_folder(lake, s->folder, name, key, e) < 0)
+			break;
+		lake_remove_folder(s->folder, name);
+		shipped++;
+	}
+	return shipped;
+}
+
+size_t spool_ship(struct spool *s, const struct lake *lake, struct error *e)
+{
+	size_t shipped = 0;
+
+	for (size_t i = 0; i < s->objects.count;) {
+		const struct spool_object *o = &s->objects.data[i];
+
+		if (o->is_dropped || o->batch > s->batch) {
+			i++;
+			continue;
+		}
+		if (ship(s, lake, o, e) < 0)
+			return shipped;
+		remove_object(s, i);
+		shipped++;
+	}
+	return shipped;
+}

@@ -1,0 +1,65 @@
+/*
+ * spool.h: what the agent has made and the lake does not have yet, and where it has read to. So
+ * that every row is shipped once, whenever the agent is killed:
+ *
+ *  1. The objects of a batch are written into the spool, and are on the disk.
+ *  2. The state, with all that was read, and the number of the batch, replaces the one before. This
+ *     is the moment at which rows become part of the lake's future.
+ *  3. Objects are copied into the lake, under names that do not depend on when, and then removed.
+ *
+ * Objects of a batch that the state does not name are removed at the start: their rows are read
+ * again. The names of objects in the spool have all that is needed:
+ *
+ *	BATCH!ROWS!TABLE!date=DATE!NAME.parquet     the key in the lake, with ! for /
+ *	window!date=DATE!NAME.pitot                 a folder; it belongs to no batch, and is whole
+ *	dropped!BATCH!ROWS                          dropped for want of room; a loss of that batch
+ */
+#ifndef PITOT_AGENT_SPOOL_H
+#define PITOT_AGENT_SPOOL_H
+
+#include "agent/fleet_tables.h"
+#include "agent/lake.h"
+
+struct spool_object {
+	char *name;
+	uint64_t batch, rows, bytes;
+	bool is_dropped;
+};
+
+struct spool {
+	const char *path;
+	int folder, lock;
+	uint64_t bytes_max;
+	uint64_t agent; /* random: names of objects have it */
+	uint64_t batch; /* of the state */
+	VEC(struct spool_object) objects; /* oldest first */
+	uint64_t bytes; /* of them */
+	uint64_t dropped_rows; /* of objects that were dropped, and no loss says so */
+};
+
+/*
+ * Opens or makes the folder, which must be the user's, and which one agent has. Reads the state
+ * into *state ("": there is none). Returns 0 or a negative code.
+ */
+int spool_open(struct spool *s, const char *path, struct strbuf *state, struct error *e) MUST_USE;
+/*
+ * After `agent` and `batch` of the state are set: lists the objects, and removes what is no part.
+ * Returns 0 or a negative code.
+ */
+int spool_recover(struct spool *s, struct error *e) MUST_USE;
+void spool_release(struct spool *s);
+
+/* Writes rows as the objects of the next batch. On failure there are none. 0 or negative code. */
+int spool_write(struct spool *s, const struct fleet_rows *rows, struct error *e) MUST_USE;
+/*
+ * Replaces the state, which names the next batch: its objects are to be shipped. On failure there
+ * are none. 0 or a negative code.
+ */
+int spool_commit(struct spool *s, const struct strbuf *state, struct error *e) MUST_USE;
+
+/* Ships objects, the oldest first, until one fails. Returns how many, and *e why not all. */
+size_t spool_ship(struct spool *s, const struct lake *lake, struct error *e);
+/* Ships the windows, in the same way. */
+size_t spool_ship_windows(struct spool *s, const struct lake *lake, struct error *e);
+
+#endif
