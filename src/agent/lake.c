@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/folder.h"
 #include "base/map.h"
+#include "base/path.h"
 #include "record/segment_ring.h"
 
 int lake_open(struct lake *lake, const char *path, struct error *e)
@@ -30,17 +31,17 @@ void lake_release(struct lake *lake)
 	lake->folder = -1;
 }
 
-/* Files that only their writer can read make folders that only their writer can enter. */
+/* Of a window: who may read its files may enter it. */
 static mode_t folder_mode(unsigned mode)
 {
 	return 0700u | (mode & 0040u ? 0050u : 0) | (mode & 0020u ? 0020u : 0) |
 	       (mode & 0004u ? 0005u : 0);
 }
 
-/* Enters the folder of a key, which is made, and sets *name to the rest. */
-static int enter(const struct lake *lake, const char *key, const char **name)
+int lake_enter(const struct lake *lake, const char *key)
 {
 	int folder = fcntl(lake->folder, F_DUPFD_CLOEXEC, 3);
+	struct stat st;
 
 	if (folder < 0)
 		return -errno;
@@ -55,14 +56,13 @@ static int enter(const struct lake *lake, const char *key, const char **name)
 		snprintf(part, sizeof(part), "%.*s", (int)(slash - key), key);
 		next = folder_enter(folder, part, FOLDER_ANY);
 		if (next == -ENOENT) {
-			if (mkdirat(folder, part, 0700) == 0)
-				(void)!fchmodat(folder, part, folder_mode(lake->mode), 0);
+			if (mkdirat(folder, part, 0700) == 0 && fstat(lake->folder, &st) == 0)
+				(void)!fchmodat(folder, part, st.st_mode & 03777, 0);
 			next = folder_enter(folder, part, FOLDER_ANY);
 		}
 		close(folder);
 		folder = next;
 	}
-	*name = key;
 	return folder;
 }
 
@@ -96,11 +96,11 @@ int lake_put(const struct lake *lake, int folder, const char *name, const char *
 	_cleanup_close_ int from = folder_open_file(folder, name, O_RDONLY, FOLDER_OWN);
 	_cleanup_close_ int to = -1;
 	char part[300];
-	const char *last;
+	const char *last = base_name(key);
 	struct stat st;
-	int err = from;
+	int err;
 
-	to = from < 0 ? from : enter(lake, key, &last);
+	to = from < 0 ? from : lake_enter(lake, key);
 	err = to < 0 ? to : 0;
 	if (err == 0) {
 		snprintf(part, sizeof(part), ".%.250s.partial", last);
@@ -169,8 +169,8 @@ int lake_put_folder(const struct lake *lake, int folder, const char *name, const
 		    struct error *e)
 {
 	_cleanup_close_ int from = folder_enter(folder, name, FOLDER_OWN);
-	const char *last = NULL;
-	_cleanup_close_ int to = from < 0 ? from : enter(lake, key, &last);
+	const char *last = base_name(key);
+	_cleanup_close_ int to = from < 0 ? from : lake_enter(lake, key);
 	struct stat st;
 	int err = to < 0 ? to : 0;
 
@@ -191,7 +191,7 @@ void lake_add_name(struct strbuf *out, const char *text)
 	size_t begin = out->length, length = strlen(text);
 
 	if (!length)
-		strbuf_addc(out, '-');
+		strbuf_addc(out, '_');
 	for (size_t i = 0; i < length; i++) {
 		unsigned char c = (unsigned char)text[i];
 

@@ -102,6 +102,7 @@ struct command {
 	C(monitor)                                                                                 \
 	C(top)                                                                                     \
 	C(agent)                                                                                   \
+	C(lake)                                                                                    \
 	C(report)                                                                                  \
 	C(info)                                                                                    \
 	C(flame)                                                                                   \

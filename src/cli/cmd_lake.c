@@ -1,0 +1,197 @@
+/* cmd_lake.c: `pitot lake`: makes a lake, lists what agents have shipped, gets windows back. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "agent/lake_ddl.h"
+#include "agent/lake_list.h"
+#include "base/human.h"
+#include "base/json.h"
+#include "base/plural.h"
+#include "cli/ui.h"
+#include "format/recording_dir.h"
+#include "report/text_table.h"
+
+static const char *option_output;
+static bool option_force;
+
+static const struct option options[] = {
+	OPTION(STRING, "output", 'o', option_output, "DIR",
+	       "get: write into DIR (default: the window's name, here)", .is_path = true),
+	FLAG("force", 'f', option_force, "get: replace DIR if it is a recording"),
+	OPTION_END,
+};
+
+static const struct command_example examples[] = {
+	{ "pitot lake init /mnt/lake", "make a lake, with the DDL of engines in its folder sql" },
+	{ "pitot lake ls /mnt/lake", "its tables and windows" },
+	{ "pitot lake get /mnt/lake 77.node1.20261129T140530Z.hang-4711.pitot",
+	  "bring a window back, for `pitot report`" },
+	{ NULL, NULL },
+};
+
+static int init(const struct context *c, const char *path)
+{
+	struct lake lake = { .folder = -1, .mode = 0644 };
+	struct error e = { 0 };
+	int rc;
+
+	if (mkdir(path, 0777) < 0 && errno != EEXIST)
+		return cli_failf(c, "cannot make the lake '%s': %s", path, strerror(errno));
+	rc = lake_open(&lake, path, &e);
+	rc = rc < 0 ? rc : lake_ddl_write(&lake, &e);
+	lake_release(&lake);
+	if (rc < 0)
+		return cli_fail(c, &e);
+	cli_note(c, "%s; next: pitot agent --lake %s --spool DIR", path, path);
+	return EXIT_DONE;
+}
+
+/* --- ls --- */
+
+static void list_json(const struct lake_list *l, struct strbuf *out)
+{
+	struct json j = JSON_PRETTY(out);
+
+	json_object(&j);
+	json_key_array(&j, "tables");
+	for (size_t i = 0; i < l->tables.count; i++) {
+		json_object(&j);
+		json_key_string(&j, "name", l->tables.data[i].name);
+		json_key_u64(&j, "objects", l->tables.data[i].objects);
+		json_key_u64(&j, "bytes", l->tables.data[i].bytes);
+		json_key_string(&j, "first_date", l->tables.data[i].first);
+		json_key_string(&j, "last_date", l->tables.data[i].last);
+		json_end(&j);
+	}
+	json_end(&j);
+	json_key_array(&j, "windows");
+	for (size_t i = 0; i < l->windows.count; i++) {
+		json_object(&j);
+		json_key_string(&j, "name", l->windows.data[i].name);
+		json_key_string(&j, "date", l->windows.data[i].date);
+		json_key_u64(&j, "bytes", l->windows.data[i].bytes);
+		json_end(&j);
+	}
+	json_finish(&j);
+}
+
+static void list_text(const struct context *c, const struct lake_list *l, struct strbuf *out)
+{
+	static const struct text_column tables[] = { LEFT("table"), RIGHT("objects"), RIGHT("size"),
+						     LEFT("from"), LEFT("to") };
+	static const struct text_column windows[] = { LEFT("window"), RIGHT("size") };
+	struct text_table t = TEXT_TABLE_INIT(tables), w = TEXT_TABLE_INIT(windows);
+
+	for (size_t i = 0; i < l->tables.count; i++) {
+		_cleanup_strbuf_ struct strbuf size = STRBUF_INIT;
+
+		human_bytes(&size, l->tables.data[i].bytes);
+		text_table_safe(&t, l->tables.data[i].name);
+		text_table_addf(&t, "%" PRIu64, l->tables.data[i].objects);
+		text_table_add(&t, strbuf_text(&size));
+		text_table_safe(&t, l->tables.data[i].first);
+		text_table_safe(&t, l->tables.data[i].last);
+	}
+	if (l->tables.count)
+		text_table_print(&t, 0, c->width, c->color, out);
+	for (size_t i = 0; i < l->windows.count; i++) {
+		_cleanup_strbuf_ struct strbuf size = STRBUF_INIT;
+
+		human_bytes(&size, l->windows.data[i].bytes);
+		text_table_safe(&w, l->windows.data[i].name);
+		text_table_add(&w, strbuf_text(&size));
+	}
+	if (l->tables.count && l->windows.count)
+		strbuf_addc(out, '\n');
+	if (l->windows.count)
+		text_table_print(&w, 0, MAX(c->width, 160), c->color, out);
+	text_table_release(&t);
+	text_table_release(&w);
+}
+
+static int list(const struct context *c, const struct lake *lake)
+{
+	_cleanup_strbuf_ struct strbuf out = STRBUF_INIT;
+	struct lake_list l = { .tables = VEC_INIT };
+	struct error e = { 0 };
+	int rc = lake_list_read(lake, &l, &e);
+
+	if (rc == 0 && c->json)
+		list_json(&l, &out);
+	else if (rc == 0)
+		list_text(c, &l, &out);
+	if (rc == 0 && !c->json && !out.length)
+		cli_note(c, "nothing has been shipped into '%s' yet", lake->path);
+	lake_list_release(&l);
+	return rc < 0 ? cli_fail(c, &e) : cli_print(c, &out);
+}
+
+/* --- get --- */
+
+static int get(const struct context *c, const struct lake *lake, const char *name)
+{
+	struct error e = { 0 };
+	struct folder_id id;
+	char *directory = recording_dir_create(option_output ? option_output : name, "window",
+					       option_force, &id, &e);
+	int rc;
+
+	if (!directory)
+		return cli_fail(c, &e);
+	rc = lake_get_window(lake, name, directory, &id, &e);
+	if (rc < 0)
+		(void)!recording_dir_remove(directory, &id, NULL);
+	else
+		cli_note(c, "%s: %d %s; next: pitot report %s", directory, rc,
+			 plural_of(rc, "file", "files"), directory);
+	free(directory);
+	return rc < 0 ? cli_fail(c, &e) : EXIT_DONE;
+}
+
+static int run_lake(struct context *c, int argc, char **argv)
+{
+	struct lake lake = { .folder = -1 };
+	struct error e = { 0 };
+	bool is_get = argc > 1 && !strcmp(argv[1], "get");
+	int status;
+
+	if (argc < 3 || argc != (is_get ? 4 : 3))
+		return cli_usage(c, "use: pitot lake init LAKE, ls LAKE, or get LAKE WINDOW");
+	if (!is_get && (option_output || option_force))
+		return cli_usage(c, "-o and -f belong to get");
+	if (!strcmp(argv[1], "init"))
+		return init(c, argv[2]);
+	if (!is_get && strcmp(argv[1], "ls") != 0) {
+		static const char *const known[] = { "init", "ls", "get", NULL };
+
+		return cli_unknown(c, "action", argv[1], known, "pitot lake --help");
+	}
+	if (lake_open(&lake, argv[2], &e) < 0)
+		return cli_fail(c, &e);
+	status = is_get ? get(c, &lake, argv[3]) : list(c, &lake);
+	lake_release(&lake);
+	return status;
+}
+
+static const char *const actions[] = { "init", "ls", "get", NULL };
+
+const struct command cmd_lake = {
+	.name = "lake",
+	.group = COMMAND_MACHINE,
+	.summary = "make, list and read the folder into which agents ship",
+	.usage = "init LAKE | ls LAKE | get [options] LAKE WINDOW",
+	.description =
+		"init makes the folder, and writes statements into its folder sql with which "
+		"DuckDB, ClickHouse and Spark read its tables. ls lists tables and windows. get "
+		"copies a window, which is a recording of a few seconds that a rule has made; it "
+		"is then read like any other.",
+	.options = options,
+	.examples = examples,
+	.operands = actions,
+	.or_files = true,
+	.operands_max = 3,
+	.run = run_lake,
+};
