@@ -183,6 +183,28 @@ def test_a_full_spool(pitot, rows, played, lake, tmp_path):
     assert ask(lake, "SELECT count(*) FROM {loss} WHERE reason = 'spool_full'") == [(1,)], "it is said once"
 
 
+def test_a_full_disk(pitot, rows, played, lake, tmp_path):
+    """Without room for the spool nothing is shipped; with room for it everything is, once."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", disk]
+    if os.geteuid() != 0 or subprocess.run(mount, capture_output=True, check=False).returncode != 0:
+        pytest.skip("cannot mount a small disk here")
+    try:
+        process, folder = played("train", 1)
+        assert process.wait() == 0
+        words = "agent", "--once", "--no-live", "--lake", lake, "--spool", disk / "spool", "--recordings", folder.parent
+        (disk / "spool").mkdir(mode=0o700)
+        (disk / "room").write_bytes(bytes(56 << 10))
+        said = pitot(*words, status=1).stderr
+        assert "No space left on device" in said and not list(lake.rglob("*.parquet"))
+        (disk / "room").unlink()
+        pitot(*words)
+        check(pitot, rows, lake, folder)
+    finally:
+        subprocess.run(["umount", disk], check=True)
+
+
 def test_two_agents_do_not_share_a_spool(pitot, agent, lake, tmp_path):
     one = agent(*FAST, "--no-live")
     wait_until(lambda: (tmp_path / "spool/lock").exists(), "it has begun", one)

@@ -1,5 +1,6 @@
 """pitot lake: its statements run, what is listed is there, and windows come back as recordings."""
 import os
+import re
 
 import duckdb
 import pytest
@@ -60,6 +61,28 @@ def test_objects_are_listed(ship, pitot, rank_recording, lake, database):
         assert {table["first_date"], table["last_date"]} <= {path.parent.name[5:] for path in found}
     assert "kernel_sketch" in tables and "kernel_sketch" in pitot("lake", "ls", lake).stdout
     assert database.execute("SELECT count(DISTINCT rank) FROM kernel_sketch").fetchone() == (2,)
+
+
+def test_questions_of_an_operator(ship, pitot, rows, rank_recording, source, database):
+    """Each has an answer, and those that sum up have the sums of the recording."""
+    folder = rank_recording("sleep-3")
+    ship(folder)
+    text = (source / "examples/fleet/questions.sql").read_text()
+    answers = {}
+    for name, question in re.findall(r"^-- (\w+): [^\n]*\n((?:[^\n-][^\n]*\n)+)", text, re.M):
+        found = database.execute(question)
+        answers[name] = [dict(zip([column[0] for column in found.description], row)) for row in found.fetchall()]
+    assert len(answers) == 10
+    work = {table: rows(folder, table, "-c", "duration") for table in ("kernel", "memcpy", "memset")}
+    by_kind = {}
+    for row in answers["gpu_time_by_kernel"]:
+        count, total = by_kind.get(row["kind"], (0, 0))
+        by_kind[row["kind"]] = count + row["count"], total + row["total_ns"]
+    assert by_kind == {table: (len(found), sum(row["duration"] or 0 for row in found)) for table, found in work.items() if found}
+    assert answers["seen"][0]["processes"] == 2 and answers["gpu_hours"][0]["gpus"] >= 1
+    assert {row["ratio"] for row in answers["kernels_by_host"]} == {1.0}, "there is one host"
+    if answers["slowest_ranks"]:
+        assert {row["rank"] for row in answers["slowest_ranks"]} == {0, 1}
 
 
 def test_a_window_comes_back(pitot, make_recording, rows, lake, tmp_path):
