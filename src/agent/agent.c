@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "rules/rule_plan.h"
 
+#define RULES_NS NS_PER_S /* between evaluations of rules */
 #define ROWS_BYTES_MAX ((size_t)8 << 20) /* that are not in objects */
 
 static void warn(struct agent *a, const struct error *e)
@@ -130,8 +131,6 @@ static int read_all(struct agent *a, bool now, struct error *e)
 		rc = read_source(a, a->sources.all.data[i], e);
 		batches += a->sources.all.data[i]->is_live ? 0 : rc;
 	}
-	if (a->windows)
-		windows_step(a->windows);
 	return rc < 0 ? rc : batches;
 }
 
@@ -156,6 +155,10 @@ int agent_step(struct agent *a, uint64_t *due_ns, struct error *e)
 	if (rc < 0)
 		warn(a, e);
 	*due_ns = MIN(a->read_due_ns, a->ship_due_ns);
+	if (a->windows) { /* after the reading, which knows whose they are */
+		windows_step(a->windows);
+		*due_ns = MIN(*due_ns, now + RULES_NS);
+	}
 	return 0;
 }
 
@@ -168,6 +171,8 @@ int agent_finish(struct agent *a, bool all, struct error *e)
 
 	for (unsigned i = 0; rc >= 0 && (i < (all ? FINISH_READINGS : 1) || (all && rc > 0)); i++)
 		rc = read_all(a, true, e);
+	if (a->windows)
+		windows_step(a->windows);
 	if (a->rows.failed)
 		return error_set(e, -ENOMEM, "out of memory");
 	rc = rc < 0 ? rc : commit(a, e);

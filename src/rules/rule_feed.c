@@ -13,6 +13,8 @@
 #define NOT_READY 600
 #define CAPTURE_INVALIDATED 901 /* these two end a capture all the same */
 #define CAPTURE_UNJOINED 904
+/* Facts that wait for their time. Rows may claim any time: without a limit memory would grow. */
+#define FACTS_MAX ((size_t)256 << 10)
 #define DEPTH_COUNTED 32u /* more than the depths of rows */
 
 /* A text that rules name. */
@@ -225,7 +227,7 @@ static void read_devices(struct rule_feed *f, struct rule_segment *s, const stru
 void rule_feed_add(struct rule_feed *f, struct fact fact)
 {
 	fact.order = f->order++;
-	if (vec_push(&f->facts, fact) == 0)
+	if (f->facts.count < FACTS_MAX && vec_push(&f->facts, fact) == 0)
 		heap_up(f->facts.data, f->facts.count - 1, a, b,
 			a->time_ns < b->time_ns ||
 				(a->time_ns == b->time_ns && a->order < b->order));

@@ -45,7 +45,7 @@ const struct segment *rule_segment_blocks(const struct rule_segment *s);
 void rule_segment_read_block(struct rule_feed *f, struct rule_segment *s, size_t block);
 uint32_t rule_segment_process(const struct rule_segment *s);
 
-/* Adds a fact that is in no segment. */
+/* Adds a fact that is in no segment. If too many wait for their time, it is forgotten. */
 void rule_feed_add(struct rule_feed *f, struct fact fact);
 /* Passes facts on to the watch, up to a time. */
 void rule_feed_pass(struct rule_feed *f, uint64_t until_ns);

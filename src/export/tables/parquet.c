@@ -487,7 +487,7 @@ int parquet_write_table(struct flat_table *f, struct output *output, struct erro
 int parquet_write_file(struct flat_table *f, const char *path, uint64_t *bytes, struct error *e)
 {
 	struct output *output = output_open(path, true, e);
-	int rc = output ? write_table(f, output, e) : e->code;
+	int rc = output ? parquet_write_table(f, output, e) : e->code;
 
 	if (rc >= 0)
 		rc = output_commit(&output, bytes, e);
