@@ -210,7 +210,8 @@ static uint64_t count_rows(const struct flat_table *f)
 /* Without a choice of rows, those of several processes are one after the other. */
 bool flat_next(struct flat_table *f, uint64_t *first, size_t *count)
 {
-	uint64_t from = 0, end = f->given || f->memory ? f->rows : trace_rows(f->trace, f->schema->id);
+	uint64_t from = 0,
+		 end = f->given || f->memory ? f->rows : trace_rows(f->trace, f->schema->id);
 	bool by_process = f->windowed || f->partitions;
 
 	for (; by_process && f->process < trace_process_count(f->trace); f->process++) {
