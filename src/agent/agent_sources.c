@@ -292,14 +292,14 @@ static void consider_live(void *user, const char *path, const char *link)
 	struct stat st;
 	int fd;
 
-	if (!live_segment_is_memory(link) && !is_of_process(base_name(link)))
+	if (!live_link_is_memory(link) && !is_of_process(base_name(link)))
 		return;
 	if (stat(path, &st) == 0 && is_known(s, &st, true))
 		return;
 	fd = io_open_file(path, &st);
 	if (fd < 0)
 		return;
-	if (!live_segment_is_memory(link))
+	if (!live_link_is_memory(link))
 		watch_folder_of(s, link, &st);
 	consider(s, fd, &st, true);
 }

@@ -48,7 +48,7 @@ bool live_is_named(const char *folder, const char *name)
 
 /* --- segments --- */
 
-bool live_segment_is_memory(const char *link)
+bool live_link_is_memory(const char *link)
 {
 	return strcmp(link, SEGMENT_LINK) == 0;
 }
@@ -56,7 +56,7 @@ bool live_segment_is_memory(const char *link)
 static bool is_segment(const char *link)
 {
 	return has_suffix(link, SEGMENT_SUFFIX) || has_suffix(link, SEGMENT_SUFFIX " (deleted)") ||
-	       live_segment_is_memory(link);
+	       live_link_is_memory(link);
 }
 
 /* Visits the segments among the descriptors that a folder in /proc lists. */
@@ -70,7 +70,7 @@ static void visit_descriptors(const char *folder, bool only_memory, live_segment
 	while (fds && (fd = folder_next(fds))) {
 		snprintf(path, sizeof(path), "%s/%.16s", folder, fd);
 		if (live_read_link(path, link) &&
-		    (only_memory ? live_segment_is_memory(link) : is_segment(link)))
+		    (only_memory ? live_link_is_memory(link) : is_segment(link)))
 			found(user, path, link);
 	}
 }

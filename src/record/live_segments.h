@@ -24,7 +24,7 @@ int live_segments_visit(pid_t pid, live_segment_found *found, void *user);
 /* Visits all segments of the rings that a process holds. */
 void live_segments_visit_ring(pid_t launcher, live_segment_found *found, void *user);
 /* Whether a segment is in memory, by `link`. */
-bool live_segment_is_memory(const char *link);
+bool live_link_is_memory(const char *link);
 
 /*
  * Copies a segment's header and those of its blocks that are wanted. A block that its process is
