@@ -7,9 +7,9 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "base/io.h"
 #include "base/search.h"
 #include "names/demangle.h"
-#include "record/live_segments.h"
 #include "trace/events.h"
 
 #define BATCH_BYTES_MAX ((uint64_t)4 << 20) /* of blocks, compressed */
@@ -45,10 +45,8 @@ static bool is_definition(uint32_t table)
 	       table == TABLE_kernel_config;
 }
 
-static bool is_wanted(void *user, const struct block_ref *b)
+static bool is_wanted(const struct selection *s, const struct block_ref *b)
 {
-	const struct selection *s = user;
-
 	if (b->header.number >= s->end)
 		return false;
 	return is_definition(b->header.table) ||
@@ -76,13 +74,37 @@ static bool limit(const struct segment *segment, struct selection *s)
 	return has_events;
 }
 
-static int open_blocks(const struct segment *segment, struct selection *s, struct trace **trace,
-		       struct error *e)
+static int copy_bytes(const struct segment *s, uint64_t offset, size_t size, int to)
+{
+	_cleanup_free_ uint8_t *bytes = malloc(size);
+
+	if (!bytes)
+		return -ENOMEM;
+	return segment_read(s, offset, bytes, size) ? io_write_all(to, bytes, size) : -ESRCH;
+}
+
+/* With their numbers. One that its process is replacing is damaged for whoever reads the copy. */
+static int copy_blocks(const struct segment *segment, const struct selection *s, int to)
+{
+	int rc = copy_bytes(segment, 0, sizeof(segment->header), to);
+
+	for (size_t i = 0; i < segment->block_count && rc == 0; i++) {
+		const struct block_ref *b = &segment->blocks[i];
+
+		if (is_wanted(s, b))
+			rc = copy_bytes(segment, b->offset,
+					sizeof(b->header) + (size_t)b->header.payload_bytes, to);
+	}
+	return rc;
+}
+
+static int open_blocks(const struct segment *segment, const struct selection *s,
+		       struct trace **trace, struct error *e)
 {
 	_cleanup_close_ int memory = memfd_create("pitot agent", MFD_CLOEXEC);
 	static const struct trace_options options = { .threads = 1 };
 	char path[40];
-	int rc = memory < 0 ? -errno : live_segment_copy(segment, is_wanted, s, memory);
+	int rc = memory < 0 ? -errno : copy_blocks(segment, s, memory);
 
 	if (rc < 0)
 		return error_set(e, rc, "cannot copy blocks: %s", error_code_text(rc));

@@ -8,8 +8,9 @@
 #include <sys/stat.h>
 
 #include "base/clock.h"
+#include "base/io.h"
 #include "format/rows.h"
-#include "record/live_segments.h"
+#include "record/segment_cut.h"
 #include "rules/rule_feed.h"
 #include "rules/rule_plan.h"
 
@@ -58,47 +59,21 @@ static bool is_of_window(const struct source *source, const struct source *cause
 
 /* --- files --- */
 
-struct interval {
-	uint64_t from_ns, until_ns;
-};
-
-static bool is_wanted(void *user, const struct block_ref *b)
+static int copy_source(struct source *source, const struct copy_interval *interval, int folder)
 {
-	const struct table_schema *table = schema_table(b->header.table);
-	const struct interval *i = user;
-
-	return table && (table->repeated != REPEAT_NEVER ||
-			 (b->header.end_ns >= i->from_ns && b->header.start_ns <= i->until_ns));
-}
-
-static bool has_events(const struct segment *s, struct interval *interval)
-{
-	for (size_t i = 0; i < s->block_count; i++) {
-		const struct table_schema *table = schema_table(s->blocks[i].header.table);
-
-		if (table && table->repeated == REPEAT_NEVER && is_wanted(interval, &s->blocks[i]))
-			return true;
-	}
-	return false;
-}
-
-static int copy_source(struct source *source, struct interval *interval, int folder)
-{
+	uint32_t number = 0;
 	int rc = 0;
 
 	for (size_t i = 0; i < source->segments.count && rc >= 0; i++) {
 		struct source_segment *s = &source->segments.data[i];
-		_cleanup_close_ int to = -1;
 		char name[64];
 
 		if (s->fd < 0)
 			continue;
 		(void)!segment_refresh(&s->segment, NULL);
-		if (!has_events(&s->segment, interval))
-			continue;
-		snprintf(name, sizeof(name), "%u.%u" SEGMENT_SUFFIX, source->pid, s->number);
-		to = folder_create_file(folder, name);
-		rc = to < 0 ? to : live_segment_copy(&s->segment, is_wanted, interval, to);
+		snprintf(name, sizeof(name), "%u.%u" SEGMENT_SUFFIX, source->pid, number);
+		rc = segment_copy_interval(&s->segment, interval, folder, name, number);
+		number += rc > 0;
 	}
 	return rc;
 }
@@ -148,7 +123,7 @@ static int sync_files(int folder)
 /* Fills the folder of the window. */
 static int fill(struct windows *w, const struct source *cause, int folder)
 {
-	struct interval interval = { w->plan.from_ns, clock_monotonic_ns() };
+	struct copy_interval interval = { w->plan.from_ns, clock_monotonic_ns() };
 	int rc = 0;
 
 	for (size_t i = 0; i < w->sources->all.count && rc >= 0; i++)
@@ -214,7 +189,13 @@ static void on_firing(void *user, const struct rule_firing *firing)
 {
 	struct windows *w = user;
 	struct planned planned = { .firing = *firing };
+	const struct source *source = source_of(w, firing->process);
 
+	if (w->rules->rules[firing->rule].metric == RULE_hang && source &&
+	    io_process_is_stopped((pid_t)source->pid)) {
+		rule_watch_restart(w->watch, firing->process, clock_monotonic_ns());
+		return;
+	}
 	if (rule_plan_is_due(&w->plan, firing->time_ns))
 		make_window(w);
 	planned.outcome = rule_plan_add(&w->plan, firing);

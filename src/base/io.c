@@ -186,3 +186,14 @@ int io_above_standard(int fd)
 	close(fd);
 	return moved < 0 ? -err : moved;
 }
+
+bool io_process_is_stopped(pid_t pid)
+{
+	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
+	const char *name_end;
+
+	if (!pid || io_process_text(pid, "stat", 4096, &text) < 0)
+		return false;
+	name_end = strrchr(strbuf_text(&text), ')');
+	return name_end && name_end[1] == ' ' && strchr("Tt", name_end[2]) && name_end[2];
+}

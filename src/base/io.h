@@ -59,6 +59,8 @@ struct process_stat {
 bool io_process_stat(pid_t pid, struct process_stat *out);
 /* Same as io_read_text() of /proc/PID/<name>. */
 int io_process_text(pid_t pid, const char *name, size_t max, struct strbuf *out);
+/* Whether a debugger or a signal has stopped it: then it cannot show progress. */
+bool io_process_is_stopped(pid_t pid);
 
 /* Like renameat(2), without replacing an existing file. Returns 0 or -errno. */
 int io_rename_new(int from_folder, const char *from, int to_folder, const char *to);

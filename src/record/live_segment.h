@@ -46,10 +46,4 @@ int live_segments_beside(const struct live_segment *of, const char *prefix,
 			 struct live_segments *out) MUST_USE;
 void live_segments_release(struct live_segments *s);
 
-/*
- * Visits the descriptors of the programs called `pitot` that are files of that name (as readlink(2)
- * shows them), until `visit` returns true. `path` leads to the file.
- */
-void launcher_files(const char *link, bool (*visit)(void *user, const char *path), void *user);
-
 #endif

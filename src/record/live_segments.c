@@ -2,16 +2,16 @@
 
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/folder.h"
 #include "base/io.h"
 #include "base/options.h"
 #include "base/path.h"
+#include "format/segment.h"
 
 #define RECORDER_THREAD "pitot" /* the writer's name */
-#define SEGMENT_LINK "/memfd:pitot segment (deleted)"
+#define LAUNCHER "pitot"
 
 /* --- descriptors of others --- */
 
@@ -37,7 +37,8 @@ bool live_read_link(const char *path, char link[PATH_MAX])
 	return n > 0;
 }
 
-bool live_is_named(const char *folder, const char *name)
+/* Whether a process or thread, a folder in /proc, has that name. */
+static bool is_named(const char *folder, const char *name)
 {
 	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
 	char path[128];
@@ -48,19 +49,14 @@ bool live_is_named(const char *folder, const char *name)
 
 /* --- segments --- */
 
-bool live_link_is_memory(const char *link)
-{
-	return strcmp(link, SEGMENT_LINK) == 0;
-}
-
 static bool is_segment(const char *link)
 {
 	return has_suffix(link, SEGMENT_SUFFIX) || has_suffix(link, SEGMENT_SUFFIX " (deleted)") ||
 	       live_link_is_memory(link);
 }
 
-/* Visits the segments among the descriptors that a folder in /proc lists. */
-static void visit_descriptors(const char *folder, bool only_memory, live_segment_found *found,
+/* Visits those of the descriptors that a folder in /proc lists; NULL: segments. */
+static void visit_descriptors(const char *folder, const char *wanted, live_segment_found *found,
 			      void *user)
 {
 	_cleanup_list_ DIR *fds = live_open_list(folder);
@@ -70,7 +66,7 @@ static void visit_descriptors(const char *folder, bool only_memory, live_segment
 	while (fds && (fd = folder_next(fds))) {
 		snprintf(path, sizeof(path), "%s/%.16s", folder, fd);
 		if (live_read_link(path, link) &&
-		    (only_memory ? live_link_is_memory(link) : is_segment(link)))
+		    (wanted ? !strcmp(link, wanted) : is_segment(link)))
 			found(user, path, link);
 	}
 }
@@ -87,46 +83,40 @@ int live_segments_visit(pid_t pid, live_segment_found *found, void *user)
 		char folder[96];
 
 		snprintf(folder, sizeof(folder), "/proc/%d/task/%.16s", (int)pid, task);
-		if (!live_is_number(task) || !live_is_named(folder, RECORDER_THREAD))
+		if (!live_is_number(task) || !is_named(folder, RECORDER_THREAD))
 			continue;
 		snprintf(folder, sizeof(folder), "/proc/%d/task/%.16s/fd", (int)pid, task);
-		visit_descriptors(folder, false, found, user);
+		visit_descriptors(folder, NULL, found, user);
 	}
 	return tasks ? 0 : -errno;
 }
 
-void live_segments_visit_ring(pid_t launcher, live_segment_found *found, void *user)
+static void visit_launcher(const char *process, const char *link, live_segment_found *found,
+			   void *user)
 {
 	char path[64];
 
-	snprintf(path, sizeof(path), "/proc/%d", (int)launcher);
-	if (!live_is_named(path, LIVE_LAUNCHER))
+	snprintf(path, sizeof(path), "/proc/%.16s", process);
+	if (!is_named(path, LAUNCHER))
 		return;
-	snprintf(path, sizeof(path), "/proc/%d/fd", (int)launcher);
-	visit_descriptors(path, true, found, user);
+	snprintf(path, sizeof(path), "/proc/%.16s/fd", process);
+	visit_descriptors(path, link, found, user);
 }
 
-/* --- copies --- */
-
-static int copy_bytes(const struct segment *s, uint64_t offset, size_t size, int to)
+void live_segments_visit_ring(pid_t launcher, live_segment_found *found, void *user)
 {
-	_cleanup_free_ uint8_t *bytes = malloc(size);
+	char process[16];
 
-	if (!bytes)
-		return -ENOMEM;
-	return segment_read(s, offset, bytes, size) ? io_write_all(to, bytes, size) : -ESRCH;
+	snprintf(process, sizeof(process), "%d", (int)launcher);
+	visit_launcher(process, LIVE_SEGMENT_LINK, found, user);
 }
 
-int live_segment_copy(const struct segment *s, live_block_wanted *wanted, void *user, int to)
+void live_launchers_visit(const char *link, live_segment_found *found, void *user)
 {
-	int rc = copy_bytes(s, 0, sizeof(s->header), to);
+	_cleanup_list_ DIR *processes = live_open_list("/proc");
+	const char *name;
 
-	for (size_t i = 0; i < s->block_count && rc == 0; i++) {
-		const struct block_ref *b = &s->blocks[i];
-
-		if (wanted(user, b))
-			rc = copy_bytes(s, b->offset,
-					sizeof(b->header) + (size_t)b->header.payload_bytes, to);
-	}
-	return rc;
+	while (processes && (name = folder_next(processes)))
+		if (live_is_number(name))
+			visit_launcher(name, link, found, user);
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/io.h"
+#include "record/live_segments.h"
 #include "record/segment_cut.h"
 #include "recover/recover.h"
 
@@ -35,17 +36,17 @@ struct wanted_memory {
 	int fd; /* -1: not found */
 };
 
-static bool is_wanted(void *user, const char *path)
+static void consider(void *user, const char *path, const char *link)
 {
 	struct wanted_memory *wanted = user;
 	struct stat st;
-	int memory = io_open_file(path, &st);
+	int memory = wanted->fd < 0 ? io_open_file(path, &st) : -1;
 
+	(void)link;
 	if (memory >= 0 && st.st_ino == wanted->inode && recover_is_area(memory))
 		wanted->fd = memory;
 	else if (memory >= 0)
 		close(memory);
-	return wanted->fd >= 0;
 }
 
 /* Whoever records has the memory open: `pitot record`, or a `pitot top`. */
@@ -54,7 +55,7 @@ int live_memory_find(pid_t pid)
 	struct wanted_memory wanted = { mapped_inode(pid), -1 };
 
 	if (wanted.inode)
-		launcher_files(MEMORY_LINK, is_wanted, &wanted);
+		live_launchers_visit(MEMORY_LINK, consider, &wanted);
 	return wanted.fd;
 }
 
@@ -98,14 +99,14 @@ int live_tail_copy(struct live_tail *t, uint64_t window_ns, const char *director
 	struct segment *segment = &t->live.segment;
 	int rc = folder < 0 ? folder : segment_refresh(segment, e);
 	uint64_t last_ns = last_work(segment);
+	struct copy_interval interval = { last_ns - MIN(last_ns, window_ns), UINT64_MAX };
 	char name[64];
 
 	snprintf(name, sizeof(name), "%u.0" SEGMENT_SUFFIX, segment->header.pid);
 	if (rc >= 0)
-		rc = segment->closed
-			     ? -ESRCH
-			     : segment_copy_since(segment, last_ns - MIN(last_ns, window_ns),
-						  folder, name);
+		rc = segment->closed ? -ESRCH
+				     : segment_copy_interval(segment, &interval, folder, name,
+							     segment->header.number);
 	if (rc < 0)
 		return rc;
 	*end_ns = last_ns;

@@ -58,6 +58,14 @@ static int put(struct cut_file *f, const void *bytes, size_t size)
 	return rc;
 }
 
+/* And seals the header. */
+static void set_start(struct segment_header *h, uint64_t monotonic_ns)
+{
+	h->start_realtime_ns += monotonic_ns - h->start_monotonic_ns;
+	h->start_monotonic_ns = monotonic_ns;
+	h->crc = crc32c(0, h, offsetof(struct segment_header, crc));
+}
+
 static int file_open(struct cut_file *f, int folder, const char *name,
 		     const struct segment_header *header)
 {
@@ -134,24 +142,38 @@ static int copy_block(const struct segment *s, const struct block_ref *b, struct
 	return put_block(f, b->header, payload);
 }
 
-int segment_copy_since(const struct segment *s, uint64_t since_ns, int folder, const char *name)
+int segment_copy_interval(const struct segment *s, const struct copy_interval *interval, int folder,
+			  const char *name, uint32_t number)
 {
+	struct segment_header header = s->header;
 	struct cut_file f;
 	uint64_t rows = 0;
-	int rc = file_open(&f, folder, name, &s->header);
+	bool has_events = false;
+	int rc;
 
+	header.number = number;
+	set_start(&header, header.start_monotonic_ns);
+	rc = file_open(&f, folder, name, &header);
 	for (size_t i = 0; i < s->block_count && rc >= 0; i++) {
 		const struct block_ref *b = &s->blocks[i];
 		const struct table_schema *table = schema_table(b->header.table);
+		bool is_event = table && table->repeated == REPEAT_NEVER;
 
-		if (!table || (table->repeated == REPEAT_NEVER && b->header.end_ns < since_ns))
+		if (!table || (is_event && (b->header.end_ns < interval->from_ns ||
+					    b->header.start_ns > interval->until_ns)))
 			continue;
+		has_events |= is_event;
 		rows += b->header.rows;
 		rc = rows > COPY_ROWS_MAX || f.end + b->header.payload_bytes > COPY_BYTES_MAX
 			     ? E_LIMIT
 			     : copy_block(s, b, &f);
 	}
-	return file_close(&f, rc, folder, name);
+	if (rc >= 0 && interval->until_ns != UINT64_MAX)
+		rc = put_end(&f);
+	rc = file_close(&f, rc, folder, name);
+	if (rc >= 0 && !has_events)
+		unlinkat(folder, name, 0);
+	return rc < 0 ? rc : has_events;
 }
 
 /* --- rows --- */
@@ -458,13 +480,6 @@ static int write_block(struct segment_cut *c, const struct segment *s, size_t bl
 		rc = put_rows(c, s, block, f, &r);
 	free(r.rows);
 	return rc;
-}
-
-static void set_start(struct segment_header *h, uint64_t monotonic_ns)
-{
-	h->start_realtime_ns += monotonic_ns - h->start_monotonic_ns;
-	h->start_monotonic_ns = monotonic_ns;
-	h->crc = crc32c(0, h, offsetof(struct segment_header, crc));
 }
 
 int segment_set_start(int folder, const char *name, uint64_t monotonic_ns)

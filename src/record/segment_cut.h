@@ -49,13 +49,17 @@ int segment_cut_write(struct segment_cut *c, const struct segment *s, int folder
 struct cut_counts segment_cut_counts(const struct segment_cut *c);
 void segment_cut_free(struct segment_cut *c);
 
+struct copy_interval {
+	uint64_t from_ns, until_ns; /* until_ns UINT64_MAX: the copy has no end */
+};
 /*
- * Copies all blocks of definitions, and those with rows since a time, into a new file. Returns 0,
- * -ESRCH if the segment is being replaced, E_LIMIT if that is more than 256 MiB or 16 M rows, or
- * another negative code.
+ * Copies all blocks of definitions, and those with rows of an interval, into a new file, the
+ * segment of that number. Returns 1; 0, and there is no file, if there are no such rows; -ESRCH if
+ * the segment is being replaced, E_LIMIT if it is more than 256 MiB or 16 M rows, or another
+ * negative code.
  */
-int segment_copy_since(const struct segment *s, uint64_t since_ns, int folder,
-		       const char *name) MUST_USE;
+int segment_copy_interval(const struct segment *s, const struct copy_interval *interval, int folder,
+		 const char *name, uint32_t number) MUST_USE;
 
 /* Sets the time at which a segment began. Returns 0 or a negative code. */
 int segment_set_start(int folder, const char *name, uint64_t monotonic_ns) MUST_USE;

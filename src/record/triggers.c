@@ -128,18 +128,6 @@ static pid_t writer_of(const struct triggers *t, uint32_t process)
 	return 0;
 }
 
-/* Whether a debugger or a signal has stopped a process, which then cannot show progress. */
-static bool is_stopped(pid_t pid)
-{
-	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
-	const char *name_end;
-
-	if (!pid || io_process_text(pid, "stat", 4096, &text) < 0)
-		return false;
-	name_end = strrchr(strbuf_text(&text), ')');
-	return name_end && name_end[1] == ' ' && strchr("Tt", name_end[2]) && name_end[2];
-}
-
 static void write_planned(struct triggers *t, enum trigger_outcome instead)
 {
 	for (size_t i = 0; i < t->planned.count; i++)
@@ -273,7 +261,7 @@ static void on_firing(void *user, const struct rule_firing *firing)
 	struct planned planned = { .firing = *firing };
 
 	if (t->rules->rules[firing->rule].metric == RULE_hang &&
-	    is_stopped(writer_of(t, firing->process))) {
+	    io_process_is_stopped(writer_of(t, firing->process))) {
 		rule_watch_restart(t->watch, firing->process, clock_monotonic_ns());
 		return;
 	}

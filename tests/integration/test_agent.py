@@ -7,6 +7,7 @@ import shutil
 import signal
 import socket
 import subprocess
+from pathlib import Path
 
 import duckdb
 import pytest
@@ -358,6 +359,23 @@ def test_a_window(pitot, rows, played, agent, lake, tmp_path, ring):
     assert kernels and all(row["name"] not in (None, "", "?") for row in kernels)
     assert min(row["start"] for row in kernels) < first["time_ns"] < max(row["start"] for row in kernels)
     assert not list((tmp_path / "spool").glob("window*"))
+    assert not pitot("info", window, "--json", json_output=True)["loss"], "what is not of the window is no loss"
+
+
+def test_a_program_that_is_stopped_does_not_hang(played, agent, lake):
+    """Its outstanding work has no end for longer than the rule allows, because a debugger or Ctrl-Z holds it."""
+    process, _ = played("train", 1000, "--ring", "10m")
+    player = wait_until(lambda: Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split(), "the program runs", process)[0]
+    one = agent(*FAST, "-p", process.pid, "--when", "hang > 1s", "--when", "gpu-idle > 3s")
+    wait_until(lambda: list(lake.rglob("*.parquet")), "it reads", one)
+    os.kill(int(player), signal.SIGSTOP)
+    [window] = wait_until(lambda: list(lake.glob("window/date=*/*.pitot")), "its GPU is idle", one)
+    assert ".gpu-idle-" in window.name
+    os.kill(int(player), signal.SIGCONT)
+    one.send_signal(signal.SIGTERM)
+    assert one.wait() == 0, one.stderr.read()
+    os.kill(process.pid, signal.SIGINT)
+    process.wait()
 
 
 def test_options_of_a_file(pitot, played, lake, tmp_path):

@@ -200,14 +200,13 @@ def test_the_program_is_killed(recorded, loop, started, program, tmp_path):
     assert capture.returncode == 1 and "the process ended" in err, err
 
 
-def test_work_that_does_not_end(recorded, loop, capture, rows, tmp_path):
+def test_work_that_does_not_end(recorded, loop, capture, tmp_path):
     """It is waited for no longer than others show that the program goes on; what has no end is counted."""
     (tmp_path / "faults").write_text("incomplete every 50")
     process = recorded(loop, play=("--realtime", "--repeat", "100000", "--faults", tmp_path / "faults"))
-    folder, said, err = capture(process.pid, "--steps", 20)
+    _, said, err = capture(process.pid, "--steps", 20)
     assert len(said["steps"]) == 20 and said["launches_without_end"] > 0
     assert re.search(r"until the last step's end ha(s|ve) no GPU work with an end", err)
-    assert rows(folder, "unfinished"), "what is under way"
 
 
 def test_a_pid_that_is_used_again(recorded, loop, started, program, rows, tmp_path):

@@ -85,7 +85,8 @@ static void append_devices(struct kineto *k)
 			*row = (struct row_device){ .missing = schema_missing(TABLE_device),
 						    .id = id };
 		name = row->name ? k->texts.items[row->name - 1].text : "unknown GPU";
-		row->vendor = vendor_of(name);
+		if (!row->vendor)
+			row->vendor = vendor_of(name);
 		if (row->vendor == gpu_vendor_amd || row->vendor == gpu_vendor_intel)
 			row->compute_major = row->compute_minor = 0;
 		else

@@ -264,7 +264,7 @@ static void values_at_a_limit_and_away_from_it(void **state)
 					     "counter x <= 10", "counter x == 10" };
 	/* Values in turn, and which of them fire, by rule. */
 	static const double values[] = { 10, 11, 9, 10, 8.9, 10, 11.1, 9.9, 10 };
-	static const char *const fired[] = { "-+----+--", "+----+---", "--+----+-", "+------+-",
+	static const char *const fired[] = { "-+----+--", "+--+-+---", "--+----+-", "+-+----+-",
 					     "+--+-+--+" };
 
 	(void)state;
