@@ -118,6 +118,8 @@ def check(pitot, rows, folder, said, wanted):
     assert set(window) == {"on", "off"} and window["on"].startswith(f"{wanted} steps of thread {said['thread']}, ")
 
 
+# Alone: on a busy machine a tape plays so slowly that its GPU is done long before the calls, and a step's first work is before its window.
+@pytest.mark.alone
 @pytest.mark.parametrize("options", [(), ("--ring", "10m")], ids=["disk", "ring"])
 def test_of_a_recorded_program(recorded, loop, capture, pitot, rows, options):
     process = recorded(loop, *options)
@@ -143,6 +145,7 @@ def test_it_is_a_part_of_the_recording(recorded, loop, capture, rows, pitot, tmp
     assert set(spans(rows, folder)[2]) == expected
 
 
+@pytest.mark.alone
 def test_of_a_prepared_program(prepared, loop, capture, pitot, rows):
     process = prepared(loop)
     for _ in range(2):
@@ -152,6 +155,7 @@ def test_of_a_prepared_program(prepared, loop, capture, pitot, rows):
         wait_until(lambda: {name for name in threads() if name.startswith("pitot-")} == {"pitot-idle"}, "it is left as it was", process)
 
 
+@pytest.mark.alone
 def test_two_at_once(prepared, loop, program, environment, pitot, rows, tmp_path, started):
     process = prepared(loop)
     folders = [tmp_path / f"{i}.pitot" for i in range(2)]
@@ -181,6 +185,7 @@ def test_after_a_rule(recorded, loop, capture, rows, pitot):
     assert "rules that held" in pitot("report", folder).stdout
 
 
+@pytest.mark.alone
 def test_the_program_ends_before(recorded, loop, capture, pitot, rows):
     process = recorded(loop, play=("--realtime",))
     folder, said, err = capture(process.pid, "--steps", 5000, "--timeout", "10m", status=1)
