@@ -175,7 +175,7 @@ static int print_list(const struct context *c, const struct baseline_list *list)
 	}
 	if (c->json)
 		json_finish(&j);
-	else
+	else if (list->items.count)
 		text_table_print(&t, 0, c->width, c->color, &out);
 	text_table_release(&t);
 	if (!c->json && !list->items.count)
