@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """How far predictions of pitot what-if are from the truth: pairs of programs that are one change apart.
 
-usage: bench/gpu_what_if.py BUILD, on a machine with a GPU and PyTorch
-For each pair the program A is recorded, B is predicted from that recording and the prediction printed, before B runs for the first
-time. Then A and B run bare, in turns, in two processes. Kernel times that a transform needs are measured alone. Prints, for each pair,
-the verdict on A, the predicted and the true change, the error, and whether B lies within the error bar; then the verdict on a training.
-Takes two minutes.
+usage: bench/gpu_what_if.py BUILD [FOLDER], on a machine with a GPU and PyTorch; FOLDER gets the recordings
+First `pitot calibrate` runs. For each pair the program A is recorded, B is predicted from that recording, with the calibration and without,
+and the predictions are printed before B runs for the first time. Then all programs run bare, in turns, each in a process of its own, and A
+is recorded again. Kernel times that a transform needs are measured alone. Prints, for each pair, what recording added to a launching call,
+A corrected against A bare, and B predicted against B bare: the error, and whether B lies within the bar. Takes three minutes.
 """
 import json
 import os
@@ -26,8 +26,9 @@ PAIRS = {  # the transform; RATIO: of the kernels of B to those of A, measured a
     "tf32-tiny": "kernel:*gemm* xRATIO",
     "graph": "graph step launch=6us",
 }
-LIMIT, ROUNDS = 45, 2  # seconds for one run; processes that run all programs bare
-ENOUGH = 95  # seconds, after which the training is left out
+WAYS = ("calibrated", "assumed")  # of knowing what recording adds to calls
+LIMIT = 60  # seconds for one run
+ENOUGH, ROUNDS = 165, 4  # seconds, after which no round begins that would end later; rounds at most
 RATIOS = """
 import torch
 def ms(width, batch, tf32):
@@ -50,58 +51,90 @@ for width, batch in ((4096, 4096), (1024, 64)):
 """
 
 
-def run(*command):
+def run(*command, cache=None):
+    """Returns what the command printed. cache: the folder in which Pitot finds a calibration."""
     try:
-        done = subprocess.run([str(part) for part in command], text=True, capture_output=True, timeout=LIMIT, check=False, env=os.environ)
+        done = subprocess.run([str(part) for part in command], text=True, capture_output=True, timeout=LIMIT, check=False,
+                              env={**os.environ, "XDG_CACHE_HOME": str(cache)} if cache else None)
     except subprocess.TimeoutExpired:
+        print(f"{command}: longer than {LIMIT} s", flush=True)
         return ""
     if done.returncode:
         print(f"{command}: status {done.returncode}: {done.stderr[-400:]}", flush=True)
     return done.stdout
 
 
-def predict(pitot, folder, name, transform):
-    recording = folder / f"{name}.pitot"
+def record(pitot, recording, name):
+    """Records program A, and returns its step time by its own clock."""
     stacks = [] if name == "host" else ["--stacks", "none"]
-    run(pitot, "record", "-q", "--force", "--no-cpu", *stacks, "-o", recording, "--", sys.executable, PROGRAM, f"{name}:A")
+    printed = run(pitot, "record", "-q", "--force", "--no-cpu", *stacks, "-o", recording, "--", sys.executable, PROGRAM, f"{name}:A")
+    return [*json.loads(printed or "{}").values()]
+
+
+def predict(pitot, recording, name, transform, caches):
+    """Returns predictions by their ways."""
     verdict = json.loads(run(pitot, "report", "--json", recording) or "{}").get("verdict", {})
     print(f"{name}: A is {verdict.get('text')}: {verdict.get('evidence')}", flush=True)
-    predicted = json.loads(run(pitot, "what-if", "--json", recording, transform) or "{}")
-    print(f"{name}: '{transform}' predicts {json.dumps({key: predicted.get(key) for key in ('recorded', 'corrected', 'predicted')})}",
-          flush=True)
-    return predicted
+    found = {way: json.loads(run(pitot, "what-if", "--json", recording, transform, cache=caches[way]) or "{}") for way in WAYS}
+    for way, predicted in found.items():
+        steps = {key: predicted.get(key, {}).get("step_ns") for key in ("recorded", "corrected", "predicted")}
+        costs = [predicted.get(key) for key in ("call_cost_source", "call_cost_ns", "synchronize_cost_ns", "uncertainty")]
+        print(f"{name}: '{transform}' {way}: {steps} {costs}", flush=True)
+    return found
+
+
+def run_bare(bare, forward):
+    names = [f"{name}:{variant}" for name in PAIRS for variant in ("AB" if forward else "BA")]
+    for line in run(sys.executable, PROGRAM, "--each", *names).splitlines():
+        for name, us in json.loads(line).items():
+            bare.setdefault(name, []).append(us)
+
+
+def print_row(name, way, prediction, bare, recorded):
+    if not prediction or f"{name}:B" not in bare:
+        print(f"{name:10} {way:10} no result")
+        return
+    a, b, with_recorder = (statistics.median(us) for us in (bare[f"{name}:A"], bare[f"{name}:B"], recorded))
+    corrected, said = (prediction[key]["step_ns"] / 1e3 for key in ("corrected", "predicted"))
+    launches = prediction["launching_calls"] / (prediction["steps"] or 1)
+    bar = prediction["uncertainty_ns"] / 1e3
+    print(f"{name:10} {way:10} {(with_recorder - a) / launches:+7.2f} {prediction['recorded']['step_ns'] / 1e3:9.1f} {corrected:9.1f} {a:9.1f} "
+          f"{corrected / a - 1:+7.1%} {said:9.1f} {b:9.1f} {said / b - 1:+7.1%} {bar:8.1f} {b / a - 1:+7.1%} {said / corrected - 1:+7.1%} "
+          f"{'bar' if abs(said - b) <= bar else 'twice' if abs(said - b) <= 2 * bar else 'no'}", flush=True)
 
 
 def main():
     pitot, started = Path(sys.argv[1]) / "pitot", time.monotonic()
-    ratios = [float(line) for line in run(sys.executable, "-c", RATIOS).split()] or [1.0, 1.0]
-    print(f"TF32 matrix products take x{ratios[0]:.3f} of FP32 alone, small ones x{ratios[-1]:.3f}", flush=True)
-    predictions, bare = {}, {}
-    with tempfile.TemporaryDirectory() as folder:
+    predictions, bare, recorded = {}, {}, {}
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(sys.argv[2] if len(sys.argv) > 2 else temporary)
+        caches = {way: Path(temporary) / way for way in WAYS}
+        for cache in caches.values():
+            cache.mkdir()
+        print(run(pitot, "calibrate", "--json", cache=caches["calibrated"]), f"{time.monotonic() - started:.0f} s", flush=True)
+        ratios = [float(line) for line in run(sys.executable, "-c", RATIOS).split()] or [1.0, 1.0]
+        print(f"TF32 matrix products take x{ratios[0]:.3f} of FP32 alone, small ones x{ratios[-1]:.3f}", flush=True)
         for name, transform in PAIRS.items():
             transform = transform.replace("RATIO", f"{ratios[0 if name == 'tf32' else -1]:.4f}")
-            predictions[name] = predict(pitot, Path(folder), name, transform)
-    for i in range(ROUNDS):
-        names = [f"{name}:{variant}" for name in PAIRS for variant in ("AB" if i % 2 == 0 else "BA")]
-        for name, us in json.loads(run(sys.executable, PROGRAM, *names) or "{}").items():
-            bare.setdefault(name, []).append(us)
-    print(f"{'pair':10} {'A bare':>9} {'corrected':>9} {'B bare':>9} {'predicted':>9} {'+/-':>8} {'true':>7} {'said':>7} {'error':>7} "
-          "within")
-    for name, prediction in predictions.items():
-        if not prediction or f"{name}:B" not in bare:
-            print(f"{name:10} no result")
-            continue
-        a, b = (statistics.median(bare[f"{name}:{variant}"]) for variant in "AB")
-        corrected, said = (prediction[key]["step_ns"] / 1e3 for key in ("corrected", "predicted"))
-        bar = (prediction["predicted"].get("uncertainty_ns") or prediction.get("uncertainty_ns") or 0) / 1e3
-        print(f"{name:10} {a:9.1f} {corrected:9.1f} {b:9.1f} {said:9.1f} {bar:8.1f} {b / a - 1:+7.1%} {said / corrected - 1:+7.1%} "
-              f"{said / b - 1:+7.1%} {'bar' if abs(said - b) <= bar else 'twice' if abs(said - b) <= 2 * bar else 'no'}", flush=True)
-    print(f"{time.monotonic() - started:.0f} s", flush=True)
-    if time.monotonic() - started < ENOUGH:
-        with tempfile.TemporaryDirectory() as folder:
-            recording = Path(folder) / "train.pitot"
-            run(pitot, "record", "-q", "-o", recording, "--", sys.executable, PROGRAM.parent / "train.py")
-            print("\n\n".join(run(pitot, "report", recording).split("\n\n")[:3]), flush=True)
+            recording = folder / f"{name}.pitot"
+            recorded[name] = record(pitot, recording, name)
+            predictions[name] = predict(pitot, recording, name, transform, caches)
+        began = time.monotonic()
+        for done in range(ROUNDS):
+            now = time.monotonic()
+            if done and now + (now - began) / done > started + ENOUGH:
+                break
+            run_bare(bare, done % 2 == 0)
+            for name in PAIRS:
+                recorded[name] += record(pitot, Path(temporary) / "again.pitot", name)
+    for name, us in [*bare.items(), *((f"{name}:A recorded", us) for name, us in recorded.items())]:
+        print(f"{name}: {us}")
+    print(f"\n{'pair':10} {'call cost':10} {'added':>7} {'recorded':>9} {'corrected':>9} {'A bare':>9} {'error':>7} {'predicted':>9} "
+          f"{'B bare':>9} {'error':>7} {'+/-':>8} {'true':>7} {'said':>7} within")
+    for name, found in predictions.items():
+        for way in WAYS:
+            print_row(name, way, found.get(way), bare, recorded[name] or [0.0])
+    print(f"{time.monotonic() - started:.0f} s; steps in us; added: to a launching call, by the program's own clock")
 
 
 if __name__ == "__main__":

@@ -1,9 +1,10 @@
 """Programs in pairs, a change apart, for bench/gpu_what_if.py: inference by a stack of layers, a step of which is an NVTX range.
 
-usage: what_if_pairs.py NAME…, such as spin:A
-Prints the median time of a step, in microseconds, of each program by its name, as JSON.
+usage: what_if_pairs.py [--each] NAME…, such as spin:A
+Prints the median time of a step, in microseconds, of each program by its name, as JSON. --each: in a process of its own, a line for each.
 """
 import json
+import os
 import statistics
 import sys
 import time
@@ -108,9 +109,28 @@ def measure(name):
     return statistics.median(times)
 
 
-def main():
+def print_times(names):
     with torch.no_grad():
-        print(json.dumps({name: round(measure(name), 2) for name in sys.argv[1:]}), flush=True)
+        print(json.dumps({name: round(measure(name), 2) for name in names}), flush=True)
+
+
+def print_each(names):
+    """Children use CUDA, which this process does not."""
+    for name in names:
+        child = os.fork()
+        if not child:
+            try:
+                print_times([name])
+            finally:
+                os._exit(0)
+        os.waitpid(child, 0)
+
+
+def main():
+    if sys.argv[1] == "--each":
+        print_each(sys.argv[2:])
+    else:
+        print_times(sys.argv[1:])
 
 
 if __name__ == "__main__":
