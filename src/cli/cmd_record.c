@@ -106,9 +106,8 @@ static const struct option options[] = {
 	       "12:30:15, "
 	       "2026-01-31T12:30:15 (with Z: UTC), or /10s: the next multiple of 10 s"),
 	OPTION(DURATION, "every", 0, windows.every_ns, "TIME",
-	       "--pid: a recording in each multiple of TIME of the wall clock, such as 60s; "
-	       "between "
-	       "them the process is left alone (needs --for)",
+	       "a recording in each multiple of TIME of the wall clock, such as 60s; between them "
+	       "the process or command is left alone (needs --for)",
 	       .positive = true, .group = "windows"),
 	OPTION(DURATION, "for", 0, windows.for_ns, "TIME", "length of the recordings of --every",
 	       .positive = true, .group = "windows"),
@@ -292,12 +291,15 @@ static int check_windows(const struct context *c)
 			       : EXIT_DONE;
 	if (!windows.for_ns || windows.for_ns * 2 > windows.every_ns)
 		return cli_usage(c, "--every needs --for TIME, at most half of it");
-	if (!pids.count || request.output || flame.output || start_at ||
-	    given[SETTING_ID_delay_ns] || given[SETTING_ID_duration_ns])
+	if (request.output || flame.output || start_at || given[SETTING_ID_delay_ns] ||
+	    given[SETTING_ID_duration_ns])
 		return cli_usage(c,
-				 "--every records running processes (--pid) into folders with the "
-				 "time in their names; leave out -o, --flame, --start-at, --delay "
-				 "and --duration");
+				 "--every records into folders with the time in their names; leave "
+				 "out -o, --flame, --start-at, --delay and --duration");
+	if (request.ring || request.log || request.perfetto || request.method == CPU_METHOD_TIMER ||
+	    request.settings.engine != SETTING_ENGINE_TRACE)
+		return cli_usage(c, "--every attaches to the command for each window; leave out "
+				    "--ring, --log, --perfetto, --engine and --cpu-via timer");
 	return EXIT_DONE;
 }
 
@@ -517,7 +519,8 @@ static int run_record(struct context *c, int argc, char **argv)
 	/* If stderr has no reader any more, the command continues, and its status is returned. */
 	signal_to_error(SIGPIPE);
 	if (windows.every_ns)
-		return record_windows(c, &request, &windows);
+		return pids.count ? record_windows(c, &request, &windows)
+				  : record_windows_of_command(c, &request, &windows, argv + 1);
 	err = pids.count ? record_attach(&r, &e) : record_launch(&r, argc - 1, argv + 1, &e);
 	if (err < 0) {
 		status = cannot_record(c, &r, &e);
@@ -545,7 +548,8 @@ static const struct command_example examples[] = {
 	{ "srun pitot record --start-at /1m --duration 10s -- python train.py",
 	  "the same ten seconds on all hosts" },
 	{ "pitot record --pid 1234 --duration 10s", "record ten seconds of a running process" },
-	{ "pitot record --pid 1234 --every 60s --for 1s", "a second of each minute, for days" },
+	{ "pitot record --every 60s --for 1s -- python train.py",
+	  "a second of each minute, for days" },
 	{ "pitot record --log gpufl=/var/log/gpufl -- ./server",
 	  "beside the recording, logs for gpufl's agent" },
 	{ NULL, NULL },

@@ -1,7 +1,14 @@
 #include "cli/record_windows.h"
 
+#include <errno.h>
 #include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -21,6 +28,7 @@ struct windows {
 	struct pollfd processes[SPAWN_ATTACHED_MAX]; /* pidfds; -1: ended */
 	size_t running;
 	VEC(struct made) made;
+	struct error last; /* text "": there was none */
 };
 
 static void watch(struct windows *w)
@@ -81,6 +89,14 @@ static void remember(struct windows *w, const struct recording *r)
 	memmove(w->made.data, w->made.data + 1, w->made.count * sizeof(w->made.data[0]));
 }
 
+/* Says each failure once, until another one comes. */
+static void warn(struct windows *w, const struct error *e)
+{
+	if (!w->how->is_command || (w->made.count && strcmp(w->last.text, e->text) != 0))
+		cli_warn(w->context, "%s", e->text);
+	w->last = *e;
+}
+
 /* Returns 1; 0 after a signal; or a negative code. */
 static int record_one(struct windows *w, struct error *e)
 {
@@ -119,11 +135,79 @@ int record_windows(const struct context *c, struct record_request *request,
 		e = (struct error){ 0 };
 		rc = record_one(&w, &e);
 		/* It has ended a moment ago, or a GPU that hangs holds it up this time. */
-		if (rc < 0 && w.made.count) {
-			cli_warn(c, "%s", e.text);
+		if (rc < 0 && (w.made.count || how->is_command)) {
+			warn(&w, &e);
 			rc = 1;
 		}
 	}
+	if (how->is_command && !w.made.count)
+		cli_warn(c, "nothing was recorded: %s",
+			 *w.last.text ? "no window found the command using a GPU"
+				      : "the command ended before the first window");
 	release(&w);
 	return rc < 0 ? cli_fail(c, &e) : EXIT_DONE;
+}
+
+/* --- of a command --- */
+
+struct windows_process {
+	pid_t pid;
+	bool has_ended;
+};
+
+static void on_end(void *user, pid_t pid, int status)
+{
+	struct windows_process *windows = user;
+
+	(void)status;
+	windows->has_ended |= pid == windows->pid;
+}
+
+/* Ctrl-C reaches the command, and this process ends when the command does, or its parent. */
+static void __attribute__((noreturn))
+run_windows(const struct context *c, struct recording *r, struct record_request *request,
+	    const struct record_windows *how)
+{
+	struct record_windows of_command = *how;
+
+	of_command.is_command = true;
+	setpgid(0, 0);
+	prctl(PR_SET_PDEATHSIG, SIGTERM);
+	request->pids[0] = r->spawn.pid;
+	request->pid_count = 1;
+	spawn_release(&r->spawn);
+	exit(record_windows(c, request, &of_command));
+}
+
+int record_windows_of_command(const struct context *c, struct record_request *request,
+			      const struct record_windows *how, char **argv)
+{
+	struct record_output output = { .context = c };
+	struct recording r = { .request = request,
+			       .listener = record_output_listener(&output),
+			       RECORDING_INIT };
+	struct windows_process windows = { 0 };
+	struct error e = { 0 };
+	int status;
+
+	if (record_launch_idle(&r, argv, &e) < 0) {
+		status = cli_fail(c, &e);
+		status = r.spawn.status ? r.spawn.status : status;
+	} else {
+		fflush(NULL);
+		windows.pid = fork();
+		if (!windows.pid)
+			run_windows(c, &r, request, how);
+		if (windows.pid < 0)
+			cli_warn(c, "nothing is recorded: cannot start a process: %s",
+				 strerror(errno));
+		while (spawn_wait(&r.spawn, 1000, on_end, &windows))
+			;
+		if (windows.pid > 0 && !windows.has_ended)
+			waitpid(windows.pid, NULL, 0);
+		spawn_release(&r.spawn);
+		status = r.spawn.status;
+	}
+	recording_release(&r);
+	return status;
 }

@@ -150,6 +150,33 @@ static int cannot_run(struct recording *r, int err)
 	return err;
 }
 
+static int prepare_idle(void *user, pid_t pid, struct strbuf *environment, struct error *e)
+{
+	const struct recording *r = user;
+	const struct record_injection injection = { .library = r->library, .gpu = true };
+
+	(void)pid, (void)e;
+	strbuf_adds(environment, "PITOT_IDLE=1");
+	strbuf_addc(environment, '\0');
+	record_environment(&injection, environment);
+	return 0;
+}
+
+int record_launch_idle(struct recording *r, char **argv, struct error *e)
+{
+	int err = spawn_check(argv[0], e);
+
+	if (err >= 0)
+		err = check_foreign_injection(r, e);
+	if (err < 0)
+		return cannot_run(r, err);
+	r->library = record_find_library(e);
+	if (!r->library)
+		return e->code;
+	err = spawn_start(&r->spawn, argv, prepare_idle, r, e);
+	return err < 0 ? cannot_run(r, err) : 0;
+}
+
 int record_launch(struct recording *r, int argc, char **argv, struct error *e)
 {
 	int err = spawn_check(argv[0], e);

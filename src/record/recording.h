@@ -94,6 +94,11 @@ struct recording {
  */
 int record_launch(struct recording *r, int argc, char **argv, struct error *e) MUST_USE;
 /*
+ * Starts a command that can be attached to (r->spawn), and records nothing of it. Returns 0 or a
+ * negative code as record_launch() does.
+ */
+int record_launch_idle(struct recording *r, char **argv, struct error *e) MUST_USE;
+/*
  * Whether one of these processes or their descendants can record its GPU work. Returns 0, or a
  * negative code; *e says why the first of them cannot.
  */

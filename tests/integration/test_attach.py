@@ -726,5 +726,36 @@ def test_what_windows_refuse(pitot, options, said):
     assert said in pitot("record", "-p", os.getpid(), "--cpu-only", *options, status=2).stderr
 
 
-def test_windows_need_a_process(pitot):
-    assert "records running processes" in pitot("record", "--every", "9s", "--for", "1s", "--", "true", status=2).stderr
+def test_windows_of_a_command(program, player, source, environment, pitot, rows, tmp_path):
+    """It is started prepared, each window is a recording of it, signals reach it, and its status is returned."""
+    command = [program, "record", "--gpu-only", "--stacks", "none", "--every", "4s", "--for", "500ms", "--keep", "2", "--",
+               player, "--realtime", "--repeat", "1000000", source / "tests/data/tapes/launch.tape"]
+    process = subprocess.Popen(list(map(str, command)), cwd=tmp_path, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                               text=True, env={**environment, "ASAN_OPTIONS": "detect_leaks=0"})
+    made = []
+
+    def recorded():
+        made.extend(folder for folder in sorted(tmp_path.glob("tape-play-*.pitot")) if folder not in made)
+        return len(made) > 1
+
+    wait_until(recorded, "two windows", process)
+    children = {pid: Path(f"/proc/{pid}/exe").resolve().name for pid in Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()}
+    [played] = [int(pid) for pid, name in children.items() if name == "tape-play"]
+    wait_until(lambda: is_idle(played), "nothing but the idle thread is left between windows", process)
+    check(rows, made[0])
+    start = json.loads((made[1] / "recording.json").read_text())["start_realtime_ns"]
+    assert start % 4_000_000_000 < 3_000_000_000, "it begins with the period"
+    process.send_signal(signal.SIGTERM)
+    said = process.communicate(timeout=PATIENCE)[1]
+    assert process.returncode == 128 + signal.SIGTERM, said
+    assert not any(Path(f"/proc/{pid}").exists() for pid in children), "the process that records ends with the command"
+
+
+@pytest.mark.parametrize("command, status, said", [
+    (["true"], 0, "nothing was recorded: the command ended before the first window"), (["sh", "-c", "exit 7"], 7, "nothing was recorded"),
+    (["/nonexistent"], 127, "cannot run '/nonexistent'"), (["--ring", "1m", "--", "true"], 2, "leave out --ring"),
+    (["--engine", "pc-sampling", "--", "true"], 2, "leave out --ring, --log, --perfetto, --engine")])
+def test_commands_without_windows(pitot, tmp_path, command, status, said):
+    options = [] if "--" in command else ["--"]
+    assert said in pitot("record", "--every", "1h", "--for", "1s", *options, *command, status=status, cwd=tmp_path).stderr
+    assert not list(tmp_path.glob("*.pitot"))
