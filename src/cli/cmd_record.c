@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/starts_with.h"
 #include "cli/flame_print.h"
 #include "cli/record_output.h"
 #include "cli/record_windows.h"
@@ -368,6 +369,20 @@ static int read_settings(struct error *e)
 	return err;
 }
 
+/* Rules about what only `--system all` reads would never hold without it. */
+static void choose_readings(void)
+{
+	for (unsigned i = 0; i < request.rules.count && !given[SETTING_ID_system]; i++) {
+		const struct rule *rule = &request.rules.rules[i];
+
+		if (rule->metric == RULE_ecc ||
+		    (rule->metric == RULE_counter &&
+		     (starts_with(rule->key, "gpu_") || starts_with(rule->key, "host_") ||
+		      starts_with(rule->key, "process_"))))
+			request.settings.system = SETTING_SYSTEM_ALL;
+	}
+}
+
 /* Whether the requested engine has the setting, one of SETTING_JOIN_ENGINE. */
 static bool engine_has(int setting)
 {
@@ -499,6 +514,7 @@ static int run_record(struct context *c, int argc, char **argv)
 		return cli_fail(c, &e);
 	if (request.settings.disabled)
 		return run_alone(c, argc, argv);
+	choose_readings();
 	status = choose_start(c);
 	if (status != EXIT_DONE)
 		return status;

@@ -19,7 +19,7 @@
  *
  * KEY       NO, MAY (it can be left out) or MUST, and how it is called
  * VALUE     what the operator compares: TIME with a unit (RANGE: or 2x median), RATE per second,
- *           PERCENT, NUMBER, NAME; CODE is a NUMBER that can be left out with its operator; EVENT
+ *           SPEED (a size per second, minute or hour), PERCENT, NUMBER, NAME; CODE is a NUMBER that can be left out with its operator; EVENT
  *           has neither
  * IS_FAULT  of faults of one process only the first is a cause; the others follow from it
  * default   the rule that is on if none is given; NULL: off
@@ -40,6 +40,8 @@
 	  "a recorded process was killed because its control group was out of memory")                                 \
 	R(ecc, "ecc", COUNTER, NO, EVENT, true, NULL, "ecc",                                                           \
 	  "ECC could not correct a memory error of a GPU")                                                             \
+	R(gpu_lost, "gpu-lost", COUNTER, NO, EVENT, true, "gpu-lost", "gpu-lost",                                      \
+	  "the driver has lost a GPU: it does not answer any more")                                                    \
 	R(cuda_error, "cuda-error", ERROR, NO, CODE, false, NULL, "cuda-error == 2",                                   \
 	  "a CUDA call returned an error (2: out of memory)")                                                          \
 	R(step_time, "step-time", RANGE, MAY, TIME, false, NULL, "step-time > 2x median",                              \
@@ -54,14 +56,20 @@
 	  "the part of each second in which a process's work ran on a GPU; for < only after it was more")              \
 	R(collective, "collective", COLLECTIVE, NO, TIME, true, NULL, "collective > 10s",                              \
 	  "a collective of NCCL has not ended for TIME since all that was launched before it had")                     \
+	R(straggler, "straggler", STRAGGLER, NO, PERCENT, false, NULL, "straggler > 20% for 30s",                      \
+	  "for that part of TIME (or 10s) the ranks on this machine waited in NCCL's collectives for this one alone")  \
 	R(launch_rate, "launch-rate", RATE, NO, RATE, false, NULL, "launch-rate < 100/s for 2s",                       \
 	  "a process launched so many kernels and graphs in a second; for < only after it had launched more")          \
 	R(memory, "memory", COUNTER, NO, PERCENT, false, NULL, "memory > 95%",                                         \
 	  "so much of a GPU's memory is in use, by all processes")                                                     \
+	R(memory_growth, "memory-growth", COUNTER, NO, SPEED, false, NULL, "memory-growth > 1G/min for 5m",            \
+	  "over TIME (or 60s) the memory in use on a GPU, by all processes, has grown that fast")                      \
 	R(throttle, "throttle", COUNTER, NO, PERCENT, false, NULL, "throttle > 50% for 30s",                           \
 	  "for that part of TIME (or 10s) a limit of power or temperature held a GPU's clocks down")                   \
 	R(counter, "counter", COUNTER, MUST, NUMBER, false, NULL, "counter gpu_power > 600 for 10s",                   \
 	  "a counter of the program or the machine has that value; of one that only grows, the growth per second")     \
+	R(every, "every", TIMER, MUST, EVENT, false, NULL, "every 1h",                                                 \
+	  "TIME has passed since the recording began, or since the last time: a baseline to compare with")             \
 	R(file, "file", OUTSIDE, MUST, EVENT, false, NULL, "file /tmp/dump-now touched",                               \
 	  "a file was created or written")                                                                             \
 	R(signal, "signal", OUTSIDE, MUST, EVENT, false, NULL, "signal USR2",                                          \
@@ -85,6 +93,8 @@ enum rule_family {
 	RULE_OF_RATE,
 	RULE_OF_BUSY,
 	RULE_OF_COLLECTIVE,
+	RULE_OF_STRAGGLER,
+	RULE_OF_TIMER,
 	RULE_OF_OUTSIDE, /* what no recording has */
 };
 
@@ -93,6 +103,7 @@ enum rule_key { RULE_KEY_NO, RULE_KEY_MAY, RULE_KEY_MUST };
 enum rule_value {
 	RULE_VALUE_TIME,
 	RULE_VALUE_RATE,
+	RULE_VALUE_SPEED,
 	RULE_VALUE_PERCENT,
 	RULE_VALUE_NUMBER,
 	RULE_VALUE_CODE,
@@ -130,7 +141,7 @@ struct rule {
 	enum rule_metric_id metric;
 	enum rule_op op;
 	enum rule_base base;
-	double value; /* TIME: ns, or a multiple of `base` */
+	double value; /* TIME and `every`: ns, or a multiple of `base`; SPEED: bytes a second */
 	uint64_t for_ns;
 	char key[RULE_TEXT_MAX]; /* "": none; also the value of NAME */
 	char text[RULE_TEXT_MAX]; /* as it was given */

@@ -25,7 +25,8 @@ struct known_text {
 struct known_counter {
 	uint32_t rules;
 	uint32_t decimals;
-	bool is_real, grows, is_percent;
+	uint32_t of_percent; /* of these rules: those that compare with the size of the memory */
+	bool is_real, grows;
 };
 
 struct rule_segment {
@@ -39,6 +40,7 @@ struct rule_segment {
 	struct map counter_name; /* string id -> rules that name it */
 	struct map functions; /* id -> kind | waits << 8 */
 	struct map memory; /* device -> bytes */
+	struct map communicators; /* id -> hash */
 	struct map depths; /* thread and domain -> ranges open */
 };
 
@@ -149,6 +151,7 @@ static void know_text(struct rule_feed *f, struct rule_segment *s, uint32_t id, 
 		if (family == RULE_OF_COUNTER &&
 		    !strcmp(text, rule->metric == RULE_counter    ? rule->key
 				  : rule->metric == RULE_xid      ? "gpu_xid"
+				  : rule->metric == RULE_gpu_lost ? "gpu_lost"
 				  : rule->metric == RULE_ecc      ? "gpu_ecc_uncorrected"
 				  : rule->metric == RULE_throttle ? "gpu_throttle_reasons"
 								  : "gpu_memory_used")) {
@@ -199,7 +202,8 @@ static void know_counter(struct rule_feed *f, struct rule_segment *s, const stru
 		return;
 	known.rules = (uint32_t)rules;
 	for (unsigned i = 0; i < f->count; i++)
-		known.is_percent |= rules >> i & 1 && f->rules[i].metric == RULE_memory;
+		if (rules >> i & 1 && f->rules[i].metric == RULE_memory)
+			known.of_percent |= UINT32_C(1) << i;
 	if (vec_push(&s->counter_list, known) == 0)
 		(void)!map_put(&s->counters, cell(c, 0, row), s->counter_list.count - 1);
 }
@@ -390,21 +394,40 @@ static void read_ranges(struct rule_feed *f, struct rule_segment *s, const struc
 		 COLUMN_nvtx_level);
 }
 
-/* What is captured into a graph runs later, if at all. */
+static void read_communicators(struct rule_feed *f, struct rule_segment *s,
+			       const struct block_ref *b)
+{
+	EACH_ROW(f, s, b, (void)!map_put(&s->communicators, cell(&c, 0, row), cell(&c, 1, row)),
+		 COLUMN_communicator_id, COLUMN_communicator_hash);
+}
+
+/* What is captured into a graph runs later, if at all. Sends and receives are between two ranks. */
 static void collective_enqueued(struct rule_feed *f, struct rule_segment *s, const struct cells *c,
 				uint32_t row)
 {
-	if (cell_has(c, 1, row) && !(cell_has(c, 2, row) && cell(c, 2, row)))
-		rule_feed_add(f, (struct fact){ .process = s->process,
-						.time_ns = cell(c, 0, row),
-						.kind = FACT_COLLECTIVE,
-						.value = cell(c, 1, row) });
+	uint64_t function = cell(c, 4, row), hash;
+	struct fact fact = { .process = s->process,
+			     .time_ns = cell(c, 0, row),
+			     .kind = FACT_COLLECTIVE,
+			     .value = cell(c, 1, row) };
+
+	if (!cell_has(c, 1, row) || (cell_has(c, 2, row) && cell(c, 2, row)))
+		return;
+	if (function != collective_function_send && function != collective_function_recv &&
+	    cell_has(c, 3, row) && cell_has(c, 5, row) &&
+	    map_get(&s->communicators, cell(c, 3, row), &hash)) {
+		fact.thread = (uint32_t)hash_u64(hash);
+		fact.other_ns = hash_u64(hash_u64(hash ^ function) ^ cell(c, 5, row)) | 1;
+	}
+	rule_feed_add(f, fact);
 }
 
 static void read_collectives(struct rule_feed *f, struct rule_segment *s, const struct block_ref *b)
 {
 	EACH_ROW(f, s, b, collective_enqueued(f, s, &c, row), COLUMN_collective_time_ns,
-		 COLUMN_collective_correlation, COLUMN_collective_captured);
+		 COLUMN_collective_correlation, COLUMN_collective_captured,
+		 COLUMN_collective_communicator, COLUMN_collective_function,
+		 COLUMN_collective_sequence);
 }
 
 static void counter_read(struct rule_feed *f, struct rule_segment *s, const struct cells *c,
@@ -419,18 +442,19 @@ static void counter_read(struct rule_feed *f, struct rule_segment *s, const stru
 	if (!map_get(&s->counters, cell(c, 1, row), &at))
 		return;
 	known = &s->counter_list.data[at];
-	fact.rules = known->rules;
+	fact.rules = known->rules & ~known->of_percent;
 	fact.grows = known->grows;
 	fact.instance = cell_has(c, 2, row) ? (uint32_t)device + 1 : 0;
 	if (known->is_real)
 		memcpy(&fact.real, &bits, sizeof(bits));
 	else
 		fact.real = (double)(int64_t)bits / pow(10, known->decimals);
-	if (known->is_percent) {
-		if (!map_get(&s->memory, device, &bytes) || !bytes)
-			return;
-		fact.real *= 100 / (double)bytes;
-	}
+	if (fact.rules)
+		rule_feed_add(f, fact);
+	fact.rules = known->of_percent;
+	if (!fact.rules || !map_get(&s->memory, device, &bytes) || !bytes)
+		return;
+	fact.real *= 100 / (double)bytes;
 	rule_feed_add(f, fact);
 }
 
@@ -514,7 +538,7 @@ static void read_losses(struct rule_feed *f, struct rule_segment *s, const struc
 /* --- tables --- */
 
 #define OF(family) (1u << RULE_OF_##family)
-#define OF_WORK (OF(HANG) | OF(IDLE) | OF(BUSY) | OF(COLLECTIVE))
+#define OF_WORK (OF(HANG) | OF(IDLE) | OF(BUSY) | OF(COLLECTIVE) | OF(STRAGGLER))
 #define OF_CALLS (OF_WORK | OF(RATE) | OF(ERROR))
 
 enum table_phase { PHASE_TEXTS, PHASE_DEFINITIONS, PHASE_EVENTS };
@@ -536,7 +560,8 @@ static const struct {
 	{ TABLE_memcpy, OF_WORK, PHASE_EVENTS, read_work },
 	{ TABLE_memset, OF_WORK, PHASE_EVENTS, read_work },
 	{ TABLE_graph_launch, OF_WORK, PHASE_EVENTS, read_work },
-	{ TABLE_collective, OF(COLLECTIVE), PHASE_EVENTS, read_collectives },
+	{ TABLE_communicator, OF(STRAGGLER), PHASE_DEFINITIONS, read_communicators },
+	{ TABLE_collective, OF(COLLECTIVE) | OF(STRAGGLER), PHASE_EVENTS, read_collectives },
 	{ TABLE_nvtx, OF(RANGE) | OF(NAME), PHASE_EVENTS, read_ranges },
 	{ TABLE_counter_sample, OF(COUNTER), PHASE_EVENTS, read_samples },
 	{ TABLE_capability, OF_CALLS, PHASE_EVENTS, read_capabilities },
@@ -635,6 +660,7 @@ void rule_segment_free(struct rule_segment *s)
 	map_release(&s->counter_name);
 	map_release(&s->functions);
 	map_release(&s->memory);
+	map_release(&s->communicators);
 	map_release(&s->depths);
 	vec_release(&s->known);
 	vec_release(&s->counter_list);

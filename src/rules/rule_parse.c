@@ -40,6 +40,7 @@ static const struct {
 } values[] = {
 	[RULE_VALUE_TIME] = { OP(GREATER) | OP(AT_LEAST), "a time with its unit, such as 500ms" },
 	[RULE_VALUE_RATE] = { OP_ORDER, "a number a second, such as 100/s" },
+	[RULE_VALUE_SPEED] = { OP(GREATER) | OP(AT_LEAST), "a size in a time, such as 1G/min" },
 	[RULE_VALUE_PERCENT] = { OP_ORDER, "a percentage, such as 95%" },
 	[RULE_VALUE_NUMBER] = { OP_ORDER | OP(EQUAL) | OP(UNEQUAL), "a number" },
 	[RULE_VALUE_CODE] = { OP_ORDER | OP(EQUAL) | OP(UNEQUAL), "a number" },
@@ -120,14 +121,20 @@ static bool parse_with(char *text, const char *unit, double *value)
 
 #define TIME_MAX_NS (UINT64_C(366) * 86400 * NS_PER_S)
 
+static bool parse_unit_time(const char *word, uint64_t *ns)
+{
+	size_t length = strlen(word);
+
+	return parse_duration(word, ns) == 0 && strchr("smh", word[length - 1]) && *ns &&
+	       *ns <= TIME_MAX_NS;
+}
+
 /* A time; of ranges also "2x median", where "median" may be left out, or "1.5x p99". */
 static bool parse_time(struct words *w, struct rule *rule)
 {
-	size_t length = strlen(w->word);
 	uint64_t ns;
 
-	if (parse_duration(w->word, &ns) == 0 && strchr("smh", w->word[length - 1]) && ns &&
-	    ns <= TIME_MAX_NS) {
+	if (parse_unit_time(w->word, &ns)) {
 		rule->value = (double)ns;
 		return true;
 	}
@@ -140,6 +147,26 @@ static bool parse_time(struct words *w, struct rule *rule)
 	return true;
 }
 
+/* "1G/min": the size is cut off from the time. */
+static bool parse_speed(char *text, double *value)
+{
+	static const struct {
+		const char *unit;
+		double seconds;
+	} units[] = { { "/s", 1 }, { "/min", 60 }, { "/h", 3600 } };
+	char *slash = strchr(text, '/');
+	uint64_t bytes;
+
+	for (size_t i = 0; slash && i < ARRAY_SIZE(units); i++)
+		if (!strcmp(slash, units[i].unit)) {
+			*slash = '\0';
+			*value =
+				parse_size(text, &bytes) < 0 ? 0 : (double)bytes / units[i].seconds;
+			return *value > 0;
+		}
+	return false;
+}
+
 static bool parse_value(struct words *w, struct rule *rule)
 {
 	uint64_t bytes;
@@ -149,6 +176,8 @@ static bool parse_value(struct words *w, struct rule *rule)
 		return parse_time(w, rule);
 	case RULE_VALUE_RATE:
 		return parse_with(w->word, "/s", &rule->value);
+	case RULE_VALUE_SPEED:
+		return parse_speed(w->word, &rule->value);
 	case RULE_VALUE_PERCENT:
 		return parse_with(w->word, "%", &rule->value) && rule->value <= 100;
 	case RULE_VALUE_NUMBER:
@@ -203,6 +232,16 @@ static int parse_key(struct words *w, struct rule *rule, struct error *e)
 	memcpy(rule->key, w->word, sizeof(rule->key));
 	if (rule->metric == RULE_file && peek(w, "touched"))
 		(void)!next_word(w);
+	if (rule->metric == RULE_every) {
+		uint64_t ns;
+
+		if (!parse_unit_time(rule->key, &ns) || ns < NS_PER_S)
+			return error_set(
+				e, E_USAGE,
+				"'every' needs a time with its unit of at least 1s, as in: %s",
+				metric->example);
+		rule->value = (double)ns;
+	}
 	if (rule->metric == RULE_signal && !rule_signal(rule->key))
 		return error_set(e, E_USAGE,
 				 "'%s' is none of the signals USR1, USR2, ALRM, HUP "
@@ -244,7 +283,7 @@ static int parse_for(struct words *w, struct rule *rule, struct error *e)
 		return 0;
 	(void)!next_word(w);
 	if ((metric->family != RULE_OF_COUNTER && metric->family != RULE_OF_RATE &&
-	     metric->family != RULE_OF_BUSY) ||
+	     metric->family != RULE_OF_BUSY && metric->family != RULE_OF_STRAGGLER) ||
 	    metric->value == RULE_VALUE_EVENT || metric->value == RULE_VALUE_CODE)
 		return error_set(e, E_USAGE, "'%s' takes no 'for'; right is: %s", metric->name,
 				 metric->example);

@@ -139,3 +139,22 @@ void watch_check_rate(struct rule_watch *w, struct watched *p, uint64_t now)
 			p->window_ns = now;
 	}
 }
+
+/* Moments that have passed unseen are left out. */
+void watch_check_timers(struct rule_watch *w, uint64_t now)
+{
+	FOR_EACH_RULE (i, w->of[RULE_OF_TIMER]) {
+		struct state *s = watch_state(w, i, &(struct fact){ 0 });
+		uint64_t period_ns = (uint64_t)w->rules[i].value, passed_ns;
+
+		if (!s)
+			continue;
+		s->last_ns = s->has_last ? s->last_ns : now;
+		s->has_last = true;
+		passed_ns = now - MIN(now, s->last_ns);
+		if (passed_ns < period_ns)
+			continue;
+		s->last_ns += passed_ns - passed_ns % period_ns;
+		watch_fire_text(w, i, NULL, s->last_ns, "the time has passed");
+	}
+}

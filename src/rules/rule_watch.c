@@ -20,6 +20,7 @@
 #define TICK_NS (100 * NS_PER_MS)
 #define OPEN_MAX ((size_t)1 << 20)
 #define THROTTLE_NS (10 * NS_PER_S) /* over which it is judged without `for` */
+#define GROWTH_NS (60 * NS_PER_S) /* the same of memory's growth */
 #define READINGS_APART_NS (5 * NS_PER_S) /* between them nothing is known */
 
 uint32_t rules_of_family(const struct rule *rules, unsigned count, enum rule_family family)
@@ -60,6 +61,7 @@ void rule_watch_free(struct rule_watch *w)
 		vec_release(&p->gpus);
 		launch_list_release(&p->launches);
 		map_release(&p->collectives);
+		map_release(&p->parts);
 	}
 	vec_release(&w->processes);
 	vec_release(&w->states);
@@ -69,6 +71,10 @@ void rule_watch_free(struct rule_watch *w)
 	map_release(&w->number_of);
 	map_release(&w->state_of);
 	map_release(&w->open_of);
+	map_release(&w->meeting_of);
+	vec_release(&w->meetings);
+	map_release(&w->members);
+	map_release(&w->member_count);
 	free(w);
 }
 
@@ -169,6 +175,15 @@ bool level_fires(struct state *s, const struct rule *rule, double value, uint64_
 		return false;
 	s->has_fired = true;
 	return true;
+}
+
+bool stretch_fires(struct state *s, const struct rule *rule, double value)
+{
+	if (is_away(rule, value))
+		s->has_fired = false;
+	if (s->has_fired || !rule_compares(rule, value, rule->value))
+		return false;
+	return s->has_fired = true;
 }
 
 /* --- hangs and collectives --- */
@@ -416,11 +431,43 @@ static bool throttle_fires(struct state *s, const struct rule *rule, uint64_t ti
 	*value = 100 * (double)s->held_ns / (double)(time_ns - s->since_ns);
 	s->since_ns = time_ns;
 	s->held_ns = 0;
-	if (is_away(rule, *value))
-		s->has_fired = false;
-	if (s->has_fired || !rule_compares(rule, *value, rule->value))
+	return stretch_fires(s, rule, *value);
+}
+
+/* Memory grows over stretches of `for`. *value: the reading in bytes, then bytes a second. */
+static bool growth_fires(struct state *s, const struct rule *rule, uint64_t time_ns, double *value)
+{
+	uint64_t length_ns = rule->for_ns ? rule->for_ns : GROWTH_NS;
+	bool is_new = !s->has_last || time_ns - MIN(time_ns, s->last_ns) > READINGS_APART_NS;
+	double bytes = *value;
+
+	s->has_last = true;
+	s->last_ns = time_ns;
+	if (is_new) {
+		s->since_ns = time_ns;
+		s->last = bytes;
+	}
+	if (time_ns - s->since_ns < length_ns)
 		return false;
-	return s->has_fired = true;
+	*value = (bytes - s->last) * 1e9 / (double)(time_ns - s->since_ns);
+	s->since_ns = time_ns;
+	s->last = bytes;
+	return stretch_fires(s, rule, *value);
+}
+
+static void add_reading(struct strbuf *text, enum rule_value kind, bool grows, double value)
+{
+	strbuf_adds(text, "it is ");
+	if (kind == RULE_VALUE_SPEED && value >= 0 && value < 1e15) {
+		human_bytes(text, (uint64_t)(value * 60));
+		strbuf_adds(text, " a minute");
+		return;
+	}
+	if (isfinite(value))
+		human_real(text, value);
+	else
+		strbuf_adds(text, isnan(value) ? "NaN" : "infinite");
+	strbuf_adds(text, kind == RULE_VALUE_PERCENT ? "%" : grows ? "/s" : "");
 }
 
 static void counter_read(struct rule_watch *w, struct watched *p, const struct fact *f)
@@ -448,6 +495,8 @@ static void counter_read(struct rule_watch *w, struct watched *p, const struct f
 		}
 		if (rule->metric == RULE_throttle)
 			fires = throttle_fires(s, rule, f->time_ns, &value);
+		else if (rule->metric == RULE_memory_growth)
+			fires = growth_fires(s, rule, f->time_ns, &value);
 		else if (kind == RULE_VALUE_CODE)
 			fires = rule_compares(rule, value, rule->value);
 		else if (kind == RULE_VALUE_EVENT)
@@ -456,12 +505,7 @@ static void counter_read(struct rule_watch *w, struct watched *p, const struct f
 			fires = level_fires(s, rule, value, f->time_ns);
 		if (!fires)
 			continue;
-		strbuf_adds(&text, "it is ");
-		if (isfinite(value))
-			human_real(&text, value);
-		else
-			strbuf_adds(&text, isnan(value) ? "NaN" : "infinite");
-		strbuf_addf(&text, "%s", kind == RULE_VALUE_PERCENT ? "%" : f->grows ? "/s" : "");
+		add_reading(&text, kind, f->grows, value);
 		watch_fire(w, i, p, f->time_ns, &text);
 	}
 }
@@ -574,10 +618,12 @@ static void add(struct rule_watch *w, struct watched *p, const struct fact *f)
 		progress(w, p, f->time_ns);
 		p->longest_ns = MAX(p->longest_ns, f->time_ns - MIN(f->other_ns, f->time_ns));
 		work_ended(p, f);
+		watch_part_ends(w, p, f);
 		break;
 	case FACT_COLLECTIVE:
 		if (w->of[RULE_OF_COLLECTIVE] && p->collectives.count < OPEN_MAX)
 			(void)!map_put(&p->collectives, f->value, 0);
+		watch_part_begins(w, p, f);
 		break;
 	case FACT_OPENS:
 		name_appears(w, p, f);
@@ -627,11 +673,13 @@ void rule_watch_advance(struct rule_watch *w, uint64_t time_ns)
 	if (time_ns < w->checked_ns || time_ns - w->checked_ns < TICK_NS)
 		return;
 	w->checked_ns = time_ns;
+	watch_check_timers(w, time_ns);
 	for (size_t i = 0; i < w->processes.count; i++) {
 		struct watched *p = &w->processes.data[i];
 
 		check_hang(w, p, time_ns);
 		watch_check_rate(w, p, time_ns);
+		watch_check_stragglers(w, p, time_ns);
 		for (size_t device = 0; device < p->gpus.count; device++) {
 			if (!launch_list_oldest(&p->launches))
 				watch_check_idle(w, p, device, time_ns);

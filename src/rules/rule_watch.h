@@ -29,7 +29,11 @@ enum fact_kind {
 	FACT_FAILURE, /* value: the call's error */
 	FACT_WORK_BEGINS, /* until other_ns, on a device */
 	FACT_WORK_ENDS, /* since other_ns; value: correlation id */
-	FACT_COLLECTIVE, /* value: correlation id of the launch that carries it */
+	/*
+	 * value: correlation id of the launch that carries it; other_ns: hash of what is the same on
+	 * all ranks, 0: unknown; thread: of its communicator
+	 */
+	FACT_COLLECTIVE,
 	FACT_OPENS, /* a range; value: its key, instance: of its name */
 	FACT_CLOSES,
 	FACT_MARK,
@@ -46,7 +50,7 @@ struct fact {
 	uint64_t order; /* of facts of one time; set by rule_feed */
 	uint32_t process; /* number that rule_watch_process() returned; EXIT: process id */
 	uint32_t instance; /* WORK, COUNTER: device; OPENS: hash of the name; less than 2^20 */
-	uint32_t thread; /* OPENS, CLOSES: thread id */
+	uint32_t thread; /* OPENS, CLOSES: thread id; COLLECTIVE: hash of the communicator */
 	uint32_t rules; /* those that it is about by its name: bits */
 	uint8_t kind; /* enum fact_kind */
 	bool grows; /* COUNTER: its values are a sum */

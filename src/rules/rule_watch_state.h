@@ -25,6 +25,7 @@ struct watched {
 	unsigned captures;
 	struct launch_list launches;
 	struct map collectives; /* correlation ids of outstanding ones */
+	struct map parts; /* correlation id -> meeting's key, of collectives that have not ended */
 	uint64_t seen_until_ns; /* 0: it goes on */
 	uint64_t progress_ns, longest_ns;
 	uint32_t hung; /* rules that have fired since then */
@@ -40,7 +41,7 @@ struct state {
 	bool has_last;
 	double last;
 	uint64_t last_ns;
-	uint64_t held_ns; /* throttle: since since_ns */
+	uint64_t held_ns; /* throttle, straggler: since since_ns */
 	size_t history; /* item of histories + 1; 0: none */
 };
 
@@ -52,6 +53,13 @@ struct history {
 struct open_range {
 	uint64_t start_ns;
 	uint32_t rules, instance;
+};
+
+/* A collective whose parts have not all ended. */
+struct meeting {
+	uint32_t communicator, parts;
+	uint32_t last; /* process that came last */
+	uint64_t last_ns, before_ns; /* when it came, and when the one before it */
 };
 
 struct rule_watch {
@@ -68,6 +76,10 @@ struct rule_watch {
 	struct map open_of; /* key -> item of open */
 	VEC(struct open_range) open;
 	VEC(size_t) free_open;
+	struct map meeting_of; /* key -> item of meetings */
+	VEC(struct meeting) meetings;
+	struct map members; /* communicator and process -> 1 */
+	struct map member_count; /* communicator -> processes */
 	uint64_t checked_ns;
 };
 
@@ -82,6 +94,8 @@ void watch_fire_text(struct rule_watch *w, unsigned rule, struct watched *p, uin
 		     const char *format, ...) PRINTF_LIKE(5, 6);
 /* The state of a rule for the process and instance of the fact, or NULL: no memory. */
 struct state *watch_state(struct rule_watch *w, unsigned rule, const struct fact *f);
+/* Whether a rule about a value of a stretch of time fires at its end. */
+bool stretch_fires(struct state *s, const struct rule *rule, double value);
 /* Whether a rule about a value that lasts fires now. */
 bool level_fires(struct state *s, const struct rule *rule, double value, uint64_t time_ns);
 /* The time until which the process is known to have lived, at most `now`. */
@@ -96,5 +110,13 @@ void watch_check_busy(struct rule_watch *w, struct watched *p, size_t device, ui
 /* Ends the seconds that are over. */
 void watch_check_rate(struct rule_watch *w, struct watched *p, uint64_t now);
 void watch_work_begins(struct rule_watch *w, struct watched *p, const struct fact *f);
+
+void watch_check_timers(struct rule_watch *w, uint64_t now);
+
+/* --- rule_ranks.c --- */
+
+void watch_part_begins(struct rule_watch *w, struct watched *p, const struct fact *f);
+void watch_part_ends(struct rule_watch *w, struct watched *p, const struct fact *f);
+void watch_check_stragglers(struct rule_watch *w, struct watched *p, uint64_t now);
 
 #endif

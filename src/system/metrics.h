@@ -82,7 +82,8 @@ enum metric_subject {
 	M(gpu_fp16_active, LEVEL, UTILIZATION, "%", 1, "use of the FP16 units, since the last reading")                \
 	M(gpu_integer_active, LEVEL, UTILIZATION, "%", 1, "use of the integer units, since the last reading")          \
 	M(gpu_dram_active, LEVEL, UTILIZATION, "%", 1, "memory bandwidth used of that possible, since the last reading") \
-	M(gpu_xid, EVENT, ERROR, "", 0, "error that the driver reported, by its Xid number")
+	M(gpu_xid, EVENT, ERROR, "", 0, "error that the driver reported, by its Xid number")                           \
+	M(gpu_lost, EVENT, ERROR, "", 0, "1: the driver has lost the GPU, which does not answer any more")
 
 /* Metrics named process_ are those of the recorded process, the others those of the machine. */
 #define HOST_METRICS(M)                                                                                                \

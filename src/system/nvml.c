@@ -321,7 +321,7 @@ static bool is_due(const struct nvml_device *d, const struct group *g, struct pa
 void nvml_device_read(struct nvml_device *d, enum nvml_choice choice, uint64_t now_ns,
 		      const struct metric_sink *sink)
 {
-	if (choice == NVML_ALL && !d->events_registered) {
+	if (!d->events_registered) {
 		if (sink->enter)
 			sink->enter("nvmlDeviceRegisterEvents");
 		register_events(d);

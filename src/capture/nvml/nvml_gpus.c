@@ -112,6 +112,7 @@ static void read_gpu(uint32_t ordinal, const char *pci, enum nvml_choice choice,
 	if (!d->lost)
 		return;
 	self.states[ordinal] = LOST;
+	counters_push(METRIC_gpu_lost, ordinal, clock_monotonic_ns(), 1);
 	add_reason(ordinal, pci, nvml_status_text(NVML_GPU_IS_LOST));
 }
 

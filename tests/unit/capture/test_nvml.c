@@ -185,7 +185,21 @@ static void everything(void)
 		assert_true(samples[i].time_ns &&
 			    (i == 0 || samples[i].time_ns >= samples[i - 1].time_ns));
 	assert_capability(capability_state_on, NULL);
-	assert_int_equal(standin->event_waits + standin->field_calls + standin->gpm_samples, 0);
+	assert_int_equal(standin->event_waits, 3);
+	assert_int_equal(standin->field_calls + standin->gpm_samples, 0);
+}
+
+/* The driver reports them whatever is read. */
+static void an_error_of_the_driver(void)
+{
+	use("whole");
+	start();
+	sample(two_devices, 1);
+	standin->xid = 79;
+	sample(two_devices, 1);
+	sample(two_devices, 1);
+	read_rows();
+	assert_int_equal(samples_of("gpu_xid", 0, 79), 1);
 }
 
 static void what_a_device_lacks(void)
@@ -325,6 +339,8 @@ static void a_lost_device(void)
 	assert_int_equal(samples_of("gpu_power", 0, 700123), 2); /* it is read before */
 	assert_int_equal(samples_of("gpu_memory_used", 0, 1000000000), 1);
 	assert_int_equal(samples_of("gpu_temperature", 1, 42), 2);
+	assert_int_equal(samples_of("gpu_lost", 0, 1), 1);
+	assert_int_equal(samples_of("gpu_lost", 1, 1), 0);
 	assert_int_equal(capability_count, 2);
 	assert_string_equal(captured_text(captured, capabilities[1].reason),
 			    "device 0 (0000:1a:00.0): the GPU is lost");
@@ -664,6 +680,7 @@ static void in_a_child(void (*body)(void))
 	}
 #define CASES(C)                                                                                   \
 	C(everything)                                                                              \
+	C(an_error_of_the_driver)                                                                  \
 	C(what_a_device_lacks)                                                                     \
 	C(functions_that_are_missing)                                                              \
 	C(failures_that_pass)                                                                      \

@@ -125,6 +125,8 @@ static void make(const char *folder)
 	add_sample(m, 4, 16 * S, bits_of(NAN));
 	add_sample(m, 5, 17 * S, 3);
 	add_sample(m, 5, 18 * S, 4);
+	add_counter(m, 6, "gpu_lost", 0, counter_kind_event, counter_reading_integer);
+	add_sample(m, 6, 18 * S + 1, 1);
 	m->result = 719;
 	maker_call(m, MAKER_DEVICE_SYNCHRONIZE, 7, 19 * S, 20 * S, 100);
 	m->result = 600; /* not ready */
@@ -152,6 +154,9 @@ static void rules_hold_at_their_moments(void **state)
 	fires_once(folder, "xid", 11 * S, "it is 79");
 	never_fires(folder, "xid == 31");
 	fires_once(folder, "memory > 95%", 13 * S, "%");
+	fires_once(folder, "memory > 95%; counter gpu_memory_used > 200G", 13 * S, "%");
+	fires_once(folder, "memory > 99.9%; counter gpu_memory_used > 100G", 13 * S, "it is 150");
+	fires_once(folder, "gpu-lost", 18 * S + 1, "it is 1");
 	fires_once(folder, "counter gpu_power > 650", 14 * S, "it is 650.5");
 	never_fires(folder, "counter gpu_power > 651");
 	fires_once(folder, "counter loss == nan", 16 * S, "NaN");
@@ -273,6 +278,52 @@ static void collectives_and_busy_seconds(void **state)
 	never_fires(folder, "oom-killed");
 }
 
+/* One of two ranks, which come `late` after each collective was launched. */
+static void make_rank(const char *folder, int pid, uint64_t late_ns, uint64_t end_ns)
+{
+	struct maker *m = maker_begin_with((struct writer_options){ .pid = (uint32_t)pid }, folder,
+					   pid, 1 * S, "./app");
+	struct row_communicator communicator = { .id = 1,
+						 .hash = 1234,
+						 .missing = schema_missing(TABLE_communicator) };
+	uint32_t add = maker_config(m, "ncclDevKernel", 1, 32);
+
+	writer_append(m->writer, TABLE_communicator, &communicator);
+	for (uint64_t i = 1; i <= 40; i++) {
+		uint64_t at = 1 * S + i * 100 * MS;
+		struct row_collective row = { .time_ns = at,
+					      .communicator = 1,
+					      .function = i % 4 ? collective_function_all_reduce
+								: collective_function_send,
+					      .sequence = i,
+					      .thread = 7,
+					      .correlation = i,
+					      .missing = schema_missing(TABLE_collective) };
+
+		ROW_PRESENT(&row, collective, correlation);
+		ROW_PRESENT(&row, collective, communicator);
+		ROW_PRESENT(&row, collective, sequence);
+		maker_call(m, MAKER_LAUNCH, 7, at, at + 10, i);
+		writer_append(m->writer, TABLE_collective, &row);
+		maker_kernel(m, add, 7, at + late_ns, at + end_ns, i);
+	}
+	maker_close(m, 10 * S);
+}
+
+static void ranks_that_wait_for_one(void **state)
+{
+	const char *folder = *state;
+	struct fired fired;
+
+	make_rank(folder, PID, 1 * MS, 50 * MS);
+	make_rank(folder, PID + 1, 41 * MS, 50 * MS);
+	test_rules(folder, "straggler > 20% for 3s", &fired);
+	assert_int_equal(fired.count, 1);
+	assert_int_equal(fired.items[0].pid, PID + 1);
+	assert_non_null(strstr(fired.items[0].evidence, " the others waited for it, in 2"));
+	never_fires(folder, "straggler > 35% for 3s"); /* sends count for nobody */
+}
+
 /* A process that was killed hangs until its last row, whatever that is about. */
 static void a_recording_without_an_end(void **state)
 {
@@ -349,6 +400,7 @@ int main(void)
 		folder_test(records_that_do_not_come_are_no_hang),
 		folder_test(a_capture_that_fails_ends),
 		folder_test(collectives_and_busy_seconds),
+		folder_test(ranks_that_wait_for_one),
 		folder_test(a_recording_without_an_end),
 		folder_test(what_cannot_be_read_is_named),
 		folder_test(new_blocks_are_read),

@@ -91,6 +91,16 @@ static const struct {
 	{ "nvtx != x", "'nvtx' does not take '!='" },
 	{ "nvtx == \"\"", "needs a name" },
 	{ "nvtx == \"x", "" },
+	{ "memory-growth > 1G", "needs a size in a time, such as 1G/min" },
+	{ "memory-growth > 1G/day", "needs a size in a time" },
+	{ "memory-growth > /s", "needs a size in a time" },
+	{ "memory-growth > 0/s", "needs a size in a time" },
+	{ "memory-growth < 1G/s", "'memory-growth' does not take '<'" },
+	{ "every", "'every' needs a name, as in: every 1h" },
+	{ "every 10", "'every' needs a time with its unit of at least 1s" },
+	{ "every 500ms", "'every' needs a time with its unit of at least 1s" },
+	{ "every 1h > 3", "'every' does not take '>'" },
+	{ "straggler > 20", "needs a percentage" },
 	{ "launch-rate < 100", "needs a number a second, such as 100/s" },
 	{ "launch-rate < -1/s", "needs a number a second" },
 	{ "launch-rate < 1/s for 2", "'for' needs a time with its unit" },
@@ -185,7 +195,7 @@ static void examples_and_usual_rules_are_rules(void **state)
 	assert_int_equal(rule_list_add_all(&list, "hang > 2s; xid==3;; ", NULL), 0);
 	assert_int_equal(list.count, 2);
 	rule_list_add_usual(&list);
-	assert_int_equal(list.count, 4);
+	assert_int_equal(list.count, 5);
 	assert_string_equal(list.rules[0].text, "hang > 2s");
 	assert_int_equal(list.rules[2].metric, RULE_sticky_error);
 	assert_int_equal(list.rules[3].metric, RULE_fatal_signal);
