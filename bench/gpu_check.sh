@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # Checks a change of the recorder on a GPU, the most harmful failures first. Prints its findings as it goes.
 # usage: bench/gpu_check.sh BUILD [AGAINST] [STEP…]: AGAINST is a build without the change, - for none; steps: crash twice share share_more
-#	scopes system stalls counters ranges beside pm sass operators tests programs cost
+#	scopes system stalls counters ranges beside pm sass operators memory tests programs cost
 set -u
 cd "$(dirname "$0")/.." || exit 1
 build=$(realpath "${1:?usage: bench/gpu_check.sh BUILD [AGAINST] [STEP…]}")
 against=${2:--}
 shift $(($# < 2 ? $# : 2))
-steps=${*:-crash twice share share_more scopes system stalls counters ranges beside pm sass operators tests programs cost}
+steps=${*:-crash twice share share_more scopes system stalls counters ranges beside pm sass operators memory tests programs cost}
 folder=$(mktemp -d)
 if [ "$against" != - ]; then against=$(realpath "$against"); fi
 
@@ -323,6 +323,9 @@ sass_rows() {
 # Operators of PyTorch: which kernels are within one, and what their scopes cost.
 operators() { timeout 60 python3 bench/operators.py "$build" 25; }
 
+# Levels of PyTorch's allocator are torch's own, and what recording them costs.
+memory() { timeout 400 python3 bench/gpu_memory.py "$build/pitot" "$build/python"; }
+
 tests() { tests/gpu/run "$build" 2>&1 | tail -15; }
 programs() { bench/gpu_programs.sh "$build" "$folder"; }
 
@@ -336,7 +339,7 @@ cost() {
 	for workload in launch train graph decode; do
 		python3 bench/gpu_bench.py "$build" --only $workload --rounds 3 --configurations $configurations "${other[@]}"
 	done
-	[ -x "$folder/twice" ] && python3 bench/gpu_memory.py "$build" "$folder/twice" 30
+	[ -x "$folder/twice" ] && python3 bench/resident_memory.py "$build" "$folder/twice" 30
 }
 
 for step in $steps; do
