@@ -20,6 +20,12 @@ static void escape(struct strbuf *out, uint32_t c)
 		strbuf_addf(out, "\\u%04x\\u%04x", 0xd7c0 + (c >> 10), 0xdc00 + (c & 0x3ff));
 }
 
+/* The end of "##[", after which GitHub's runner obeys a line wherever it is. */
+static bool is_command(const uint8_t *text, size_t at)
+{
+	return at >= 2 && text[at] == '[' && text[at - 1] == '#' && text[at - 2] == '#';
+}
+
 void json_escape(struct strbuf *out, const char *text, size_t length)
 {
 	const uint8_t *p = (const uint8_t *)text;
@@ -29,7 +35,8 @@ void json_escape(struct strbuf *out, const char *text, size_t length)
 		uint32_t c = p[i];
 		size_t n = c < 0x7f ? 1 : utf8_decode(p + i, length - i, &c, &bad);
 
-		if (n && !(c < 0x7f ? c < 0x20 || c == '"' || c == '\\' : utf8_is_harmful(c))) {
+		if (n && !(c < 0x7f ? c < 0x20 || c == '"' || c == '\\' || is_command(p, i)
+				    : utf8_is_harmful(c))) {
 			i += n;
 			continue;
 		}

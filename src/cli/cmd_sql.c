@@ -370,7 +370,7 @@ static int choose_format(const struct context *c, struct sql_rows *rows)
 				 "no format has files like '%s': name a .csv, .json, .parquet or "
 				 ".arrow file",
 				 option_output);
-	rows->is_terminal = !option_output && isatty(STDOUT_FILENO);
+	rows->is_terminal = !option_output && (isatty(STDOUT_FILENO) || getenv("GITHUB_ACTIONS"));
 	rows->limit = limit_given || rows->format != SQL_TABLE ? option_limit : LIMIT;
 	if (!rows->limit)
 		rows->limit = UINT64_MAX;

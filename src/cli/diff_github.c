@@ -3,35 +3,12 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 #include "base/folder.h"
 #include "base/io.h"
 
 #define SUMMARY_BYTES_MAX (1u << 20) /* of a step; GitHub discards a longer one */
-#define TOKEN_BYTES 16
-
-/*
- * The runner obeys lines of all output that begin with "::", after blanks, or have "##[", until it
- * is told to stop; then up to a line with a token that no recording can contain.
- */
-static int add_quoted(const struct strbuf *text, struct strbuf *out)
-{
-	uint8_t token[TOKEN_BYTES];
-	char name[2 * TOKEN_BYTES + 1] = "";
-
-	if (getrandom(token, sizeof(token), 0) != sizeof(token))
-		return -errno;
-	for (unsigned i = 0; i < TOKEN_BYTES; i++) {
-		name[2 * i] = "0123456789abcdef"[token[i] >> 4];
-		name[2 * i + 1] = "0123456789abcdef"[token[i] & 15];
-	}
-	strbuf_addf(out, "::stop-commands::%s\n", name);
-	strbuf_add(out, strbuf_text(text), text->length);
-	strbuf_addf(out, "::%s::\n", name);
-	return text->failed ? -ENOMEM : 0;
-}
 
 static int append(int folder, const char *name, const struct strbuf *text)
 {
@@ -73,9 +50,9 @@ static void add_summary(const struct context *c, struct comparison_view v)
 
 int diff_github(const struct context *c, const struct comparison_view *v)
 {
-	_cleanup_strbuf_ struct strbuf after = STRBUF_INIT, out = STRBUF_INIT;
+	_cleanup_strbuf_ struct strbuf after = STRBUF_INIT;
 	struct comparison_view view = *v;
-	int status, rc = 0;
+	int status, rc;
 
 	view.out = &after;
 	comparison_print_github(&view);
@@ -85,10 +62,7 @@ int diff_github(const struct context *c, const struct comparison_view *v)
 		rc = after.failed ? -ENOMEM : io_write_all(2, after.data, after.length);
 		return rc < 0 ? EXIT_FAILED : status;
 	}
-	rc = add_quoted(v->out, &out);
-	if (rc < 0)
-		return cli_failf(c, "%s", error_code_text(rc));
-	strbuf_add(&out, after.data, after.length);
-	out.failed |= after.failed;
-	return cli_print(c, &out);
+	strbuf_add(v->out, after.data, after.length);
+	v->out->failed |= after.failed;
+	return cli_print(c, v->out);
 }

@@ -13,7 +13,7 @@ struct sql_rows {
 	enum sql_format format;
 	uint64_t limit; /* of the rows; UINT64_MAX: all */
 	struct output *file; /* NULL: standard output */
-	bool is_terminal; /* which would obey controls in texts */
+	bool is_terminal; /* or GitHub's runner, which would obey what is in texts */
 };
 
 /*

@@ -89,15 +89,31 @@ void text_fold(struct strbuf *out, const char *text, unsigned indent, unsigned w
 		strbuf_addc(out, '\n');
 }
 
+/* What .NET, in which GitHub's runner is written, removes from the beginning of a line. */
+static bool is_blank(uint32_t code)
+{
+	return code == ' ' || code == 0xa0 || code == 0x1680 || code == 0x3000 ||
+	       (code >= 0x2000 && code < 0x2070);
+}
+
+static bool begins_with(const unsigned char *p, const unsigned char *end, const char *text)
+{
+	return (size_t)(end - p) >= strlen(text) && !memcmp(p, text, strlen(text));
+}
+
 void text_safe(struct strbuf *out, const char *text, size_t length)
 {
 	const unsigned char *p = (const unsigned char *)text, *end = p + length;
+	bool after_blank = true; /* the text may be first on its line, or be folded here */
 
 	while (p < end) {
 		uint32_t code = 0;
 		size_t bad, n = utf8_decode(p, (size_t)(end - p), &code, &bad);
+		bool is_command =
+			(after_blank && begins_with(p, end, "::")) || begins_with(p, end, "##[");
 
-		if (!n || (utf8_is_harmful(code) && code < 0xa0)) {
+		after_blank = n && is_blank(code);
+		if (!n || is_command || (utf8_is_harmful(code) && code < 0xa0)) {
 			strbuf_addf(out, "\\x%02x", *p);
 			/*
 			 * the second byte of a C1 control is invalid on its own, and escaped next

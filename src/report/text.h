@@ -32,8 +32,9 @@ size_t text_prefix(const char *text, size_t columns);
 
 /*
  * Appends text made safe for a terminal: control characters, invalid UTF-8, and characters that
- * change the direction or appearance of other text become \xNN or \u{NNNN}. A backslash is not
- * escaped.
+ * change the direction or appearance of other text become \xNN or \u{NNNN}. So do the first
+ * characters of workflow commands, which GitHub's runner obeys in all output: "::" where a line may
+ * begin, and "##[". A backslash is not escaped.
  */
 void text_safe(struct strbuf *out, const char *text, size_t length);
 

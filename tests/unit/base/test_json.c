@@ -31,6 +31,7 @@ static void escapes(void **state)
 	ESCAPED("\"a\b\"", "\\\"a\\b\\\"");
 	ESCAPED("\b\t\n\v\f\r", "\\b\\t\\n\\u000b\\f\\r");
 	ESCAPED("\0\x01\x1f\x7f", "\\u0000\\u0001\\u001f\\u007f");
+	ESCAPED("[##[a] #[ ##", "[##\\u005ba] #[ ##"); /* obeyed by GitHub's runner */
 	ESCAPED("\xc2\x9b\u202e\u2066\U000e0041x", "\\u009b\\u202e\\u2066\\udb40\\udc41x");
 }
 

@@ -64,11 +64,37 @@ static void a_folded_text_keeps_its_words(void **state)
 		}
 }
 
+/* What GitHub's runner obeys: first on a line, where one may be folded, or anywhere. */
+static void safe_text_has_no_workflow_commands(void **state)
+{
+	static const char *const cases[][2] = {
+		{ "::error::x", "\\x3a:error::x" },
+		{ "  ::error::x", "  \\x3a:error::x" },
+		{ "a ::b", "a \\x3a:b" },
+		{ "\u3000::b \u00a0::c", "\u3000\\x3a:b \u00a0\\x3a:c" },
+		{ "at::native::f", "at::native::f" },
+		{ ":::a:", "\\x3a::a:" },
+		{ "a##[b]##c", "a\\x23#[b]##c" },
+		{ "###[b", "#\\x23#[b" },
+		{ ":", ":" },
+		{ "##", "##" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
+
+		text_safe(&text, cases[i][0], strlen(cases[i][0]));
+		assert_string_equal(strbuf_text(&text), cases[i][1]);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_shortened_text_has_at_most_its_columns),
 		cmocka_unit_test(a_folded_text_keeps_its_words),
+		cmocka_unit_test(safe_text_has_no_workflow_commands),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
