@@ -9,12 +9,10 @@
 
 const char *const setting_engine_names[] = { [SETTING_ENGINE_MONITOR] = "monitor",
 					     [SETTING_ENGINE_TRACE] = "trace",
-					     [SETTING_ENGINE_PC_SAMPLING] = "pc-sampling",
-					     [SETTING_ENGINE_RANGE_PROFILER] = "range-profiler",
-					     [SETTING_ENGINE_PM_SAMPLING] = "pm-sampling",
-					     [SETTING_ENGINE_SASS_METRICS] = "sass-metrics",
-					     [SETTING_ENGINE_DEEP] = "deep",
-					     NULL };
+#define E(value, name, help) [SETTING_ENGINE_##value] = name,
+					     SETTING_ENGINES_BEYOND_TRACE(E)
+#undef E
+						     NULL };
 const char *const setting_graphs_names[] = {
 	[SETTING_GRAPHS_LAUNCH] = "launch", [SETTING_GRAPHS_NODE] = "node", NULL
 };

@@ -25,16 +25,26 @@
 #include "base/options.h"
 #include "base/strbuf.h"
 
+/*
+ * E(VALUE, name, what it records in addition to the trace): the engines that users choose, as
+ * SETTING_ENGINE_VALUE and --engine NAME. A new one comes last; enum pitot_engine has it, too.
+ */
+#define SETTING_ENGINES_BEYOND_TRACE(E)                                                            \
+	E(PC_SAMPLING, "pc-sampling", "stall reasons of kernels")                                  \
+	E(RANGE_PROFILER, "range-profiler", "hardware counters of chosen kernels")                 \
+	E(PM_SAMPLING, "pm-sampling", "hardware counters of the GPUs over time")                   \
+	E(SASS_METRICS, "sass-metrics", "counts per instruction of chosen kernels")                \
+	E(DEEP, "deep", "pc-sampling and sass-metrics")
+
 enum {
 	SETTING_ENGINE_MONITOR,
 	SETTING_ENGINE_TRACE,
-	SETTING_ENGINE_PC_SAMPLING,
-	SETTING_ENGINE_RANGE_PROFILER,
-	SETTING_ENGINE_PM_SAMPLING,
-	SETTING_ENGINE_SASS_METRICS,
-	SETTING_ENGINE_DEEP, /* PC_SAMPLING plus SASS_METRICS */
+#define E(value, name, help) SETTING_ENGINE_##value,
+	SETTING_ENGINES_BEYOND_TRACE(E)
+#undef E
 	SETTING_ENGINES, /* their number */
 };
+#define SETTING_ENGINE_HELP(value, name, help) "; " name ": " help
 enum { SETTING_GRAPHS_LAUNCH, SETTING_GRAPHS_NODE };
 enum { SETTING_API_LAUNCHES, SETTING_API_ALL };
 enum { SETTING_STACKS_NONE, SETTING_STACKS_NATIVE, SETTING_STACKS_PYTHON, SETTING_STACKS_ALL };
@@ -72,10 +82,8 @@ enum setting_join {
 /* clang-format off */
 #define SETTINGS_REQUESTED(S)                                                                                          \
 	S(engine, ENUM, MOST, SETTING_ENGINE_TRACE, .name = "engine", .argument = "ENGINE", .choices = setting_engine_names,   \
-	  .help = "what to record from the GPUs: monitor: NVML only, without CUPTI; trace: also kernels, copies and calls; and in " \
-		  "addition to the trace, pc-sampling: stall reasons of kernels; range-profiler: hardware counters of chosen kernels; " \
-		  "pm-sampling: hardware counters of the GPUs over time; sass-metrics: counts per instruction of chosen kernels; " \
-		  "deep: pc-sampling and sass-metrics (default trace)")                                                      \
+	  .help = "what to record from the GPUs: monitor: NVML only, without CUPTI; trace (the default): also kernels, " \
+		  "copies and calls; the others add to the trace" SETTING_ENGINES_BEYOND_TRACE(SETTING_ENGINE_HELP))              \
 	S(delay_ns, DURATION, OWN, 0, .name = "delay", .argument = "TIME",                                                  \
 	  .help = "start recording TIME after the command starts (10s, 250ms)")                                   \
 	S(duration_ns, DURATION, OWN, 0, .name = "duration", .argument = "TIME", .positive = true,                          \

@@ -108,6 +108,13 @@ def test_settings_of_the_library(source, pitot):
     assert set(re.findall(r"^\|.*`(GPUFL_\w+)`", page, re.M)) <= set(re.findall(r'"(GPUFL_\w+)"', (source / "src/schema/settings_read.c").read_text()))
 
 
+def test_every_engine_has_a_section(source, pitot):
+    [command] = pitot("help", "record", "--json", json_output=True)["commands"]
+    [engines] = [option["choices"] for option in command["options"] if option["name"] == "engine"]
+    page = (source / "docs" / "engines.md").read_text()
+    assert [name for name in engines[2:] if f"--engine {name}" not in page] == []  # beyond monitor and trace
+
+
 def python_type(kind, name, text):
     """Of a field of struct pitot_options; the words of an enum are those of the command line."""
     if kind == "enum pitot_switch":

@@ -67,3 +67,9 @@ const struct hub_client toy_client = {
 	.hold = hold,
 	.let = let,
 };
+
+/* A client may have no function but is_engine. */
+static struct hub_wishes idle_wishes;
+const struct hub_client toy_idle_client = { .name = "toy without wishes",
+					    .wishes = &idle_wishes,
+					    .is_engine = is_engine };

@@ -388,7 +388,7 @@ static bool attach(const struct hub_client *c, int engine, bool late)
 		atomic_store(&hub_adjuster, c->adjust_kernel);
 	if (is_new && c->takes_counters)
 		atomic_store(&c->wishes->has_counters, true);
-	if (!c->attach(&cupti, engine, late))
+	if (c->attach && !c->attach(&cupti, engine, late))
 		hub_release_counters(c);
 	return is_new;
 }
