@@ -248,9 +248,10 @@ static int check_options(const struct context *c, int argc)
 	if (given[SETTING_ID_engine] && request.settings.engine != SETTING_ENGINE_TRACE && alone)
 		return cli_usage(c, "--engine needs a command and its GPU work; leave out --pid "
 				    "and --cpu-only");
-	if (!request.recording && (!request.log || !strchr(request.log, '=')))
-		return cli_usage(
-			c, "--no-recording needs --log gpufl=DIR, or nothing would be written");
+	if (!request.recording && !*request.settings.sinks &&
+	    (!request.log || !strchr(request.log, '=')))
+		return cli_usage(c, "--no-recording needs --log gpufl=DIR or --sinks, or nothing "
+				    "would be written");
 	if (!request.recording &&
 	    (request.output || request.hz_given || request.off_cpu || c->json))
 		return cli_usage(

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/human.h"
-#include "schema/sink_names.h"
 
 const char *const setting_engine_names[] = { [SETTING_ENGINE_MONITOR] = "monitor",
 					     [SETTING_ENGINE_TRACE] = "trace",
@@ -434,7 +433,7 @@ bool settings_next_sink(const char **list, struct setting_sink *out)
 }
 
 static const char *const sink_names[] = {
-#define S(name) #name,
+#define S(name, where) #name,
 	SINKS(S) NULL
 #undef S
 };

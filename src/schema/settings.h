@@ -24,6 +24,7 @@
 #include "base/folder.h"
 #include "base/options.h"
 #include "base/strbuf.h"
+#include "schema/sink_names.h"
 
 /*
  * E(VALUE, name, what it records in addition to the trace): the engines that users choose, as
@@ -131,7 +132,7 @@ enum setting_join {
 	  .help = "--engine range-profiler and sass-metrics: measure only launches inside NVTX push/pop ranges that match one of " \
 		  "these comma-separated names or patterns; with --measure range, only matching ranges and scopes (default: all)") \
 	S(sinks, TEXT, OWN, "", .group = "output", .name = "sinks", .argument = "SINK:WHERE[,...]",                               \
-	  .help = "all that is written: recording:DIR, gpufl:DIR (gpufl's logs)")
+	  .help = "all that is written, separated by commas" SINKS(SINK_HELP))
 
 /* Settings of programs that record themselves; `pitot record` decides these by other options. */
 #define SETTINGS_OF_PROGRAMS(S)                                                                                        \

@@ -115,6 +115,15 @@ def test_every_engine_has_a_section(source, pitot):
     assert [name for name in engines[2:] if f"--engine {name}" not in page] == []  # beyond monitor and trace
 
 
+def test_every_metric_has_a_row(source):
+    """Those of GPUs and the machine, and those of rules."""
+    for declared, pattern, page in (("src/system/metrics.h", r"\tM\((\w+), ", "monitor.md"),
+                                    ("src/rules/rule.h", r"\tR\(\w+, \"([\w-]+)\", ", "rules.md")):
+        names = re.findall(pattern, re.sub(r"(?m)^ \*.*", "", (source / declared).read_text()))
+        text = (source / "docs" / page).read_text()
+        assert len(names) > 15 and [name for name in names if f"`{name}`" not in text and f"`{name} " not in text] == []
+
+
 def python_type(kind, name, text):
     """Of a field of struct pitot_options; the words of an enum are those of the command line."""
     if kind == "enum pitot_switch":

@@ -5,12 +5,12 @@
 
 #include "schema/sink_names.h"
 
-#define S(name) extern const struct sink_kind name##_sink_kind;
+#define S(name, ...) extern const struct sink_kind name##_sink_kind;
 SINKS(S)
 #undef S
 
 static const struct sink_kind *const kinds[] = {
-#define S(name) &name##_sink_kind,
+#define S(name, ...) &name##_sink_kind,
 	SINKS(S)
 #undef S
 };
