@@ -191,6 +191,8 @@ bool collective_rows_find(const struct collective_rows *r, uint32_t process, uin
 	if (!column_has(c->valid.communicator, row) || communicator == TRACE_NO_ROW)
 		return false;
 	part->size = column_has(all->valid.ranks, communicator) ? all->ranks[communicator] : 0;
+	if (column_has(all->valid.rank, communicator))
+		part->member = (int32_t)all->rank[communicator];
 	part->row = row;
 	part->fused = (uint16_t)MIN(count, UINT16_MAX);
 	part->function = c->function[row];

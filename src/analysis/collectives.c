@@ -285,6 +285,7 @@ static int add_part(struct gathering *x, uint32_t process, uint64_t row, uint8_t
 	struct collective_part part = {
 		.kernel = (uint32_t)row,
 		.root = -1,
+		.member = -1,
 		.fused = 1,
 		.function = function,
 		.mutual = collective_is_mutual((enum collective_function)function),

@@ -29,6 +29,7 @@ struct collective_part {
 	uint32_t size; /* of the communicator; 0: unknown */
 	uint32_t datatype; /* any number that is equal for equal types */
 	int32_t root; /* -1: none */
+	int32_t member; /* its own number in the communicator; -1: unknown */
 	uint16_t fused; /* number of collectives of the kernel */
 	uint8_t function; /* any number that is equal for equal functions */
 	bool mutual; /* every rank's result depends on every rank */
