@@ -43,6 +43,7 @@
 	X(machine_links)                                                                           \
 	X(collectives)                                                                             \
 	X(rank_times)                                                                              \
+	X(rank_path)                                                                               \
 	X(collective_groups)                                                                       \
 	X(peer_traffic)                                                                            \
 	X(commands)                                                                                \

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "analysis/machine_links.h"
+#include "analysis/rank_path.h"
 #include "analysis/rank_times.h"
 #include "base/map.h"
 
@@ -76,16 +77,21 @@ int job_report_init(struct report *out, const char *path, const struct report_op
 	out->machine_links = calloc(1, sizeof(*out->machine_links));
 	rc = out->machine_links ? list_processes(&j, out->machine_links) : -ENOMEM;
 	j.options.ranks = true;
+	j.options.critical_path = false;
 	source.count = j.processes.count;
 	out->collectives = calloc(1, sizeof(*out->collectives));
 	out->rank_times = calloc(1, sizeof(*out->rank_times));
-	if (rc >= 0 && (!out->collectives || !out->rank_times))
+	out->rank_path = calloc(1, sizeof(*out->rank_path));
+	if (rc >= 0 && (!out->collectives || !out->rank_times || !out->rank_path))
 		rc = -ENOMEM;
 	if (rc >= 0)
 		rc = collectives_find(&source, out->collectives);
 	j.options.steady = true;
 	if (rc >= 0)
 		rc = rank_times_find(&source, out->collectives, out->rank_times);
+	j.options.critical_path = options->critical_path;
+	if (rc >= 0 && options->critical_path)
+		rc = rank_path_find(&source, out->collectives, out->rank_times, out->rank_path);
 	interner_release(&j.processes);
 	if (rc == -ENOMEM)
 		error_set(e, rc, "out of memory");

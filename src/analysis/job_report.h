@@ -1,7 +1,8 @@
 /*
  * job_report.h: compares the ranks of a recording while only one process of it is open, so that a
  * job of thousands of ranks fits into memory. Each process is read twice: for its collectives, and
- * when it is known for how long they waited.
+ * when it is known for how long they waited. With options.critical_path each is read once more, for
+ * what its work waited for, and again if the path leads through it.
  */
 #ifndef PITOT_ANALYSIS_JOB_REPORT_H
 #define PITOT_ANALYSIS_JOB_REPORT_H
@@ -9,8 +10,8 @@
 #include "analysis/report.h"
 
 /*
- * Fills a report that has only `collectives` and `rank_times`, and no trace. 0 or a negative code;
- * then *out needs no release.
+ * Fills a report that has only `collectives`, `rank_times` and `rank_path`, and no trace. 0 or a
+ * negative code; then *out needs no release.
  */
 int job_report_init(struct report *out, const char *path, const struct report_options *options,
 		    struct error *e) MUST_USE;

@@ -433,6 +433,7 @@ static void find_span(struct comparing *x)
 	uint64_t until_ns = 0;
 
 	vec_sort(&x->spans, compare_spans);
+	x->out->start_ns = x->spans.count ? x->spans.data[0].start_ns : 0;
 	for (size_t i = 0; i < x->spans.count; i++) {
 		const struct span *s = &x->spans.data[i];
 

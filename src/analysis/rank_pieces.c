@@ -44,6 +44,16 @@ struct range_walk {
 	struct nvtx_cursor cursor;
 };
 
+#define FINDING_INIT(pieces, of_rank)                                                              \
+	{                                                                                          \
+		.out = (pieces), .report = (pieces)->report, .rank = (of_rank),                    \
+		.lines = GROUPS_INIT, .usual_lines = MAP_INIT                                      \
+	}
+#define RANGE_WALK_INIT(pieces)                                                                    \
+	{                                                                                          \
+		.cursor = {.ranges = &(pieces)->ranges, .last = MAP_INIT }                         \
+	}
+
 static int find_nccl_domains(struct rank_pieces *p)
 {
 	const struct trace *t = p->report->trace;
@@ -127,18 +137,21 @@ static int place_of_range(struct rank_pieces *p, uint32_t range, struct rank_pla
 	return rank_pieces_place(p, place, PLACE_RANGE, p->ranges.items[range].message);
 }
 
+int rank_pieces_call(struct rank_pieces *p, uint32_t process, uint32_t call,
+		     struct rank_place *place)
+{
+	uint32_t caller = callers_of_call(&p->report->callers, process, call);
+
+	return caller != CALLER_NONE ? rank_pieces_place(p, place, PLACE_LINE, caller)
+				     : place_of_range(p, p->ranges.of_call[call], place);
+}
+
 /* The place that launched an operation. */
 static int place_of_launch(struct finding *x, const struct operation *o, struct rank_place *place)
 {
-	uint32_t caller = o->call == TRACE_NO_ROW
-				  ? CALLER_NONE
-				  : callers_of_call(&x->report->callers, x->rank->process, o->call);
-
 	*place = (struct rank_place){ .state = o->state };
-	if (caller != CALLER_NONE)
-		return rank_pieces_place(x->out, place, PLACE_LINE, caller);
 	if (o->call != TRACE_NO_ROW &&
-	    place_of_range(x->out, x->out->ranges.of_call[o->call], place) < 0)
+	    rank_pieces_call(x->out, x->rank->process, o->call, place) < 0)
 		return -ENOMEM;
 	if (place->kind == PLACE_UNKNOWN && o->work == GPU_WORK_kernel) {
 		uint32_t config = kernel_columns(x->report->trace)->config[o->row];
@@ -363,7 +376,7 @@ static int add_host(struct finding *x, struct range_walk *walk, uint64_t start_n
 static int find_host(struct finding *x)
 {
 	const struct calls *c = &x->report->calls;
-	struct range_walk walk = { .cursor = { .ranges = &x->out->ranges, .last = MAP_INIT } };
+	struct range_walk walk = RANGE_WALK_INIT(x->out);
 	const struct operation *o = x->collectives.data;
 	size_t count = x->collectives.count;
 	uint64_t now_ns = 0;
@@ -532,15 +545,34 @@ static int add_next(struct finding *x, struct range_walk *walk, size_t *w, size_
 	return 0;
 }
 
+/* Lists what is known of where threads were. */
+static int collect_places(struct finding *x)
+{
+	int rc = collect_boundaries(x);
+
+	if (rc >= 0)
+		rc = collect_moments(x, TABLE_cpu_sample);
+	if (rc >= 0)
+		rc = collect_moments(x, TABLE_off_cpu);
+	vec_sort(&x->moments, compare_moments);
+	return rc;
+}
+
+static void finding_release(struct finding *x)
+{
+	vec_release(&x->work);
+	vec_release(&x->collectives);
+	vec_release(&x->boundaries);
+	vec_release(&x->moments);
+	groups_release(&x->lines);
+	map_release(&x->usual_lines);
+}
+
 int rank_pieces_find(struct rank_pieces *p, const struct job_rank *rank,
 		     const struct collective_part *parts, const uint64_t *last_ns, size_t count)
 {
-	struct finding x = { .out = p,
-			     .report = p->report,
-			     .rank = rank,
-			     .lines = GROUPS_INIT,
-			     .usual_lines = MAP_INIT };
-	struct range_walk walk = { .cursor = { .ranges = &p->ranges, .last = MAP_INIT } };
+	struct finding x = FINDING_INIT(p, rank);
+	struct range_walk walk = RANGE_WALK_INIT(p);
 	size_t work = 0, collective = 0;
 	uint64_t now_ns = 0;
 	int rc = collect_work(&x, parts, count);
@@ -549,22 +581,28 @@ int rank_pieces_find(struct rank_pieces *p, const struct job_rank *rank,
 	if (rc >= 0)
 		rc = collect_collectives(&x, parts, last_ns, count);
 	if (rc >= 0)
-		rc = collect_boundaries(&x);
-	if (rc >= 0)
-		rc = collect_moments(&x, TABLE_cpu_sample);
-	if (rc >= 0)
-		rc = collect_moments(&x, TABLE_off_cpu);
-	vec_sort(&x.moments, compare_moments);
+		rc = collect_places(&x);
 	while (rc >= 0 && (work < x.work.count || collective < x.collectives.count))
 		rc = add_next(&x, &walk, &work, &collective, &now_ns);
 	if (rc >= 0)
 		rc = find_host(&x);
-	vec_release(&x.work);
-	vec_release(&x.collectives);
-	vec_release(&x.boundaries);
-	vec_release(&x.moments);
-	groups_release(&x.lines);
-	map_release(&x.usual_lines);
+	finding_release(&x);
+	map_release(&walk.cursor.last);
+	return rc < 0 ? rc : 0;
+}
+
+int rank_pieces_host(struct rank_pieces *p, const struct job_rank *rank,
+		     const struct host_span *spans, size_t count)
+{
+	struct finding x = FINDING_INIT(p, rank);
+	struct range_walk walk = RANGE_WALK_INIT(p);
+	int rc = collect_places(&x);
+
+	p->host.count = 0;
+	for (size_t i = 0; i < count && rc >= 0; i++)
+		rc = add_host(&x, &walk, spans[i].start_ns, spans[i].end_ns,
+			      &(struct operation){ .call = spans[i].call });
+	finding_release(&x);
 	map_release(&walk.cursor.last);
 	return rc < 0 ? rc : 0;
 }

@@ -79,6 +79,22 @@ int rank_pieces_find(struct rank_pieces *p, const struct job_rank *rank,
  */
 int rank_pieces_place(struct rank_pieces *p, struct rank_place *place, enum place_kind kind,
 		      uint32_t id) MUST_USE;
+/* Sets kind and text to the line of a call, or else its range: PLACE_UNKNOWN if it has neither. */
+int rank_pieces_call(struct rank_pieces *p, uint32_t process, uint32_t call,
+		     struct rank_place *place) MUST_USE;
+
+/* A time of the thread of a call, before the call. */
+struct host_span {
+	uint64_t start_ns, end_ns;
+	uint32_t call;
+};
+
+/*
+ * Lists only what the host of a rank did in these spans, which are in order of their starts, as
+ * `host`. 0 or -ENOMEM.
+ */
+int rank_pieces_host(struct rank_pieces *p, const struct job_rank *rank,
+		     const struct host_span *spans, size_t count) MUST_USE;
 void rank_pieces_release(struct rank_pieces *p);
 
 #endif

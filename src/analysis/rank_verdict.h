@@ -49,6 +49,7 @@ struct rank_times {
 	struct measured_ranks measured;
 	struct interner texts; /* of places */
 	uint64_t span_ns; /* between the compared collectives */
+	uint64_t start_ns; /* of this, by the first host's clock; 0: there are none */
 	uint64_t late_ns; /* of all ranks */
 	uint64_t compared; /* number of collectives */
 	uint64_t uncertain; /* of these, those whose ranks arrived within the uncertainty */
@@ -60,6 +61,9 @@ struct rank_times {
 	uint64_t hung_ns; /* for how long others waited */
 	/* JOB_RANK: the largest, may be NULL; JOB_TURNS: that of most ranks, NULL: there is none */
 	const struct late_cause *cause;
+	/* JOB_UNKNOWN: rank_path.h contradicts a verdict; it is mostly on this rank */
+	bool contradicted;
+	uint32_t path_rank; /* item of collectives.ranks */
 };
 
 /* Adds a delay to the longest, which are in descending order. */

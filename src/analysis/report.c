@@ -112,6 +112,11 @@ static int load_needs(struct report *r, struct error *e)
 	return code;
 }
 
+static bool needs_causes(const struct report *r)
+{
+	return !r->options.ranks || r->options.critical_path;
+}
+
 /* Loads everything before the analyses get pointers to columns. */
 static int load(struct report *r, struct error *e)
 {
@@ -135,7 +140,7 @@ static int load(struct report *r, struct error *e)
 		code = callers_captures(&r->callers, r->trace, e);
 	if (code >= 0)
 		code = calls_load(r->trace, &r->calls, e);
-	if (code >= 0 && !r->options.ranks)
+	if (code >= 0 && needs_causes(r))
 		code = causes_load(r->trace, e);
 	if (code >= 0)
 		code = measuring_init(&r->measuring, r->trace, &r->calls, e);
@@ -272,7 +277,7 @@ int report_init(struct report *r, struct trace *t, const struct report_options *
 	if (code >= 0) {
 		find_window(r);
 		code = make_results(r);
-		if (code >= 0 && !r->options.ranks)
+		if (code >= 0 && needs_causes(r))
 			code = causes_build(&r->causes, t);
 		if (code >= 0)
 			code = thread_names_init(&r->thread_names, t);

@@ -63,7 +63,7 @@ struct report {
 	struct callers callers;
 	struct measuring measuring;
 	struct thread_names thread_names;
-	struct causes causes; /* not with options.ranks */
+	struct causes causes; /* with options.ranks only if also options.critical_path */
 	/* by row of allocation: row of api_call; only with options.memory */
 	const uint32_t *allocation_calls;
 #define RESULT(name) struct name *name;

@@ -153,24 +153,44 @@ static uint32_t last_task(const struct causes *c, const uint8_t *processes, uint
 	return last == TASK_NONE ? any : last;
 }
 
+int path_walk(struct path *p, const struct causes *c, struct path_point *at, uint64_t start_ns,
+	      bool (*leaves)(void *user, uint32_t task), void *user)
+{
+	struct walk w = { .path = p,
+			  .c = c,
+			  .start_ns = start_ns,
+			  .now_ns = at->ns,
+			  .task = at->task,
+			  .at_start = at->at_start };
+	int code = 0;
+
+	for (size_t steps = 0; code >= 0 && w.task != TASK_NONE && w.now_ns > start_ns; steps++) {
+		if (!w.at_start && leaves && leaves(user, w.task))
+			break;
+		if (steps > 2 * c->tasks.count) { /* a cycle within the clock's uncertainty */
+			code = add(&w, 0, PIECE_UNKNOWN, EDGE_none);
+			break;
+		}
+		code = w.at_start ? step_to_cause(&w) : step_through(&w);
+	}
+	*at = (struct path_point){ w.now_ns, w.task, w.at_start };
+	return code;
+}
+
 int path_find(struct path *p, const struct causes *c, const uint8_t *processes, uint64_t start_ns,
 	      uint64_t end_ns)
 {
-	struct walk w = { .path = p, .c = c, .start_ns = start_ns, .now_ns = end_ns };
 	uint32_t last = last_task(c, processes, start_ns, end_ns);
+	struct walk w = { .path = p, .c = c, .start_ns = start_ns, .now_ns = end_ns };
+	struct path_point at;
 	int code;
 
 	*p = (struct path){ VEC_INIT };
 	w.task = TASK_NONE;
 	code = add(&w, last == TASK_NONE ? 0 : c->tasks.data[last].end_ns, PIECE_UNKNOWN,
 		   EDGE_none);
-	go_to(&w, last, false);
-	for (size_t steps = 0; code >= 0 && w.task != TASK_NONE && w.now_ns > start_ns; steps++) {
-		if (steps > 2 * c->tasks.count) /* a cycle within the clock's uncertainty */
-			return add(&w, 0, PIECE_UNKNOWN, EDGE_none);
-		code = w.at_start ? step_to_cause(&w) : step_through(&w);
-	}
-	return code;
+	at = (struct path_point){ w.now_ns, last, false };
+	return code < 0 ? code : path_walk(p, c, &at, start_ns, NULL, NULL);
 }
 
 void path_release(struct path *p)

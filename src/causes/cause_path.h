@@ -45,6 +45,21 @@ int path_find(struct path *p, const struct causes *c, const uint8_t *processes, 
 	      uint64_t end_ns) MUST_USE;
 void path_release(struct path *p);
 
+/* Where a walk is: behind a task, or where `at_start` before it, at a time. */
+struct path_point {
+	uint64_t ns;
+	uint32_t task; /* TASK_NONE: nothing is known of what was before */
+	bool at_start;
+};
+
+/*
+ * Walks backwards from a point to start_ns, or until it comes behind a task of which leaves(user,
+ * task) is true, and appends the pieces in between. *at becomes the point that it came to. 0 or
+ * -ENOMEM.
+ */
+int path_walk(struct path *p, const struct causes *c, struct path_point *at, uint64_t start_ns,
+	      bool (*leaves)(void *user, uint32_t task), void *user) MUST_USE;
+
 /*
  * Finds for how long each task could take longer without anything ending later than end_ns; of a
  * call, until its return. Longer than UINT32_MAX ns is UINT32_MAX. NULL: no memory; else the caller

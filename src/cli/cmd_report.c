@@ -244,7 +244,8 @@ static int print(const struct context *c, const struct report *r, const char *pa
 /* `--ranks`: the part of the report that is about a job. */
 static int print_ranks(const struct context *c, const char *recording)
 {
-	struct report_options everything = { .filter = FILTER_ALL };
+	struct report_options everything = { .filter = FILTER_ALL,
+					     .critical_path = option_critical_path };
 	_cleanup_free_ char *path = NULL;
 	struct strbuf out = STRBUF_INIT;
 	struct error e = { 0 };

@@ -32,6 +32,7 @@
 	X(bounds)                                                                                  \
 	X(steps)                                                                                   \
 	X(energy)                                                                                  \
+	X(rank_path)                                                                               \
 	X(critical_path)                                                                           \
 	X(states)                                                                                  \
 	X(activity)                                                                                \
@@ -300,6 +301,8 @@ void report_print_ranks(const struct report_view *v, bool json);
 
 /* What lies between the GPUs of ranks: JSON of `--ranks`, and a line for each kind of link. */
 extern const struct section section_topology;
+/* What bounded the job: text and JSON of `--ranks --critical-path`. */
+extern const struct section section_rank_path;
 void report_links_text(const struct report *r, struct strbuf *out);
 
 /* Append one section, for the renderers and tests. JSON: keys of the open object of *j. */

@@ -230,6 +230,11 @@ static void add_unknown(const struct report *r, struct strbuf *out)
 		strbuf_adds(out, "the clocks of the hosts could not be aligned\n");
 	else if (!c->whole)
 		strbuf_adds(out, "no collective has the parts of all of its ranks\n");
+	else if (r->rank_times->contradicted)
+		sentence_add(out, WORDS("their critical path is mostly on rank "),
+			     NUMBER(number_of(r, r->rank_times->path_rank)),
+			     WORDS(", but the others wait mostly for rank "),
+			     NUMBER(number_of(r, r->rank_times->rank)), WORDS("\n"));
 	else if (r->rank_times->uncertain)
 		sentence_add(out, WORDS("they arrive at "), NUMBER(r->rank_times->uncertain),
 			     WORDS(" of "), COUNTED_AS(r->rank_times->compared, "collective"),
@@ -558,6 +563,7 @@ void report_print_ranks(const struct report_view *v, bool json)
 		json_key_string(&j, "recording", v->path);
 		section_print_json(&section_ranks, v, &j);
 		section_print_json(&section_topology, v, &j);
+		section_print_json(&section_rank_path, v, &j);
 		json_end(&j);
 		strbuf_addc(v->out, '\n');
 		return;
@@ -577,6 +583,7 @@ void report_print_ranks(const struct report_view *v, bool json)
 		html_section_begin(v, "ranks");
 	}
 	section_print_text(&section_ranks, v);
+	section_print_text(&section_rank_path, v);
 	if (v->html) {
 		html_section_end(v);
 		html_end(v);

@@ -85,6 +85,54 @@ def test_ranks_that_are_late_in_turn(job):
         assert cause["late_ns"] / cause["count"] == pytest.approx(3e6, rel=0.1)
 
 
+@pytest.mark.parametrize("name", (*LATE, "alternating", "balanced", "large", "overlap", "graph"))
+def test_the_critical_path_leads_over_the_ranks(pitot, rank_recording, name):
+    """Its pieces tile the window, none of them waits for another rank, and it agrees with the verdict."""
+    report = json.loads(pitot("report", rank_recording(name), "--critical-path", "--json").stdout)
+    path, kind = report["rank_path"], report["job"]["kind"]
+    total = path["window_ns"]
+    assert sum(owner["total_ns"] for owner in path["owners"]) == sum(rank["total_ns"] for rank in path["ranks"]) == total > 0
+    assert path["stays"][0]["end_ns"] == total and path["stays"][-1]["start_ns"] == 0
+    assert all(later["start_ns"] == earlier["end_ns"] for later, earlier in zip(path["stays"], path["stays"][1:]))
+    assert all(later["rank"] != earlier["rank"] for later, earlier in zip(path["stays"], path["stays"][1:]))
+    assert path["transfer_ns"] == sum(owner["total_ns"] for owner in path["owners"] if owner["class"] == "transfer")
+    own = {rank["rank"]: rank["total_ns"] - rank["transfer_ns"] - rank["pause_ns"] for rank in path["ranks"]}
+    waited = sum(rank["wait_ns"] for rank in report["job"]["ranks"])
+    if name in LATE:
+        rank, state, place, milliseconds = LATE[name]
+        assert kind == "rank" and own[rank] > 0.9 * sum(own.values()) and path["transfer_ns"] < total - waited / 2
+        assert sum(owner["total_ns"] for owner in path["owners"] if (owner["rank"], owner["line"], owner["class"]) == (
+            rank, place, {"host": "host", "compute": "kernel"}[state])) > 11 * 0.9e6 * milliseconds
+    elif kind == "turns":
+        sleeps = {owner["rank"]: owner["total_ns"] for owner in path["owners"] if owner["line"] == "range sleep"}
+        assert all(14e6 < ns < 20e6 for ns in sleeps.values()) and len(sleeps) == 2
+    else:
+        assert (path["transfer_ns"] > total / 2) == (kind == "communication")
+
+
+def test_the_path_over_ranks_in_words(job, pitot, rank_recording):
+    text = job("slow-gpu", "--critical-path")[1].partition("\ncritical path over ranks  of ")[2]
+    assert " through 72 collectives, " in text.splitlines()[0]
+    first = next(line for line in text.splitlines() if ": " in line)
+    assert first.split()[4:6] == ["1", "range"] and " range forward: sm80_xmma_gemm" in first
+    alone = pitot("report", rank_recording("sleep-3"), "--rank", "0", "--critical-path").stdout
+    assert "over ranks" not in alone and "\ncritical path in detail  of " in alone
+    assert job("sleep-3")[0]["rank_path"] is None and "over ranks" not in job("sleep-3")[1]
+
+
+@pytest.mark.parametrize("name", ("sleep-3", "alternating", "pipeline"))
+def test_the_path_over_ranks_of_one_process_at_a_time(pitot, rank_recording, name):
+    """Usual latencies are those of one process each, so that what is late, or unknown, may differ."""
+    options = (rank_recording(name), "--critical-path", "--json")
+    whole, single = (json.loads(pitot("report", *options, *more).stdout) for more in ((), ("--ranks",)))
+    assert single["job"]["kind"] == whole["job"]["kind"]
+    for key in ("window_ns", "collectives", "transfer_ns", "ranks", "stays"):
+        assert single["rank_path"][key] == whole["rank_path"][key]
+    assert single["rank_path"]["owners"][0] == whole["rank_path"]["owners"][0]
+    assert "\ncritical path over ranks  of " in pitot("report", *options[:2], "--ranks").stdout
+    assert json.loads(pitot("report", rank_recording(name), "--ranks", "--json").stdout)["rank_path"] is None
+
+
 @pytest.mark.parametrize("name", ("balanced", "small", "overlap", "mixed", "graph"))
 def test_ranks_that_are_alike(job, name):
     report, text = job(name)

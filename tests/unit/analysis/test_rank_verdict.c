@@ -3,6 +3,7 @@
  * streams, and a collective ends on all ranks after the last one has come. What a fault costs is
  * the difference to the same job without it.
  */
+#include "analysis/rank_path.h"
 #include "analysis/rank_times.h"
 
 #include <string.h>
@@ -472,6 +473,47 @@ static void check_amounts(const struct report *r, const struct job *job, uint64_
 			 (int)(whole_ns / US), (int)(cost_ns / US));
 }
 
+/* Of the whole path other than transfers and pauses, what is of a rank; ANY: all ranks. */
+static uint64_t on_path(const struct report *r, uint32_t rank)
+{
+	const struct rank_path *p = r->rank_path;
+	uint64_t ns = 0;
+
+	for (size_t i = 0; i < p->rank_count; i++)
+		if (rank == ANY || r->collectives->ranks[p->ranks[i].rank].number == rank)
+			ns += p->ranks[i].ns - p->ranks[i].transfer_ns - p->ranks[i].pause_ns;
+	return ns;
+}
+
+/* The path tiles its window, and leads mostly through a rank that the others wait for. */
+static void check_path(const struct report *r, const struct job *job)
+{
+	const struct rank_path *p = r->rank_path;
+	uint64_t owners_ns = 0, stays_ns = 0, drift_ns = job->hosts ? p->window_ns / 1000 : 0;
+
+	if (!p->window_ns && r->rank_times->compared && r->rank_times->waits_known)
+		fail_msg("%s: no path", job->name);
+	for (size_t i = 0; i < p->owner_count; i++)
+		owners_ns += p->owners[i].ns;
+	for (size_t i = 0; i < p->stay_count; i++) {
+		assert_true(p->stays[i].start_ns < p->stays[i].end_ns);
+		assert_true(!i || p->stays[i].end_ns == p->stays[i - 1].start_ns);
+		stays_ns += p->stays[i].end_ns - p->stays[i].start_ns;
+	}
+	assert_true(owners_ns == p->window_ns);
+	if (MAX(stays_ns, owners_ns) - MIN(stays_ns, owners_ns) > drift_ns)
+		fail_msg("%s: path of %d us, stays of %d us", job->name, (int)(owners_ns / US),
+			 (int)(stays_ns / US));
+	if (p->class_ns[PATH_UNKNOWN] > p->window_ns / 20)
+		fail_msg("%s: %d us of %d us are unknown", job->name,
+			 (int)(p->class_ns[PATH_UNKNOWN] / US), (int)(p->window_ns / US));
+	/* A pipeline fills and drains through all of its stages. */
+	if (job->kind == JOB_RANK &&
+	    on_path(r, job->late) < on_path(r, ANY) / (job->shape == PIPELINE ? 3 : 2))
+		fail_msg("%s: the path is for %d us on rank %u, of %d us", job->name,
+			 (int)(on_path(r, job->late) / US), job->late, (int)(on_path(r, ANY) / US));
+}
+
 static void check(const char *folder, const struct job *job)
 {
 	uint64_t start_ns = START_NS, good_ns = run(job, false, NULL, 0, START_NS) - START_NS;
@@ -482,7 +524,8 @@ static void check(const char *folder, const struct job *job)
 		start_ns = run(job, true, folder, attempt, start_ns) + 500 * MS;
 	if (job->other_job)
 		run(job, true, folder, 7, START_NS + 3 * MS);
-	analyze(&a, folder, EVERYTHING);
+	analyze(&a, folder, (struct report_options){ .filter = FILTER_ALL, .critical_path = true });
+	check_path(&a.report, job);
 	if (a.report.rank_times->kind != job->kind)
 		fail_msg("%s: %d instead of %d", job->name, a.report.rank_times->kind, job->kind);
 	if (job->kind == JOB_RANK || job->kind == JOB_TURNS)
