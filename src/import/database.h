@@ -37,7 +37,7 @@ void database_close(struct database *d);
 bool database_has(struct database *d, const char *table);
 
 #define QUERY_COLUMNS_MAX 48
-#define QUERY_ROWS 256 /* of a batch */
+#define QUERY_ROWS 1024 /* of a batch */
 
 enum query_type { QUERY_NULL, QUERY_INTEGER, QUERY_REAL, QUERY_TEXT, QUERY_OTHER };
 

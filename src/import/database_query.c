@@ -1,6 +1,8 @@
 /*
  * database_query.c: reads rows in batches. Of a large table, a thread reads the next batch while
- * one is converted: both take about half of the time of an import.
+ * one is converted: both take about half of the time of an import. The thread selects an aggregate
+ * function of ours, to which SQLite passes all values of a row at once: stepping from row to row
+ * and asking for each value takes 40 % more time.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -18,6 +20,7 @@ struct query_reader {
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
 	struct query *query;
+	sqlite3_stmt *statement; /* selects pitot_rows() */
 	struct query_batch *filling; /* the thread's, until it sets NULL */
 	bool stop;
 };
@@ -108,6 +111,7 @@ int query_select(struct query *q, struct database *d, const struct query_source 
 	for (size_t i = 0; i < count; i++) {
 		strbuf_adds(&sql, i ? ", " : "SELECT ");
 		add_column(&sql, columns[i], &have, &joined);
+		strbuf_addf(&sql, " AS c%zu", i);
 	}
 	strbuf_addf(&sql, " FROM \"%s\" a", source->table);
 	if (joined.length > 1) {
@@ -164,44 +168,103 @@ static void read_value(struct query_batch *b, sqlite3_value *v, size_t at)
 	}
 }
 
-static void fill(struct query *q, struct query_batch *b)
+static void begin_batch(struct query_batch *b)
 {
-	size_t at = 0;
-
 	strbuf_clear(&b->texts);
 	b->rows = 0;
-	b->result = SQLITE_ROW;
-	while (b->rows < QUERY_ROWS && b->texts.length < BATCH_TEXT_MAX &&
-	       (b->result = sqlite3_step(q->statement)) == SQLITE_ROW) {
+}
+
+static bool is_batch_full(const struct query_batch *b)
+{
+	return b->rows == QUERY_ROWS || b->texts.length >= BATCH_TEXT_MAX;
+}
+
+static void end_batch(const struct query *q, struct query_batch *b, int result)
+{
+	b->result = b->texts.failed ? SQLITE_NOMEM : result;
+	b->read = q->d->read;
+}
+
+static void fill(struct query *q, struct query_batch *b)
+{
+	int result = SQLITE_ROW;
+	size_t at = 0;
+
+	begin_batch(b);
+	while (!is_batch_full(b) && (result = sqlite3_step(q->statement)) == SQLITE_ROW) {
 		for (int c = 0; c < q->columns; c++)
 			read_value(b, sqlite3_column_value(q->statement, c), at++);
 		b->rows++;
 	}
-	if (b->texts.failed)
-		b->result = SQLITE_NOMEM;
-	b->read = q->d->read;
+	end_batch(q, b, result);
+}
+
+/* ---- the thread ---- */
+
+/* Hands a batch over and waits for the next one. Returns false when no more is wanted. */
+static bool hand_over(struct query_reader *r, int result)
+{
+	bool stop;
+
+	pthread_mutex_lock(&r->lock);
+	if (r->filling)
+		end_batch(r->query, r->filling, result);
+	r->filling = NULL;
+	pthread_cond_broadcast(&r->changed);
+	while (!r->filling && !r->stop && result == SQLITE_ROW)
+		pthread_cond_wait(&r->changed, &r->lock);
+	stop = r->stop;
+	if (r->filling)
+		begin_batch(r->filling);
+	pthread_mutex_unlock(&r->lock);
+	return !stop;
+}
+
+static void read_row(sqlite3_context *context, int count, sqlite3_value **values)
+{
+	struct query_reader *r = sqlite3_user_data(context);
+	struct query_batch *b = r->filling;
+
+	if (is_batch_full(b)) {
+		if (!hand_over(r, SQLITE_ROW)) {
+			sqlite3_result_error_code(context, SQLITE_ABORT);
+			return;
+		}
+		b = r->filling;
+	}
+	for (int c = 0; c < count; c++)
+		read_value(b, values[c], (size_t)b->rows * (size_t)count + (size_t)c);
+	b->rows++;
+}
+
+static void end_rows(sqlite3_context *context)
+{
+	sqlite3_result_null(context);
 }
 
 static void *run_reader(void *reader)
 {
 	struct query_reader *r = reader;
+	int result = sqlite3_step(r->statement);
 
-	pthread_mutex_lock(&r->lock);
-	while (!r->stop) {
-		struct query_batch *b = r->filling;
-
-		if (b) {
-			pthread_mutex_unlock(&r->lock);
-			fill(r->query, b);
-			pthread_mutex_lock(&r->lock);
-			r->filling = NULL;
-			pthread_cond_broadcast(&r->changed);
-		} else {
-			pthread_cond_wait(&r->changed, &r->lock);
-		}
-	}
-	pthread_mutex_unlock(&r->lock);
+	hand_over(r, result == SQLITE_ROW ? SQLITE_DONE : result);
 	return NULL;
+}
+
+/* Prepares the statement of the thread. Returns false where that fails. */
+static bool prepare_reader(struct query_reader *r)
+{
+	_cleanup_strbuf_ struct strbuf sql = STRBUF_INIT;
+	const struct query *q = r->query;
+	sqlite3 *db = q->d->db;
+
+	for (int c = 0; c < q->columns; c++)
+		strbuf_addf(&sql, "%sc%d", c ? ", " : "SELECT pitot_rows(", c);
+	strbuf_addf(&sql, ") FROM (%s)", sqlite3_sql(q->statement));
+	return !sql.failed &&
+	       sqlite3_create_function(db, "pitot_rows", -1, SQLITE_UTF8 | SQLITE_DIRECTONLY, r,
+				       NULL, read_row, end_rows) == SQLITE_OK &&
+	       sqlite3_prepare_v2(db, strbuf_text(&sql), -1, &r->statement, NULL) == SQLITE_OK;
 }
 
 void query_read_ahead(struct query *q)
@@ -213,15 +276,17 @@ void query_read_ahead(struct query *q)
 		return;
 	r->query = q;
 	r->filling = q->batches;
-	q->batch = &q->batches[1];
 	pthread_mutex_init(&r->lock, NULL);
 	pthread_cond_init(&r->changed, NULL);
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
-	if (pthread_create(&r->thread, NULL, run_reader, r) == 0)
+	if (prepare_reader(r) && pthread_create(&r->thread, NULL, run_reader, r) == 0) {
+		q->batch = &q->batches[1];
 		q->reader = r;
-	else
+	} else {
+		sqlite3_finalize(r->statement);
 		free(r);
+	}
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
@@ -291,6 +356,7 @@ void query_close(struct query *q)
 		pthread_cond_broadcast(&r->changed);
 		pthread_mutex_unlock(&r->lock);
 		pthread_join(r->thread, NULL);
+		sqlite3_finalize(r->statement);
 		free(r);
 	}
 	for (struct query_batch *b = q->batches; b < q->batches + 2; b++) {

@@ -230,6 +230,8 @@ static int is_sorted(struct database_import *m, bool *sorted, struct error *e)
 	struct query q;
 	int rc = query_open(&q, &m->db, "NVTX_EVENTS", columns, 2, NULL, e);
 
+	if (rc >= 0)
+		query_read_ahead(&q);
 	*sorted = true;
 	while (rc >= 0 && *sorted && (rc = query_next(&q)) > 0) {
 		int64_t s = query_number(&q, 0, INT64_MIN), n = query_number(&q, 1, INT64_MAX);
