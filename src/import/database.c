@@ -14,8 +14,15 @@
 #include "base/compiler.h"
 #include "base/io.h"
 
-#define TEXT_MAX (64 << 20) /* bytes of a text or a row; SQLite's own default is 1 GB */
+/* Bytes of a text or a row, which a view can make longer than the file is. */
+#define TEXT_MIN (UINT64_C(1) << 20)
+#define TEXT_MAX (UINT64_C(64) << 20)
 #define PROGRESS_STEPS 100000 /* of SQLite's machine, between two looks at *cancel */
+/*
+ * A view may compute without end. To read a table takes a few steps a byte.
+ */
+#define STEPS_MIN UINT64_C(20000000)
+#define STEPS_PER_BYTE 100u
 
 /* ---- the file ---- */
 
@@ -157,9 +164,11 @@ static int vfs_path(sqlite3_vfs *vfs, const char *name, int size, char *out)
 
 static int on_progress(void *database)
 {
-	const struct database *d = database;
+	struct database *d = database;
 
-	return d->options->cancel && *d->options->cancel;
+	d->steps += PROGRESS_STEPS;
+	return (d->options->cancel && *d->options->cancel) ||
+	       d->steps > STEPS_MIN + d->size * STEPS_PER_BYTE;
 }
 
 int database_open(struct database *d, struct input *in, const char *path,
@@ -193,7 +202,7 @@ int database_open(struct database *d, struct input *in, const char *path,
 			     d->vfs_name);
 	if (rc != SQLITE_OK)
 		return error_set(e, E_FORMAT, "'%s': %s", path, sqlite3_errstr(rc));
-	sqlite3_limit(d->db, SQLITE_LIMIT_LENGTH, TEXT_MAX);
+	sqlite3_limit(d->db, SQLITE_LIMIT_LENGTH, (int)MIN(MAX(d->size, TEXT_MIN), TEXT_MAX));
 	sqlite3_limit(d->db, SQLITE_LIMIT_ATTACHED, 0);
 	sqlite3_db_config(d->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
 	sqlite3_db_config(d->db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);

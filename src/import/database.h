@@ -22,6 +22,7 @@ struct database {
 	sqlite3_vfs vfs;
 	int fd; /* the input's */
 	uint64_t size, read; /* bytes of the database; those that were read so far */
+	uint64_t steps; /* of SQLite's machine, since the last query was opened */
 	const struct import_options *options;
 	struct strbuf queried; /* "|KERNEL|MEMCPY|": tables that were selected from */
 };
@@ -55,7 +56,11 @@ struct query {
 	struct database *d;
 	sqlite3_stmt *statement; /* NULL: the table is missing, and has no rows */
 	uint64_t rows; /* read so far */
-	int failure; /* SQLITE_… with which the reading has ended early; 0: none */
+	/*
+	 * SQLITE_… with which the reading has ended early; 0: none. SQLITE_TOOBIG: more rows than
+	 * bytes; SQLITE_INTERRUPT: too many steps.
+	 */
+	int failure;
 
 	/* Private: */
 	int columns;

@@ -88,6 +88,7 @@ int query_sql(struct query *q, struct database *d, const char *sql, struct error
 	int rc;
 
 	*q = (struct query){ .d = d };
+	d->steps = 0;
 	rc = sqlite3_prepare_v3(d->db, sql, -1, SQLITE_PREPARE_PERSISTENT, &q->statement, NULL);
 	q->failure = rc;
 	q->columns = sqlite3_column_count(q->statement);
@@ -334,6 +335,11 @@ int query_next(struct query *q)
 		q->batch->rows = 0;
 	if (o->cancel && *o->cancel)
 		return -ECANCELED;
+	if (q->rows > q->d->size) { /* of a view */
+		q->batch->result = q->failure = SQLITE_TOOBIG;
+		q->batch->rows = 0;
+		return 0;
+	}
 	if (q->batch->rows) {
 		show_progress(q);
 		q->rows++;

@@ -391,11 +391,14 @@ int database_convert(struct database_import *m, const struct conversion *c, stru
 
 void database_query_end(struct database_import *m, struct query *q, const char *table)
 {
+	const char *why = q->failure == SQLITE_TOOBIG      ? "more rows than the file has bytes"
+			  : q->failure == SQLITE_INTERRUPT ? "a view that computes without end"
+							   : sqlite3_errmsg(m->db.db);
 	char detail[160];
 
 	if (q->failure) {
 		snprintf(detail, sizeof(detail), "%s, from row %llu on: %s", table,
-			 (unsigned long long)q->rows + 1, sqlite3_errmsg(m->db.db));
+			 (unsigned long long)q->rows + 1, why);
 		database_loss(m, loss_reason_damaged_file, 1, detail);
 	}
 	query_close(q);

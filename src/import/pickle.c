@@ -6,6 +6,9 @@
 
 #define VALUES_MAX (1u << 25)
 #define LISTS_MAX (1u << 24)
+#define ITEMS_MAX (1u << 26) /* of all lists */
+#define MARKS_MAX 65536u /* lists within lists */
+#define MEMBERS_MAX 512u /* of a dictionary in which members are searched */
 
 enum kind { OTHER, INTEGER, TEXT, LIST, DICT };
 
@@ -62,13 +65,18 @@ enum opcode {
 	FRAME,
 };
 
+static int push_item(struct pickle *p, uint32_t value)
+{
+	return p->stack.count < VALUES_MAX ? vec_push(&p->stack, value) : E_LIMIT;
+}
+
 static int push(struct pickle *p, struct pickle_value value)
 {
 	if (p->values.count >= VALUES_MAX)
 		return E_LIMIT;
 	if (vec_push(&p->values, value) < 0)
 		return -ENOMEM;
-	return vec_push(&p->stack, (uint32_t)p->values.count - 1);
+	return push_item(p, (uint32_t)p->values.count - 1);
 }
 
 static int push_integer(struct pickle *p, int64_t integer)
@@ -115,23 +123,30 @@ static int push_list(struct pickle *p, enum kind kind)
 	return push(p, (struct pickle_value){ .kind = kind, .list = (uint32_t)p->lists.count - 1 });
 }
 
+/* Moves what is above a height of the stack into a list. */
+static int move_items(struct pickle *p, size_t height, uint32_t list)
+{
+	p->items += p->stack.count - height;
+	if (p->items > ITEMS_MAX)
+		return E_LIMIT;
+	for (size_t i = height; i < p->stack.count; i++)
+		if (vec_push(&p->lists.data[list].items, p->stack.data[i]) < 0)
+			return -ENOMEM;
+	p->stack.count = height;
+	return 0;
+}
+
 /* Moves what is above a height of the stack into the list below it. */
 static int append_from(struct pickle *p, size_t height, enum kind kind)
 {
 	const struct pickle_value *v;
-	struct pickle_list *list;
 
 	if (!height || height > p->stack.count)
 		return E_FORMAT;
 	v = &p->values.data[p->stack.data[height - 1]];
 	if (v->kind != kind || (kind == DICT && (p->stack.count - height) % 2))
 		return E_FORMAT;
-	list = &p->lists.data[v->list];
-	for (size_t i = height; i < p->stack.count; i++)
-		if (vec_push(&list->items, p->stack.data[i]) < 0)
-			return -ENOMEM;
-	p->stack.count = height;
-	return 0;
+	return move_items(p, height, v->list);
 }
 
 static int make_tuple(struct pickle *p, size_t height)
@@ -145,12 +160,8 @@ static int make_tuple(struct pickle *p, size_t height)
 	if (rc < 0)
 		return rc;
 	tuple = p->stack.data[--p->stack.count];
-	for (size_t i = height; i < p->stack.count; i++)
-		if (vec_push(&p->lists.data[p->values.data[tuple].list].items, p->stack.data[i]) <
-		    0)
-			return -ENOMEM;
-	p->stack.count = height;
-	return vec_push(&p->stack, tuple);
+	rc = move_items(p, height, p->values.data[tuple].list);
+	return rc < 0 ? rc : push_item(p, tuple);
 }
 
 /* Returns the height of the last mark, which it removes; SIZE_MAX if there is none. */
@@ -168,11 +179,13 @@ static int get(struct pickle *p, uint64_t number)
 {
 	uint64_t value;
 
-	return map_get(&p->memo, number, &value) ? vec_push(&p->stack, (uint32_t)value) : E_FORMAT;
+	return map_get(&p->memo, number, &value) ? push_item(p, (uint32_t)value) : E_FORMAT;
 }
 
 static int put(struct pickle *p, uint64_t number)
 {
+	if (p->memo.count >= VALUES_MAX)
+		return E_LIMIT;
 	return p->stack.count ? map_put(&p->memo, number, p->stack.data[p->stack.count - 1])
 			      : E_FORMAT;
 }
@@ -188,7 +201,8 @@ static int execute(struct pickle *p, struct cursor *c, uint8_t opcode)
 		cursor_u64(c);
 		return 0;
 	case MARK:
-		return vec_push(&p->marks, (uint32_t)p->stack.count);
+		return p->marks.count < MARKS_MAX ? vec_push(&p->marks, (uint32_t)p->stack.count)
+						  : E_LIMIT;
 	case POP:
 		p->stack.count -= p->stack.count != 0;
 		return 0;
@@ -325,7 +339,7 @@ uint32_t pickle_member(const struct pickle *p, uint32_t dict, const char *key)
 	const struct pickle_list *list = list_of(p, dict, DICT);
 	size_t length = strlen(key);
 
-	for (size_t i = 0; list && i + 1 < list->items.count; i += 2) {
+	for (size_t i = 0; list && i + 1 < list->items.count && i < 2 * MEMBERS_MAX; i += 2) {
 		struct pickle_text t = pickle_text(p, list->items.data[i]);
 
 		if (t.length == length && !memcmp(t.bytes, key, length))

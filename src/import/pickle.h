@@ -27,6 +27,7 @@ struct pickle {
 	VEC(uint32_t) stack; /* values */
 	VEC(uint32_t) marks; /* heights of the stack */
 	struct map memo; /* number -> value */
+	size_t items; /* of all lists */
 };
 
 /* Items of a list or tuple, or keys and values of a dictionary; none of anything else. */
@@ -45,7 +46,7 @@ int pickle_read(struct pickle *p, const void *bytes, size_t length, struct error
 void pickle_release(struct pickle *p);
 
 struct pickle_items pickle_items(const struct pickle *p, uint32_t value);
-/* Returns the value of a key in a dictionary, or PICKLE_NONE. */
+/* Returns the value of a key in a dictionary (of its first 512), or PICKLE_NONE. */
 uint32_t pickle_member(const struct pickle *p, uint32_t dict, const char *key);
 /* Returns a text, empty if it is none. */
 struct pickle_text pickle_text(const struct pickle *p, uint32_t value);

@@ -2,6 +2,7 @@
  * torch_memory.c: converts memory snapshots of PyTorch's caching allocator (pickles, read by
  * pickle.c) and its raw memory timelines (JSON).
  */
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -34,6 +35,7 @@ struct snapshot {
 	bool is_expandable;
 	uint64_t max_split_bytes;
 	uint64_t correlation, older, older_segments, wrong_segments, guessed, wrong_blocks;
+	size_t unvisited; /* values: a list can have one value any number of times */
 };
 
 /* ---- snapshots ---- */
@@ -55,6 +57,20 @@ static struct pickle_text text(const struct snapshot *s, uint32_t dict, const ch
 static bool is(struct pickle_text t, const char *word)
 {
 	return t.length == strlen(word) && !memcmp(t.bytes, word, t.length);
+}
+
+/* Counts an item of a list, which in a real snapshot is a value of its own. */
+static int visit(struct snapshot *s)
+{
+	const struct import_options *o = s->k->options;
+
+	if (o->cancel && *o->cancel)
+		return error_set(s->k->error, -ECANCELED, "%s", error_code_text(-ECANCELED));
+	if (!s->unvisited--)
+		return error_set(s->k->error, E_FORMAT,
+				 "'%s': lists of the pickle have the same entries many times",
+				 s->k->path);
+	return 0;
 }
 
 /* Frames are dictionaries, innermost first. Entries with one stack share the list. */
@@ -327,17 +343,19 @@ static uint64_t older_bytes(const struct snapshot *s, const struct range *segmen
 }
 
 /* Old snapshots have no addresses of blocks: the order implies them. */
-static void read_segment(struct snapshot *s, uint32_t segment)
+static int read_segment(struct snapshot *s, uint32_t segment)
 {
 	struct pickle_items blocks =
 		pickle_items(&s->pickle, pickle_member(&s->pickle, segment, "blocks"));
 	struct range whole = { integer(s, segment, "address"), integer(s, segment, "total_size"),
 			       (uint32_t)integer(s, segment, "device") };
 	uint64_t address = whole.address, sum = 0, active = 0, older = older_bytes(s, &whole);
+	int rc = visit(s);
 
-	for (size_t i = 0; i < blocks.count; i++) {
+	for (size_t i = 0; i < blocks.count && rc == 0; i++) {
 		uint64_t size = integer(s, blocks.values[i], "size");
 
+		rc = visit(s);
 		if (integer(s, blocks.values[i], "address"))
 			address = integer(s, blocks.values[i], "address");
 		active += is(text(s, blocks.values[i], "state"), "active_allocated") ? size : 0;
@@ -349,6 +367,7 @@ static void read_segment(struct snapshot *s, uint32_t segment)
 	s->older_segments += older != 0;
 	if (older)
 		add_old(s, memory_kind_allocator_segment, whole.device, whole.address, older);
+	return rc;
 }
 
 static void read_settings(struct snapshot *s)
@@ -369,10 +388,10 @@ static int read_device(struct snapshot *s, uint32_t trace, uint32_t device)
 	s->blocks.is_expandable = s->is_expandable;
 	s->blocks.max_split_bytes = s->max_split_bytes;
 	for (size_t i = 0; i < entries.count && rc == 0; i++) {
-		rc = add_entry(s, entries.values[i], device);
-		if (rc < 0)
-			error_set(s->k->error, rc, "out of memory");
-		else if (i % 65536 == 65535)
+		rc = visit(s);
+		if (rc == 0 && add_entry(s, entries.values[i], device) < 0)
+			rc = error_set(s->k->error, -ENOMEM, "out of memory");
+		if (rc == 0 && i % 65536 == 65535)
 			rc = kineto_flush(s->k);
 	}
 	s->guessed += s->blocks.guessed;
@@ -395,6 +414,7 @@ static int convert(struct snapshot *s)
 	struct kineto *k = s->k;
 	int rc = 0;
 
+	s->unvisited = p->values.count;
 	read_settings(s);
 	for (size_t d = 0; d < devices.count && rc == 0; d++)
 		rc = read_device(s, devices.values[d], (uint32_t)d);
@@ -404,7 +424,7 @@ static int convert(struct snapshot *s)
 				 "torch.cuda.memory._record_memory_history() before",
 				 k->path);
 	for (size_t i = 0; i < segments.count && rc == 0; i++)
-		read_segment(s, segments.values[i]);
+		rc = read_segment(s, segments.values[i]);
 	note(s, s->older, "block is older than the history", "blocks are older than the history");
 	note(s, s->older_segments, "segment is older than the history",
 	     "segments are older than the history");

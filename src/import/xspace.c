@@ -17,6 +17,7 @@
 
 #define FILE_BYTES_MAX ((size_t)1 << 31) /* protobuf's own limit */
 #define FLUSH_EVENTS 100000u
+#define NAMES_MAX ((size_t)1 << 22) /* of events, and of statistics, of a plane */
 #define SPARSE_CORE_SHIFT                                                                          \
 	16u /* streams of a TPU's sparse cores: their number plus 1, and the line */
 
@@ -110,7 +111,8 @@ static void copy_text(struct text t, char *out, size_t size)
 /* ---- names ---- */
 
 /* Adds an entry of a map from ids to names. */
-static int add_name(struct map *ids, void *names_vec, const struct proto_field *entry)
+static int add_name(struct kineto *k, struct map *ids, void *names_vec,
+		    const struct proto_field *entry)
 {
 	VEC(struct name) *names = names_vec;
 	struct cursor c = proto_message(entry), value = { 0 };
@@ -133,6 +135,10 @@ static int add_name(struct map *ids, void *names_vec, const struct proto_field *
 	}
 	if (shown.length)
 		name.text = shown;
+	if (names->count >= NAMES_MAX) {
+		kineto_count(k, KINETO_NO_ROOM_COUNT);
+		return 0;
+	}
 	return map_put(ids, id, names->count) < 0 ? -ENOMEM : vec_push(names, name);
 }
 
@@ -517,9 +523,9 @@ static int read_plane(struct kineto *k, const struct proto_field *field)
 		if (f.number == PLANE_NAME)
 			classify(&p, text_of(&f));
 		else if (f.number == PLANE_EVENTS)
-			rc = add_name(&p.event_names, &p.names, &f);
+			rc = add_name(k, &p.event_names, &p.names, &f);
 		else if (f.number == PLANE_STATS)
-			rc = add_name(&p.stat_names, &p.stats, &f);
+			rc = add_name(k, &p.stat_names, &p.stats, &f);
 	}
 	for (c = proto_message(field); rc == 0 && proto_next(&c, &f);)
 		if (f.number == PLANE_STAT)

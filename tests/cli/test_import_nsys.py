@@ -317,6 +317,22 @@ def test_a_damaged_table_is_read_as_far_as_it_goes(bring, tmp_path):
     assert any("CUPTI_ACTIVITY_KIND_KERNEL, from row" in (row["detail"] or "") for row in rows("loss"))
 
 
+@pytest.mark.parametrize("select, rows, why", [
+    ("SELECT x AS start, x + 1 AS end, x AS correlationId FROM c", True, "more rows than the file has bytes"),
+    ("SELECT x AS start, x + 1 AS end, x AS correlationId FROM c WHERE x < 0", False, "a view that computes without end")])
+def test_views_that_never_end(bring, pitot, tmp_path, select, rows, why):
+    """A view can make any number of rows of nothing: as many as the file has bytes are read, and a batch more."""
+    small(tmp_path / "a.sqlite")
+    with sqlite3.connect(tmp_path / "a.sqlite") as db:
+        db.execute("DROP TABLE CUPTI_ACTIVITY_KIND_MEMSET")
+        db.execute(f"CREATE VIEW CUPTI_ACTIVITY_KIND_MEMSET AS WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) {select}")
+    said, read = bring(tmp_path / "a.sqlite")
+    assert (0 < said["rows"]["memset"] <= (tmp_path / "a.sqlite").stat().st_size + 1024) if rows else "memset" not in said["rows"]
+    assert said["rows"]["kernel"] == 2
+    assert [row["detail"] for row in read("loss") if "MEMSET" in (row["detail"] or "")] == [
+        f"CUPTI_ACTIVITY_KIND_MEMSET, from row {said['rows'].get('memset', 0) + 1} on: {why}"]
+
+
 def test_missing_tables(bring, tmp_path):
     """Any of them."""
     for name in small_tables(tmp_path):

@@ -90,6 +90,23 @@ def test_what_calls_is_refused(pitot, tmp_path):
     assert "_record_memory_history()" in pitot("import", "s.pickle", "-o", "x.pitot", status=1).stderr
 
 
+def test_small_pickles_of_much(pitot, tmp_path):
+    """A pickle can have one value any number of times, and marks and lists of a byte each: neither time nor memory follow them."""
+    entry = snapshot()["device_traces"][1][1]
+    block = {"size": 512, "requested_size": 500, "state": "active_allocated", "frames": []}
+    segment = {**snapshot()["segments"][0], "blocks": [block] * 1000}
+    head = b"\x80\4\x8c\x08segments\x94"
+    for content, why in [({"segments": [], "device_traces": [[entry] * 1000] * 1000}, "lists of the pickle have the same entries many times"),
+                         ({"segments": [segment] * 1000, "device_traces": [[entry]]}, "lists of the pickle have the same entries many times"),
+                         (head + b"(" * 70000, "a limit was reached"), (head + b"h\0" * 2**25, "a limit was reached")]:
+        (tmp_path / "s.pickle").write_bytes(gzip.compress(content if isinstance(content, bytes) else pickle.dumps(content, 4), 1))
+        assert why in pitot("import", "s.pickle", "-o", "x.pitot", status=1).stderr
+    members = {f"member {i}": 0 for i in range(600)}
+    (tmp_path / "s.pickle").write_bytes(pickle.dumps({**snapshot(), "device_traces": [[{**entry, **members}, {**members, **entry}]]}))
+    said = pitot("import", "s.pickle", "-o", "x.pitot", "--json", json_output=True)
+    assert said["records"] == 2 and said["rows"]["allocation"] >= 1  # the second one's members are too many
+
+
 def run_allocator(allocator, seed, steps=600):
     """Sizes around all limits of the allocator, and caches that are emptied."""
     draw, live = random.Random(seed), []
