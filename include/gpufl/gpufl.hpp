@@ -118,7 +118,7 @@ inline void missing(Missing what)
 	static std::atomic<bool> said[MISSING_COUNT];
 	static const char *const texts[MISSING_COUNT] = {
 		"deep scopes are not there yet",
-		"there is no backend for AMD yet",
+		"AMD's GPUs are recorded only where pitot record starts the program",
 		"remote_upload is deprecated and has no effect: call uploadLogs after shutdown",
 		"kernel_sample_rate_ms is deprecated and has no effect: all kernels are recorded",
 		"enable_external_correlation=false has no effect: external ids are always recorded",
@@ -690,7 +690,7 @@ inline ProbeResult probeNvml()
 
 inline ProbeResult probeRocm()
 {
-	return { false, "there is no backend for AMD yet" };
+	return { false, "AMD's GPUs are recorded only where pitot record starts the program" };
 }
 
 // --- upload ---

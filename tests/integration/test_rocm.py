@@ -177,7 +177,8 @@ def test_an_sdk_that_refuses(hip, table, fault, why):
     assert [(c["state"], c["reason"]) for c in table("capability") if c["name"] == "rocm"] == [("unavailable", why)]
 
 
-FUNCTIONS = re.findall(r"\bF\((\w+), int,", (Path(__file__).parents[2] / "src/capture/amd/amd_api.h").read_text())
+API = (Path(__file__).parents[2] / "src/capture/amd/amd_api.h").read_text()
+FUNCTIONS, COUNTING = (re.findall(r"\bF\((\w+), int,", part) for part in API.split("#define AMD_COUNTER_FUNCTIONS"))
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)
@@ -196,6 +197,70 @@ def test_each_function_that_fails(hip, table, function):
 
 NAMING = {"iterate_callback_tracing_kind_operations", "query_callback_tracing_kind_operation_name"}
 HARMLESS = {"stop_context", "flush_buffer", "push_external_correlation_id", "pop_external_correlation_id", *NAMING}
+
+
+COUNT = ("--engine", "range-profiler", "--metrics")
+
+
+def values_of(truth):
+    return {(t["correlation"], t["name"]): t["value"] for t in truth if t["what"] == "value"}
+
+
+def test_counters_of_all_kernels(hip, table):
+    """Each value is the sum of a counter's instances, of the launch that it belongs to; the trace is as without."""
+    _, truth = hip(*COUNT, "default")
+    metrics = {m["name"] for m in table("metric")}
+    told = values_of(truth)
+    rows = {(v["correlation"], v["metric"]): v["value"] for v in table("metric_value")}
+    assert rows == told and len(table("kernel")) == 9
+    # of four counters of shader engines in the set, hardware counts three; the others of the set no GPU has
+    assert metrics == {"GRBM_COUNT", "GRBM_GUI_ACTIVE", "SQ_WAVES", "SQ_BUSY_CYCLES", "SQ_INSTS_VALU"}
+    assert len(told) == 9 * len(metrics)
+    notes = {c["name"]: (c["state"], c["reason"]) for c in table("capability")}
+    assert notes["engine"] == ("on", "5 counters of AMD's GPUs, in one pass; kernels run one after the other")
+    assert notes["metrics"] == ("degraded", "; ".join(["SQ_INSTS_SALU: cannot be counted with the others"] * 2))
+
+
+def test_counters_of_chosen_kernels(hip, table, pitot):
+    _, truth = hip(*COUNT, "SQ_INSTS_*,GRBM_COUNT,NONSENSE", "--kernels", "matmul", "--skip", "2", "--count", "3")
+    names = {t["correlation"]: t["name"] for t in truth if t["what"] == "kernel"}
+    matmul = [c for c in sorted(names) if "matmul" in names[c]]
+    values = table("metric_value")
+    assert sorted({v["correlation"] for v in values}) == matmul[2:5]
+    assert {m["name"]: m["description"] for m in table("metric")} == {
+        "SQ_INSTS_VALU": "vector instructions", "SQ_INSTS_SALU": "scalar instructions", "GRBM_COUNT": "cycles"}
+    assert len(values) == len(values_of(truth)) == 9
+    assert "NONSENSE: no such counter" in [c["reason"] for c in table("capability") if c["name"] == "metrics"][0]
+    report = pitot("report", "--counters", "hip.pitot").stdout
+    assert "matmul" in report and "SQ_INSTS_VALU" in report
+
+
+@pytest.mark.parametrize("options, why", [
+    (("--metrics", "NONSENSE"), "no GPU has the counters (NONSENSE: no such counter; NONSENSE: no such counter)"),
+    (("--measure", "graph"), "of AMD's GPUs, only kernels are measured, not ranges or graphs"),
+    (("--nvtx", "round"), "ranges of ROCTx do not select what is measured"),
+])
+def test_what_cannot_be_counted(hip, table, options, why):
+    _, truth = hip("--engine", "range-profiler", *options)
+    assert table("metric_value") == [] and len(table("kernel")) == 9 and not values_of(truth)
+    assert [(c["state"], c["reason"]) for c in table("capability") if c["name"] == "engine"] == [("unavailable", why)]
+
+
+def test_engines_that_amd_does_not_have(hip, table):
+    hip("--engine", "pc-sampling")
+    assert [(c["state"], c["reason"]) for c in table("capability") if c["name"] == "engine"] == [
+        ("unavailable", "of AMD's GPUs only --engine range-profiler measures")]
+    assert len(table("kernel")) == 9
+
+
+@pytest.mark.parametrize("function", COUNTING)
+def test_each_function_of_counters_that_fails(hip, table, function):
+    """The trace is whole all the same, and what is not counted has a reason or is a loss."""
+    _, truth = hip(*COUNT, "GRBM_COUNT", fault=f"status:{function}")
+    assert len(table("kernel")) == 9 and table("metric_value") == []
+    state = [c["state"] for c in table("capability") if c["name"] == "engine"]
+    lost = sum(loss["count"] for loss in table("loss") if loss["reason"] == "unknown_record")
+    assert (state, lost) == ((["on"], 9) if function == "query_record_counter_id" else (["unavailable"], 0))
 
 
 def test_a_flush_that_hangs_is_not_waited_for(hip, table):
@@ -262,6 +327,11 @@ LAYOUTS = {
     "amd_callback": ("rocprofiler_callback_tracing_record_t", {
         "thread": "thread_id", "correlation": "correlation_id", "kind": "kind", "operation": "operation", "phase": "phase",
         "payload": "payload"}),
+    "amd_counted": ("rocprofiler_dispatch_counting_service_data_t", {
+        "correlation": "correlation_id", "start": "start_timestamp", "agent": "dispatch_info.agent_id",
+        "kernel": "dispatch_info.kernel_id", "dispatch": "dispatch_info.dispatch_id"}),
+    "amd_counter_value": ("rocprofiler_counter_record_t", {"value": "counter_value", "dispatch": "dispatch_id"}),
+    "amd_counter": ("rocprofiler_counter_info_v0_t", {"name": "name", "description": "description", "block": "block"}),
     "amd_symbol": ("rocprofiler_callback_tracing_code_object_kernel_symbol_register_data_t", {
         "kernel": "kernel_id", "name": "kernel_name", "group_bytes": "group_segment_size", "sgprs": "sgpr_count",
         "vgprs": "arch_vgpr_count", "agprs": "accum_vgpr_count"}),
@@ -282,7 +352,7 @@ def test_layouts_are_those_of_amds_headers(source, tmp_path):
     headers = Path(os.environ.get("PITOT_ROCM_HEADERS", "/opt/rocm/include"))
     if not (headers / "rocprofiler-sdk/fwd.h").exists():
         pytest.skip("no headers of ROCprofiler-SDK (PITOT_ROCM_HEADERS=FOLDER)")
-    lines = [f"#include <rocprofiler-sdk/{name}.h>" for name in ("fwd", "agent", "buffer_tracing", "callback_tracing")]
+    lines = [f"#include <rocprofiler-sdk/{name}.h>" for name in ("fwd", "agent", "buffer_tracing", "callback_tracing", "counters", "dispatch_counting_service")]
     lines += ["#define _Static_assert static_assert", '#include "capture/amd/amd_api.h"']
     lines += [f"static_assert(offsetof({ours}, {a}) == offsetof({theirs}, {b}), \"{ours}.{a}\");"
               for ours, (theirs, members) in LAYOUTS.items() for a, b in members.items()]

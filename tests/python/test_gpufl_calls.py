@@ -285,7 +285,7 @@ def test_what_gpufl_warns_of(run, tmp_path):
         ["init() got an unexpected keyword argument 'aap_name', did you mean 'app_name'?"],
         ["init() got an unexpected keyword argument 'zzz'"],
         [True],
-        [False, "RuntimeWarning: there is no backend for AMD yet"],
+        [False, "RuntimeWarning: AMD's GPUs are recorded only where pitot record starts the program"],
         [True],
         [True],
         [False, said[12][1]],

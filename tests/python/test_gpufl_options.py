@@ -253,7 +253,7 @@ ROWS = {
     "deep_window_only in the file": ({}, {"GPUFL_PROFILING_ENGINE": "PmSampling"}, {"deep_window_only": True}, starts("profiling_engine", "nvidia.trace")),
     "backend Auto": ({"backend": "Auto"}, {}, {}, starts("session_kind", "monitor")),
     "backend Nvidia": ({"backend": "Nvidia", **TRACE}, {}, {}, starts("profiling_engine", "nvidia.trace")),
-    "backend Amd": ({"backend": "Amd"}, {}, {}, lambda effect: (is_refused(effect), warns("no backend for AMD")(effect))),
+    "backend Amd": ({"backend": "Amd"}, {}, {}, lambda effect: (is_refused(effect), warns("AMD's GPUs are recorded only")(effect))),
     "backend None": ({"backend": "None", **TRACE}, {}, {}, has_scopes_only),
     "backend None in the file": ({**TRACE}, {}, {"backend": "None"}, has_scopes_only),
     "explicit Monitor": ({"profiling_engine": "Monitor"}, {"GPUFL_PROFILING_ENGINE": "Trace"}, {}, starts("profiling_engine", "nvidia.none")),

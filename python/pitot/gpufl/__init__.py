@@ -259,7 +259,7 @@ def _warn(given: dict[str, Any], options: dict[str, Any]) -> None:
         _deprecated("remote_upload is deprecated: call upload_logs(), or use session(backend_url=...)", 4)
     traces = options["profiling_engine"] is not ProfilingEngine.Monitor and options["backend"] is not BackendKind.None_
     for is_wanted, text in (
-        (options["backend"] is BackendKind.Amd, "there is no backend for AMD yet"),
+        (options["backend"] is BackendKind.Amd, "AMD's GPUs are recorded only where pitot record starts the program"),
         (
             given.get("enable_source_collection"),
             "enable_source_collection=True has no effect: source lines are found when the recording is read",

@@ -154,12 +154,43 @@ _Static_assert(offsetof(struct amd_agent, product) == 264, "");
 _Static_assert(offsetof(struct amd_agent, ordinal) == 288, "");
 _Static_assert(sizeof(struct amd_agent) == 312, "");
 
+/* Passed by value to the callbacks of counting: what a counted dispatch is. */
+struct amd_counted {
+	uint64_t size;
+	struct amd_async_correlation correlation;
+	uint64_t start, end, info_size, agent, queue, kernel, dispatch;
+	uint32_t private_bytes, group_bytes, workgroup[3], grid[3], at_112[14];
+};
+_Static_assert(offsetof(struct amd_counted, agent) == 48, "");
+_Static_assert(offsetof(struct amd_counted, kernel) == 64, "");
+_Static_assert(sizeof(struct amd_counted) == 168, "");
+
+/* A value of one instance of a counter, such as that of one shader engine. */
+struct amd_counter_value {
+	uint64_t id; /* of the instance */
+	double value;
+	uint64_t dispatch, user, agent;
+};
+_Static_assert(sizeof(struct amd_counter_value) == 40, "");
+
+struct amd_counter {
+	uint64_t id;
+	const char *name, *description, *block, *expression;
+	uint8_t flags, at_41[7];
+};
+_Static_assert(offsetof(struct amd_counter, description) == 16, "");
+
 typedef void amd_on_callback(struct amd_callback record, uint64_t *user, void *data);
 typedef void amd_on_buffer(uint64_t context, uint64_t buffer, struct amd_record_header **headers,
 			   size_t count, void *data, uint64_t dropped);
 typedef int amd_on_operation(uint32_t kind, int32_t operation, void *data);
 typedef int amd_on_agents(uint32_t version, const void **agents, size_t count, void *data);
 typedef void amd_on_thread(uint32_t library, void *data);
+typedef int amd_on_counters(uint64_t agent, uint64_t *counters, size_t count, void *data);
+typedef void amd_on_dispatch(struct amd_counted dispatch, uint64_t *config, uint64_t *user,
+			     void *data);
+typedef void amd_on_values(struct amd_counted dispatch, struct amd_counter_value *values,
+			   size_t count, uint64_t user, void *data);
 
 /* F(name without rocprofiler_, return type, parameters): all are required. */
 #define AMD_FUNCTIONS(F)                                                                           \
@@ -187,9 +218,22 @@ typedef void amd_on_thread(uint32_t library, void *data);
 	F(push_external_correlation_id, int, uint64_t context, uint64_t thread, uint64_t id)       \
 	F(pop_external_correlation_id, int, uint64_t context, uint64_t thread, uint64_t *id)
 
+/* Required for counters only. */
+#define AMD_COUNTER_FUNCTIONS(F)                                                                   \
+	F(iterate_agent_supported_counters, int, uint64_t agent, amd_on_counters *callback,        \
+	  void *data)                                                                              \
+	F(query_counter_info, int, uint64_t counter, int version, void *info)                      \
+	F(create_counter_config, int, uint64_t agent, uint64_t *counters, size_t count,            \
+	  uint64_t *config)                                                                        \
+	F(configure_callback_dispatch_counting_service, int, uint64_t context,                     \
+	  amd_on_dispatch *dispatched, void *dispatched_data, amd_on_values *counted,              \
+	  void *counted_data)                                                                      \
+	F(query_record_counter_id, int, uint64_t instance, uint64_t *counter)
+
 struct amd_sdk {
 #define F(name, type, ...) type (*name)(__VA_ARGS__);
 	AMD_FUNCTIONS(F)
+	AMD_COUNTER_FUNCTIONS(F)
 #undef F
 };
 

@@ -6,14 +6,12 @@
 #include "base/compiler.h"
 #include "format/rows.h"
 
-#define AGENTS_MAX 64u
-
 /* Names are the SDK's, which keeps them until it finalizes; so they are copied. */
 static struct agent {
 	struct amd_agent agent;
 	char name[128];
 	uint32_t ordinal;
-} agents[AGENTS_MAX];
+} agents[AMD_GPUS_MAX];
 static unsigned count;
 
 static int on_agents(uint32_t version, const void **list, size_t length, void *data)
@@ -21,7 +19,8 @@ static int on_agents(uint32_t version, const void **list, size_t length, void *d
 	uint32_t ordinal = 0;
 
 	(void)data;
-	for (size_t i = 0; version == AMD_AGENT_VERSION && i < length && count < AGENTS_MAX; i++) {
+	for (size_t i = 0; version == AMD_AGENT_VERSION && i < length && count < AMD_GPUS_MAX;
+	     i++) {
 		const struct amd_agent *a = list[i];
 		struct agent *out = &agents[count];
 
@@ -43,6 +42,16 @@ int amd_devices_read(const struct amd_sdk *sdk)
 {
 	return sdk->query_available_agents(AMD_AGENT_VERSION, on_agents, sizeof(struct amd_agent),
 					   NULL);
+}
+
+unsigned amd_devices_count(void)
+{
+	return count;
+}
+
+uint64_t amd_devices_agent(unsigned index)
+{
+	return agents[index].agent.id;
 }
 
 static uint32_t uuid_text(struct writer *w, const uint8_t *uuid)

@@ -8,9 +8,12 @@
 #include "format/writer.h"
 
 #define AMD_NO_DEVICE UINT32_MAX
+#define AMD_GPUS_MAX 64u
 
 /* Asks the SDK while it initializes. Returns its status. */
 int amd_devices_read(const struct amd_sdk *sdk);
+unsigned amd_devices_count(void); /* at most AMD_GPUS_MAX */
+uint64_t amd_devices_agent(unsigned index);
 /* Writes their rows. Collector's thread. */
 void amd_devices_write(struct writer *w);
 /* Returns an agent's ordinal as HIP counts GPUs, or AMD_NO_DEVICE if it is no GPU. */

@@ -11,7 +11,8 @@
 static struct {
 	_Atomic(enum amd_state) state;
 	struct amd_sdk sdk;
-	uint64_t trace, buffer;
+	uint64_t trace, counters, buffer;
+	const char *lacking; /* a function of counters, which it does not have */
 	bool records;
 	char version[32], refusal[256];
 } self;
@@ -84,12 +85,24 @@ const struct amd_sdk *amd_load(void)
 	}
 	AMD_FUNCTIONS(F)
 #undef F
+#define F(name, type, ...)                                                                         \
+	*(void **)&self.sdk.name = dlsym(handle, "rocprofiler_" #name);                            \
+	if (!self.sdk.name)                                                                        \
+		self.lacking = "rocprofiler_" #name;
+	AMD_COUNTER_FUNCTIONS(F)
+#undef F
 	return &self.sdk;
 }
 
-void amd_ready(uint64_t context, uint64_t buffer)
+const char *amd_lacks_counters(void)
+{
+	return self.lacking;
+}
+
+void amd_ready(uint64_t context, uint64_t counters, uint64_t buffer)
 {
 	self.trace = context;
+	self.counters = counters;
 	self.buffer = buffer;
 	atomic_store(&self.state, AMD_READY);
 }
@@ -101,6 +114,12 @@ void amd_end(void)
 		atomic_store(&self.state, AMD_ENDED);
 }
 
+static bool set_context(uint64_t context, bool on)
+{
+	return on ? amd_check("start_context", self.sdk.start_context(context))
+		  : amd_check("stop_context", self.sdk.stop_context(context));
+}
+
 bool amd_record(bool on)
 {
 	bool done;
@@ -109,8 +128,7 @@ bool amd_record(bool on)
 		return amd_state() == AMD_READY;
 	atomic_store(&amd_context, on ? self.trace : 0);
 	vendor_enter(on ? "rocprofiler_start_context" : "rocprofiler_stop_context");
-	done = on ? amd_check("start_context", self.sdk.start_context(self.trace))
-		  : amd_check("stop_context", self.sdk.stop_context(self.trace));
+	done = set_context(self.trace, on) && (!self.counters || set_context(self.counters, on));
 	vendor_leave();
 	self.records = done ? on : self.records;
 	return done;

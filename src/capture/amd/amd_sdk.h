@@ -47,7 +47,10 @@ void amd_set_version(uint32_t version);
 const struct amd_sdk *amd_load(void);
 /* Returns whether a call was a success; if not, that is the reason. */
 bool amd_check(const char *function, int status);
-void amd_ready(uint64_t context, uint64_t buffer);
+/* A function of counters that the SDK lacks; NULL: none. */
+const char *amd_lacks_counters(void);
+/* `counters`: the context that counts, beside that of the trace; 0: none. */
+void amd_ready(uint64_t context, uint64_t counters, uint64_t buffer);
 /* No function of the SDK is called any more. */
 void amd_end(void);
 

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "capture/amd/amd_boottime.h"
 #include "capture/amd/amd_calls.h"
+#include "capture/amd/amd_counters.h"
 #include "capture/amd/amd_devices.h"
 #include "capture/amd/amd_kernels.h"
 #include "capture/amd/amd_sdk.h"
@@ -27,7 +28,7 @@ static struct {
 	bool devices_written;
 	uint64_t active_ns, since_ns, begun_ns, work_before;
 	struct amd_work_counts reported;
-	uint64_t kernels_reported;
+	uint64_t kernels_reported, values_reported;
 } self;
 
 static void note_refused(const char *why)
@@ -54,9 +55,7 @@ static void extend(const struct source_start *how)
 			"ROCprofiler-SDK %s; not yet run on AMD hardware", amd_version());
 	capability_note(feature_context, capability_state_unavailable, NULL, NULL,
 			"ROCm has no contexts");
-	if (how->wanted->engine != SETTING_ENGINE_TRACE)
-		capability_note(feature_engine, capability_state_unavailable, NULL, "trace",
-				"engines measure NVIDIA's GPUs only");
+	amd_counters_start(how->wanted);
 	if (!amd_calls_watched())
 		capability_note(feature_api_call, capability_state_unavailable, "launches", "none",
 				"ROCprofiler-SDK names no function of HIP");
@@ -68,16 +67,21 @@ static void extend(const struct source_start *how)
 
 static void begin(struct writer *w, const struct source_start *how)
 {
+	struct amd_work_counts c = amd_work_counts();
+
 	(void)w;
 	(void)how;
 	amd_calls_begin();
+	amd_counters_begin();
 	self.devices_written = false;
 	self.active_ns = 0;
 	self.since_ns = clock_monotonic_ns();
-	self.reported = amd_work_counts();
-	self.work_before = self.reported.work;
+	/* The SDK's threads may have counted these before this thread began. */
+	c.unknown = self.reported.unknown;
+	c.dropped = self.reported.dropped;
+	self.reported = c;
+	self.work_before = c.work;
 	self.begun_ns = clock_monotonic_ns();
-	self.kernels_reported = amd_kernels_refused();
 	amd_boottime_read();
 }
 
@@ -139,6 +143,8 @@ static void periodic(struct writer *w, uint64_t since_ns, uint64_t now_ns)
 #undef LOSS
 	rows_loss_more(w, loss_reason_no_memory, amd_kernels_refused(), &self.kernels_reported,
 		       self.since_ns, now_ns, "names of kernels");
+	rows_loss_more(w, loss_reason_unknown_record, amd_counters_unknown(), &self.values_reported,
+		       self.since_ns, now_ns, "values of counters");
 	if (c.no_stream > self.reported.no_stream && !self.reported.no_stream)
 		rows_capability(w, feature_stream, capability_state_degraded, "streams", "queues",
 				"some work names no stream: it is shown by its hardware queue");
@@ -181,6 +187,8 @@ const struct source amd_source = {
 	.vendor = vendor,
 	.stopped = stopped,
 	.after_fork = after_fork,
-	.handlers = { { RING_HIP_CALL, on_call }, { RING_HIP_WORK, amd_work_event } },
-	.handler_count = 2,
+	.handlers = { { RING_HIP_CALL, on_call },
+		      { RING_HIP_WORK, amd_work_event },
+		      { RING_HIP_VALUE, amd_counters_event } },
+	.handler_count = 3,
 };

@@ -8,6 +8,7 @@
 
 #include "base/compiler.h"
 #include "capture/amd/amd_calls.h"
+#include "capture/amd/amd_counters.h"
 #include "capture/amd/amd_devices.h"
 #include "capture/amd/amd_kernels.h"
 #include "capture/amd/amd_sdk.h"
@@ -99,7 +100,7 @@ static bool configure(void)
 		  amd_calls_on_stream, NULL) &&
 	      make_buffer(trace, &buffer) && TRY(start_context, kernels)))
 		return false;
-	amd_ready(trace, buffer);
+	amd_ready(trace, amd_counters_configure(sdk), buffer);
 	return true;
 }
 

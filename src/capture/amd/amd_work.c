@@ -43,15 +43,16 @@ static struct {
 /* --- on the SDK's thread --- */
 
 /* Its own thread's ring, so only the tail moves. The program's GPU waits behind this thread. */
-static bool wait_for_room(const struct ring *r)
+static bool wait_for_room(const struct ring *r, unsigned slots)
 {
-	static uint64_t given_up = UINT64_MAX; /* the tail of a collector that did not come */
+	static __thread uint64_t given_up =
+		UINT64_MAX; /* the tail of a collector that did not come */
 	struct timespec t = { .tv_nsec = ROOM_WAIT_NS };
 
 	for (unsigned i = 0; i < ROOM_TRIES; i++) {
 		uint64_t tail = atomic_load_explicit(&r->tail, memory_order_acquire);
 
-		if (atomic_load(&r->head) - tail + WORK_SLOTS <= RING_SLOTS)
+		if (atomic_load(&r->head) - tail + slots <= RING_SLOTS)
 			return true;
 		if (tail == given_up || !collector_running())
 			return false;
@@ -62,16 +63,22 @@ static bool wait_for_room(const struct ring *r)
 	return false;
 }
 
+void amd_work_push(const struct ring_event *events, unsigned slots)
+{
+	struct ring *r = ring_get();
+
+	if (r && wait_for_room(r, slots))
+		ring_push(r, events, slots);
+	else if (r)
+		counter_add(&r->lost, 1);
+}
+
 static void push(const struct ring_event *event, const struct work *work)
 {
 	struct ring_event slots[WORK_SLOTS] = { *event };
-	struct ring *r = ring_get();
 
 	memcpy(&slots[1], work, sizeof(*work));
-	if (r && wait_for_room(r))
-		ring_push(r, slots, WORK_SLOTS);
-	else if (r)
-		counter_add(&r->lost, 1);
+	amd_work_push(slots, WORK_SLOTS);
 }
 
 static void push_dispatch(const struct amd_dispatch *d)

@@ -11,6 +11,8 @@
 #include "format/writer.h"
 
 amd_on_buffer amd_work_on_buffer;
+/* Puts an event into the ring of a thread of the SDK, which waits while it is full. */
+void amd_work_push(const struct ring_event *events, unsigned slots);
 
 /* Makes the row of a kernel or copy; returns its slots. Collector's thread. */
 uint64_t amd_work_event(struct writer *w, const struct ring *r, uint64_t position);

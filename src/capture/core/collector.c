@@ -181,7 +181,8 @@ static uint64_t drain_ring(struct ring *r, uint64_t now)
 		uint64_t slots;
 
 		/* Readings are not events of the program: they do not give our own thread a row. */
-		if (kind != RING_COUNTER && kind != RING_SAMPLE && kind != RING_HIP_WORK)
+		if (kind != RING_COUNTER && kind != RING_SAMPLE && kind != RING_HIP_WORK &&
+		    kind != RING_HIP_VALUE)
 			name_thread(r, dead);
 		slots = handle ? handle(self.w, r, position) : 1;
 		if (journal)

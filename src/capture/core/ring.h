@@ -37,6 +37,7 @@ enum ring_kind {
 	RING_COLLECTIVE, /* three slots: nccl_source.c */
 	RING_HIP_CALL,	/* two slots: amd_calls.h */
 	RING_HIP_WORK,	/* four slots: amd_work.c */
+	RING_HIP_VALUE,	/* a correlation, b bits of a double, c metric */
 	RING_KINDS
 };
 

@@ -16,6 +16,7 @@
 #include "capture/engines/launch_gate.h"
 #include "capture/engines/marked_ranges.h"
 #include "capture/engines/pc_cubins.h"
+#include "capture/engines/kernel_choice.h"
 #include "capture/engines/range_choice.h"
 #include "capture/engines/stream_captures.h"
 #include "capture/nvtx/nvtx_choice.h"
@@ -62,7 +63,7 @@ static void enter(const CUpti_CallbackData *data, const char *function, int meas
 
 	if (launches.engine->patches && !hub_is_serialized())
 		return;
-	if (!data->context || !runs_at_once(data, function) || (!graph && !range_choice_is_turn()))
+	if (!data->context || !runs_at_once(data, function) || (!graph && !kernel_choice_is_turn()))
 		return;
 	cupti = launch_measure_claimed(measure, launch_claim_beside_flushes());
 	if (cupti && !launch_gate_close()) {
@@ -95,7 +96,7 @@ void launch_calls_enter(const CUpti_CallbackData *data, const char *function, bo
 	if (graph && measure == SETTING_MEASURE_KERNEL)
 		note_graphs();
 	if (graph != (measure == SETTING_MEASURE_GRAPH) || !function ||
-	    (!graph && !range_choice_has_name(data->symbolName)) || !nvtx_choice_is_wanted())
+	    (!graph && !kernel_choice_has_name(data->symbolName)) || !nvtx_choice_is_wanted())
 		return;
 	if (!graph && !atomic_load_explicit(&launches.selected, memory_order_relaxed))
 		atomic_store_explicit(&launches.selected, true, memory_order_relaxed);
@@ -122,7 +123,7 @@ void launch_calls_exit(const CUpti_CallbackData *data)
 	launch_measure_end(cupti, launched && atomic_load(&launches.open));
 	if (!launched)
 		launch_measure_unmark();
-	if (range_choice_is_done()) {
+	if (kernel_choice_is_done()) {
 		atomic_store(&launches.finished, true);
 		atomic_store(&launches.active, false);
 		launches.engine->leave_context(cupti, context, false);
@@ -200,7 +201,7 @@ void launch_calls_resource(CUpti_CallbackId cbid, const CUpti_ResourceData *data
 		return;
 	atomic_fetch_add(&launches.inside, 1);
 	if (cbid == CUPTI_CBID_RESOURCE_MODULE_UNLOAD_STARTING)
-		range_choice_forget_names();
+		kernel_choice_forget_names();
 	else if (cbid == CUPTI_CBID_RESOURCE_MODULE_LOADED && launches.keeps_code)
 		add_code(data->resourceDescriptor);
 	else if (cbid == CUPTI_CBID_RESOURCE_CONTEXT_DESTROY_STARTING && data->context)

@@ -18,7 +18,7 @@
 #include "capture/engines/marked_ranges.h"
 #include "capture/engines/pc_cubins.h"
 #include "capture/engines/pc_rows.h"
-#include "capture/engines/range_choice.h"
+#include "capture/engines/kernel_choice.h"
 #include "capture/engines/range_turns.h"
 #include "capture/engines/stream_captures.h"
 #include "capture/nvtx/nvtx_choice.h"
@@ -111,7 +111,7 @@ static void choose(const struct settings *s)
 	atomic_store(&launches.selected, false);
 	launches.chosen = *s;
 	atomic_fetch_add(&launches.sessions, 1);
-	range_choice_set(s);
+	kernel_choice_set(s);
 	range_turns_set(s);
 	atomic_store(&launches.measure, s->engine == SETTING_ENGINE_RANGE_PROFILER
 						? s->measure
@@ -250,9 +250,9 @@ static void stopped(struct writer *w)
 	launch_gate_use(false);
 	if (atomic_load(&launches.wanted) && !refusal_exists(&launches.refusal) &&
 	    !atomic_load(&launches.any) &&
-	    (range_choice_matched() || !atomic_load(&launches.selected)))
+	    (kernel_choice_matched() || !atomic_load(&launches.selected)))
 		engine_note_nothing(launches.engine->name, &launches.chosen,
-				    range_choice_matched());
+				    kernel_choice_matched());
 	atomic_store(&launches.is_next, false);
 	collect(w, 0);
 	pc_cubins_store();

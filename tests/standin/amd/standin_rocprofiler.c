@@ -16,6 +16,7 @@
 
 #include "capture/amd/amd_api.h"
 #include "rocm_standin.h"
+#include "standin_counters.h"
 
 #define PUBLIC __attribute__((visibility("default")))
 #define CONTEXTS_MAX 8u
@@ -64,7 +65,7 @@ struct work {
 		struct amd_dispatch dispatch;
 		struct amd_copy copy;
 	};
-	uint64_t external[CONTEXTS_MAX], stream;
+	uint64_t external[CONTEXTS_MAX], stream, config;
 	const char *name;
 };
 
@@ -99,7 +100,7 @@ static bool has_fault(const char *name, const char **argument)
 }
 
 /* The status of a function that a test lets fail. */
-static int status_of(const char *function)
+int standin_status_of(const char *function)
 {
 	const char *name;
 
@@ -225,6 +226,27 @@ static void finish(struct work *w, uint64_t start, uint64_t end)
 	}
 }
 
+static struct amd_counted counted_of(const struct work *w)
+{
+	const struct amd_dispatch *d = &w->dispatch;
+
+	return (struct amd_counted){ .size = sizeof(struct amd_counted),
+				     .correlation = d->correlation,
+				     .info_size = 128,
+				     .agent = d->agent,
+				     .kernel = d->kernel,
+				     .dispatch = d->dispatch };
+}
+
+static void choose_counters(struct work *w)
+{
+	uint64_t context = standin_counters_context();
+	struct amd_counted counted = counted_of(w);
+
+	if (!w->is_copy && context && contexts[context - 1].active)
+		w->config = standin_counters_ask(context, &counted);
+}
+
 /* The GPU: one piece of work after the other, each WORK_NS long. */
 static void *gpu_main(void *unused)
 {
@@ -247,6 +269,11 @@ static void *gpu_main(void *unused)
 		pthread_mutex_unlock(&lock);
 		while (now() < free_at)
 			usleep(20);
+		if (w->config) {
+			struct amd_counted counted = counted_of(w);
+
+			standin_counters_deliver(&counted, w->config, truth);
+		}
 		pthread_mutex_lock(&lock);
 		finish(w, start, free_at);
 		free(w);
@@ -265,6 +292,7 @@ static void enqueue(struct work *w)
 	w->dispatch.correlation.internal = correlation;
 	w->dispatch.thread = (uint64_t)gettid();
 	w->enqueued = now();
+	choose_counters(w);
 	pthread_mutex_lock(&lock);
 	for (unsigned i = 0; i < CONTEXTS_MAX; i++) {
 		w->contexts |= (uint64_t)contexts[i].active << i;
@@ -387,8 +415,8 @@ static void on_loaded(const struct standin_kernel *kernel)
 /* Most functions begin so. */
 #define FAIL_IF_ASKED(name)                                                                        \
 	do {                                                                                       \
-		if (status_of(#name))                                                              \
-			return status_of(#name);                                                   \
+		if (standin_status_of(#name))                                                      \
+			return standin_status_of(#name);                                           \
 	} while (0)
 
 #define FUNCTION(name, ...)                                                                        \
@@ -411,7 +439,7 @@ FUNCTION(create_context, uint64_t *context)
 		if (!contexts[i].exists) {
 			contexts[i].exists = true;
 			*context = i + 1;
-			return status_of("create_context");
+			return standin_status_of("create_context");
 		}
 	return INVALID;
 }
@@ -428,7 +456,7 @@ static int set_active(uint64_t context, bool active)
 
 FUNCTION(start_context, uint64_t context)
 {
-	int status = status_of("start_context");
+	int status = standin_status_of("start_context");
 
 	return finalized ? FINALIZED : status ? status : set_active(context, true);
 }
@@ -443,8 +471,8 @@ FUNCTION(create_buffer, uint64_t context, size_t bytes, size_t watermark, uint32
 	 amd_on_buffer *callback, void *data, uint64_t *buffer)
 {
 	(void)context;
-	if (locked || status_of("create_buffer"))
-		return locked ? LOCKED : status_of("create_buffer");
+	if (locked || standin_status_of("create_buffer"))
+		return locked ? LOCKED : standin_status_of("create_buffer");
 	for (unsigned i = 0; i < BUFFERS_MAX && policy == AMD_LOSSLESS; i++)
 		if (!buffers[i].callback) {
 			buffers[i] = (struct buffer){ .capacity = bytes / 184,
@@ -545,7 +573,7 @@ FUNCTION(configure_callback_tracing_service, uint64_t context, uint32_t kind,
 	s->callback = callback;
 	s->data = data;
 	contexts[context - 1].callbacks[kind] = s;
-	return locked ? LOCKED : status_of("configure_callback_tracing_service");
+	return locked ? LOCKED : standin_status_of("configure_callback_tracing_service");
 }
 
 FUNCTION(configure_buffer_tracing_service, uint64_t context, uint32_t kind,

@@ -48,14 +48,14 @@ static void change_windows(void)
 	window_changes++;
 }
 
-bool __real_range_choice_is_turn(void);
-bool __wrap_range_choice_is_turn(void);
+bool __real_kernel_choice_is_turn(void);
+bool __wrap_kernel_choice_is_turn(void);
 bool __real_launch_gate_close(void);
 bool __wrap_launch_gate_close(void);
 
-bool __wrap_range_choice_is_turn(void)
+bool __wrap_kernel_choice_is_turn(void)
 {
-	bool is_turn = __real_range_choice_is_turn();
+	bool is_turn = __real_kernel_choice_is_turn();
 
 	if (windows_change)
 		change_windows();

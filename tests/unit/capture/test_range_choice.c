@@ -1,4 +1,5 @@
 /* test_range_choice.c: which names --kernels chooses, and which launches run at once. */
+#include "capture/engines/kernel_choice.h"
 #include "capture/engines/range_choice.h"
 
 #include <dlfcn.h>
@@ -18,8 +19,8 @@ static bool chooses(const char *patterns, const char *name)
 	struct settings s = SETTINGS_INIT;
 
 	snprintf(s.kernels, sizeof(s.kernels), "%s", patterns);
-	range_choice_set(&s);
-	return range_choice_has_name(name);
+	kernel_choice_set(&s);
+	return kernel_choice_has_name(name);
 }
 
 static void test_mangled(void **state)
@@ -58,8 +59,8 @@ static void test_unloaded_names(void **state)
 	(void)state;
 	assert_true(chooses("saxpy", name));
 	name[0] = 'd';
-	range_choice_forget_names();
-	assert_false(range_choice_has_name(name));
+	kernel_choice_forget_names();
+	assert_false(kernel_choice_has_name(name));
 }
 
 /*
@@ -69,11 +70,11 @@ static const char *turns(const struct settings *s, unsigned *last)
 {
 	static char text[13];
 
-	range_choice_set(s);
+	kernel_choice_set(s);
 	*last = 0;
 	for (unsigned i = 0; i < 12; i++) {
-		text[i] = range_choice_is_turn() ? 'x' : '.';
-		if (!*last && range_choice_is_done())
+		text[i] = kernel_choice_is_turn() ? 'x' : '.';
+		if (!*last && kernel_choice_is_done())
 			*last = i + 1;
 	}
 	return text;
