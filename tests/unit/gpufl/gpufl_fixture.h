@@ -43,7 +43,7 @@ static inline void text_row(struct sink *s, uint32_t id, const char *text)
 /* A file of the session, whole. */
 static inline char *session_file(const char *folder, const char *name)
 {
-	static char path[4096];
+	static char path[4096 + 64];
 
 	snprintf(path, sizeof(path), "%s/" SESSION "/%s", folder, name);
 	return path;
