@@ -29,8 +29,8 @@ static int loop_open(struct loop *l, struct error *e)
 	int rc = cuda_driver_open(&l->driver, e);
 
 	if (rc == 0)
-		rc = cuda_check(&l->driver, "cuDeviceGet", l->driver.base.device_get(&l->device, 0),
-				e);
+		rc = libcuda_check(&l->driver.base, "cuDeviceGet",
+				   l->driver.base.device_get(&l->device, 0), e);
 	if (rc == 0)
 		rc = CUDA(l, context_retain, &l->context, l->device);
 	if (rc == 0)
@@ -110,11 +110,12 @@ int call_timing_measure(struct calibration *out, struct error *e)
 	if (rc == 0)
 		rc = time_calls(&l, out, e);
 	if (rc == 0)
-		rc = cuda_check(&l.driver, "cuDeviceGetName",
-				l.driver.base.device_name(out->gpu, sizeof(out->gpu), l.device), e);
+		rc = libcuda_check(&l.driver.base, "cuDeviceGetName",
+				   l.driver.base.device_name(out->gpu, sizeof(out->gpu), l.device),
+				   e);
 	if (rc == 0)
-		rc = cuda_check(&l.driver, "cuDriverGetVersion",
-				l.driver.base.driver_version(&version), e);
+		rc = libcuda_check(&l.driver.base, "cuDriverGetVersion",
+				   l.driver.base.driver_version(&version), e);
 	out->driver_version = (uint64_t)version;
 	loop_close(&l);
 	return rc;

@@ -345,8 +345,8 @@ static int open_gpu(struct replay_machine *m, struct replay_gpu *gpu, const stru
 		    struct error *e)
 {
 	const struct libcuda *base = &m->driver.base;
-	int rc = cuda_check(&m->driver, "cuDeviceGet",
-			    base->device_get(&gpu->device, (int)(gpu - m->gpus)), e);
+	int rc = libcuda_check(&m->driver.base, "cuDeviceGet",
+			       base->device_get(&gpu->device, (int)(gpu - m->gpus)), e);
 
 	if (rc == 0)
 		rc = CUDA(m, context_retain, &gpu->context, gpu->device);

@@ -12,7 +12,7 @@
 #include <signal.h>
 #include <stdbool.h>
 
-#include "replay/cuda_driver.h"
+#include "vendor/nvidia/cuda_driver.h"
 #include "replay/replay_plan.h"
 
 enum replay_pace { PACE_GAPS, PACE_RECORDED, PACE_FREE };
@@ -74,7 +74,7 @@ struct replay_stream_state {
 
 /* Calls the driver; sets *e, which must be there, if that fails. */
 #define CUDA(m, function, ...)                                                                     \
-	cuda_check(&(m)->driver, #function, (m)->driver.function(__VA_ARGS__), e)
+	libcuda_check(&(m)->driver.base, #function, (m)->driver.function(__VA_ARGS__), e)
 
 struct replay_machine {
 	struct cuda_driver driver;

@@ -44,7 +44,7 @@ int cuMemAlloc_v2(address *out, size_t bytes) { *out = current == failing ? 0 : 
 int cuMemFree_v2(address a) { return 0; }
 int cuMemHostAlloc(void **out, size_t bytes, unsigned flags) { *out = malloc(8); return flags != 1; }
 int cuMemFreeHost(void *p) { free(p); return 0; }
-int cuStreamCreate(void **out, unsigned flags) { *out = out; return 0; }
+int cuStreamCreateWithPriority(void **out, unsigned flags, int priority) { *out = out; return flags != 1; }
 int cuStreamDestroy_v2(void *s) { return 0; }
 int cuStreamSynchronize(void *s) { return 0; }
 int cuEventCreate(double **out, unsigned flags) { *out = calloc(1, sizeof(**out)); return 0; }
@@ -54,7 +54,7 @@ int cuEventElapsedTime(float *ms, double *start, double *end) { *ms = (float)(*e
 static int copy(size_t bytes, double gbs) { now_ms += (double)bytes / gbs / 1e6; return 0; }
 int cuMemcpyHtoDAsync_v2(address to, const void *from, size_t bytes, void *stream) { return copy(bytes, 50); }
 int cuMemcpyDtoHAsync_v2(void *to, address from, size_t bytes, void *stream) { return copy(bytes, 40); }
-int cuMemcpyDtoDAsync_v2(address to, address from, size_t bytes, void *stream) { return copy(bytes, 2000); }
+int cuMemcpyAsync(address to, address from, size_t bytes, void *stream) { return copy(bytes, 2000); }
 int cuMemcpyPeerAsync(address to, void *a, address from, void *b, size_t bytes, void *stream) { return copy(bytes, 400); }
 int cuDeviceCanAccessPeer(int *can, int device, int peer) { *can = device < peer; return 0; }
 int cuCtxEnablePeerAccess(void *peer, unsigned flags) { return 704; }

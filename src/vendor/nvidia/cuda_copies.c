@@ -1,56 +1,16 @@
 #include "vendor/nvidia/cuda_copies.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <stdio.h>
 
 #include "base/clock.h"
-#include "vendor/nvidia/libcuda.h"
+#include "vendor/nvidia/cuda_driver.h"
 
 #define COPY_BYTES ((size_t)256 << 20)
 #define SMALL_BYTES 8u
 #define ROUNDS 5
 #define SMALL_ROUNDS 200
 #define GPUS_MAX 64
-#define HOST_PORTABLE 1u /* CU_MEMHOSTALLOC_PORTABLE */
-
-typedef struct cuda_context *cuda_context;
-typedef struct cuda_stream *cuda_stream;
-typedef struct cuda_event *cuda_event;
-typedef unsigned long long cuda_address;
-
-/* F(member, symbol, arguments) */
-#define COPY_FUNCTIONS(F)                                                                          \
-	F(retain, "cuDevicePrimaryCtxRetain", cuda_context *out, int device)                       \
-	F(release, "cuDevicePrimaryCtxRelease_v2", int device)                                     \
-	F(set_current, "cuCtxSetCurrent", cuda_context context)                                    \
-	F(allocate, "cuMemAlloc_v2", cuda_address *out, size_t bytes)                              \
-	F(deallocate, "cuMemFree_v2", cuda_address address)                                        \
-	F(allocate_host, "cuMemHostAlloc", void **out, size_t bytes, unsigned flags)               \
-	F(deallocate_host, "cuMemFreeHost", void *memory)                                          \
-	F(stream_create, "cuStreamCreate", cuda_stream *out, unsigned flags)                       \
-	F(stream_destroy, "cuStreamDestroy_v2", cuda_stream stream)                                \
-	F(stream_synchronize, "cuStreamSynchronize", cuda_stream stream)                           \
-	F(event_create, "cuEventCreate", cuda_event *out, unsigned flags)                          \
-	F(event_destroy, "cuEventDestroy_v2", cuda_event event)                                    \
-	F(event_record, "cuEventRecord", cuda_event event, cuda_stream stream)                     \
-	F(event_elapsed, "cuEventElapsedTime", float *ms, cuda_event start, cuda_event end)        \
-	F(from_host, "cuMemcpyHtoDAsync_v2", cuda_address to, const void *from, size_t bytes,      \
-	  cuda_stream stream)                                                                      \
-	F(to_host, "cuMemcpyDtoHAsync_v2", void *to, cuda_address from, size_t bytes,              \
-	  cuda_stream stream)                                                                      \
-	F(within, "cuMemcpyDtoDAsync_v2", cuda_address to, cuda_address from, size_t bytes,        \
-	  cuda_stream stream)                                                                      \
-	F(peer, "cuMemcpyPeerAsync", cuda_address to, cuda_context to_context, cuda_address from,  \
-	  cuda_context from_context, size_t bytes, cuda_stream stream)                             \
-	F(can_access, "cuDeviceCanAccessPeer", int *can, int device, int peer)                     \
-	F(enable_peer, "cuCtxEnablePeerAccess", cuda_context peer, unsigned flags)
-
-struct functions {
-#define F(member, symbol, ...) int (*member)(__VA_ARGS__);
-	COPY_FUNCTIONS(F)
-#undef F
-};
 
 struct measured_gpu {
 	int device;
@@ -62,37 +22,24 @@ struct measured_gpu {
 };
 
 struct measuring {
-	struct functions f;
-	const struct libcuda *cuda;
+	struct cuda_driver cuda;
 	void *host; /* COPY_BYTES */
 	struct measured_gpu gpus[GPUS_MAX];
 	int count;
 };
 
-static int load(struct measuring *m, struct error *e)
-{
-#define F(member, symbol, ...)                                                                     \
-	*(void **)&m->f.member = dlsym(m->cuda->handle, symbol);                                   \
-	if (!m->f.member)                                                                          \
-		return error_set(e, E_UNSUPPORTED,                                                 \
-				 "libcuda.so.1 has no " symbol ": the driver is too old");
-	COPY_FUNCTIONS(F)
-#undef F
-	return 0;
-}
-
 /* Makes what the copies of a GPU need. Returns a result of CUDA. */
 static int prepare(struct measuring *m, int ordinal)
 {
 	struct measured_gpu *g = &m->gpus[ordinal];
-	const struct functions *f = &m->f;
+	const struct cuda_driver *f = &m->cuda;
 
-	return m->cuda->device_get(&g->device, ordinal)	    ?:
-	       f->retain(&g->context, g->device)	    ?:
-	       f->set_current(g->context)		    ?:
+	return f->base.device_get(&g->device, ordinal)	    ?:
+	       f->context_retain(&g->context, g->device)	    ?:
+	       f->context_set(g->context)		    ?:
 	       f->allocate(&g->memory[0], COPY_BYTES)	    ?:
 	       f->allocate(&g->memory[1], COPY_BYTES)	    ?:
-	       f->stream_create(&g->stream, 1)		    ?: /* not with the default stream */
+	       f->stream_create(&g->stream, CUDA_STREAM_NON_BLOCKING, 0) ?:
 	       f->event_create(&g->start, 0)		    ?:
 	       f->event_create(&g->end, 0);
 }
@@ -102,21 +49,21 @@ static void release(struct measuring *m)
 	for (int i = 0; i < m->count; i++) {
 		struct measured_gpu *g = &m->gpus[i];
 
-		if (!g->context || m->f.set_current(g->context))
+		if (!g->context || m->cuda.context_set(g->context))
 			continue;
 		for (int k = 0; k < 2; k++)
 			if (g->memory[k])
-				m->f.deallocate(g->memory[k]);
+				m->cuda.free(g->memory[k]);
 		if (g->start)
-			m->f.event_destroy(g->start);
+			m->cuda.event_destroy(g->start);
 		if (g->end)
-			m->f.event_destroy(g->end);
+			m->cuda.event_destroy(g->end);
 		if (g->stream)
-			m->f.stream_destroy(g->stream);
+			m->cuda.stream_destroy(g->stream);
 		if (m->host)
-			m->f.deallocate_host(m->host);
+			m->cuda.host_free(m->host);
 		m->host = NULL;
-		m->f.release(g->device);
+		m->cuda.context_release(g->device);
 	}
 }
 
@@ -127,12 +74,13 @@ static int copy(struct measuring *m, const struct cuda_copy *c, size_t bytes, cu
 	const struct measured_gpu *to = c->to == COPY_HOST ? NULL : &m->gpus[c->to];
 
 	if (!from)
-		return m->f.from_host(to->memory[0], m->host, bytes, stream);
+		return m->cuda.copy_from_host(to->memory[0], m->host, bytes, stream);
 	if (!to)
-		return m->f.to_host(m->host, from->memory[0], bytes, stream);
+		return m->cuda.copy_to_host(m->host, from->memory[0], bytes, stream);
 	if (from == to)
-		return m->f.within(to->memory[1], from->memory[0], bytes, stream);
-	return m->f.peer(to->memory[1], to->context, from->memory[0], from->context, bytes, stream);
+		return m->cuda.copy_async(to->memory[1], from->memory[0], bytes, stream);
+	return m->cuda.copy_peer(to->memory[1], to->context, from->memory[0], from->context, bytes,
+				 stream);
 }
 
 /* Times large copies by events and small ones by the host's clock. Returns a result of CUDA. */
@@ -141,21 +89,22 @@ static int time_copies(struct measuring *m, struct cuda_copy *c)
 	const struct measured_gpu *g = &m->gpus[c->from == COPY_HOST ? c->to : c->from];
 	float ms, best = 0;
 	uint64_t least_ns = UINT64_MAX;
-	int result = m->f.set_current(g->context);
+	int result = m->cuda.context_set(g->context);
 
 	for (int i = 0; i < ROUNDS && !result; i++) {
-		result = m->f.event_record(g->start, g->stream) ?:
+		result = m->cuda.event_record(g->start, g->stream) ?:
 			 copy(m, c, COPY_BYTES, g->stream)     ?:
-			 m->f.event_record(g->end, g->stream)  ?:
-			 m->f.stream_synchronize(g->stream)    ?:
-			 m->f.event_elapsed(&ms, g->start, g->end);
+			 m->cuda.event_record(g->end, g->stream)  ?:
+			 m->cuda.stream_synchronize(g->stream)    ?:
+			 m->cuda.event_elapsed(&ms, g->start, g->end);
 		if (!result && ms > 0 && (best <= 0 || ms < best))
 			best = ms;
 	}
 	for (int i = 0; i < SMALL_ROUNDS && !result; i++) {
 		uint64_t start_ns = clock_monotonic_ns(), end_ns;
 
-		result = copy(m, c, SMALL_BYTES, g->stream) ?: m->f.stream_synchronize(g->stream);
+		result =
+			copy(m, c, SMALL_BYTES, g->stream) ?: m->cuda.stream_synchronize(g->stream);
 		end_ns = clock_monotonic_ns();
 		least_ns = MIN(least_ns, end_ns - start_ns);
 	}
@@ -172,10 +121,10 @@ static bool enable_access(struct measuring *m, const struct cuda_copy *c)
 	const struct measured_gpu *from = &m->gpus[c->from], *to = &m->gpus[c->to];
 	int can = 0;
 
-	if (m->f.can_access(&can, from->device, to->device) || !can ||
-	    m->f.set_current(from->context))
+	if (m->cuda.can_access(&can, from->device, to->device) || !can ||
+	    m->cuda.context_set(from->context))
 		return false;
-	m->f.enable_peer(to->context, 0); /* fails if it is enabled already */
+	m->cuda.enable_peer(to->context, 0); /* fails if it is enabled already */
 	return true;
 }
 
@@ -183,7 +132,7 @@ static void explain(const struct measuring *m, int result, struct cuda_copy *c)
 {
 	const char *text = NULL;
 
-	m->cuda->get_error_string(result, &text);
+	m->cuda.base.get_error_string(result, &text);
 	snprintf(c->why, sizeof(c->why), "%s (error %d)", text ? text : "unknown", result);
 }
 
@@ -225,31 +174,28 @@ static void allocate_host(struct measuring *m)
 	while (i < m->count && m->gpus[i].failed)
 		i++;
 	if (i < m->count)
-		result = m->f.set_current(m->gpus[i].context)
-				 ?: m->f.allocate_host(&m->host, COPY_BYTES, HOST_PORTABLE);
+		result = m->cuda.context_set(m->gpus[i].context)
+				 ?: m->cuda.host_allocate(&m->host, COPY_BYTES, CUDA_HOST_PORTABLE);
 	for (; i < m->count && result; i++)
 		m->gpus[i].failed = m->gpus[i].failed ?: result;
 }
 
 int cuda_copies_measure(struct cuda_copies *out, struct error *e)
 {
-	struct libcuda cuda;
-	struct measuring m = { .cuda = &cuda };
-	int rc = libcuda_load(&cuda, e);
+	struct measuring m = { .host = NULL };
+	int rc = cuda_driver_load_copies(&m.cuda, e);
 
 	*out = (struct cuda_copies){ .gpus = 0 };
 	if (rc == 0)
-		rc = load(&m, e);
-	if (rc == 0)
-		rc = libcuda_init(&cuda, e);
+		rc = libcuda_init(&m.cuda.base, e);
 	if (rc < 0)
 		return rc;
-	m.count = out->gpus = MIN(libcuda_device_count(&cuda), GPUS_MAX);
+	m.count = out->gpus = MIN(libcuda_device_count(&m.cuda.base), GPUS_MAX);
 	if (!m.count)
 		return error_set(e, E_UNSUPPORTED, "the driver shows no GPU");
 	for (int i = 0; i < m.count; i++) {
 		m.gpus[i].failed = prepare(&m, i);
-		if (cuda.device_pci(out->pci[i], sizeof(out->pci[i]), m.gpus[i].device))
+		if (m.cuda.base.device_pci(out->pci[i], sizeof(out->pci[i]), m.gpus[i].device))
 			out->pci[i][0] = '\0';
 	}
 	allocate_host(&m);

@@ -8,43 +8,41 @@
 #include <stdlib.h>
 #include <string.h>
 
-int libcuda_load(struct libcuda *cuda, struct error *e)
+int libcuda_find(void *handle, const struct libcuda_function *functions, size_t count,
+		 struct error *e)
 {
-	const struct {
-		const char *name;
-		void *function;
-	} functions[] = {
-		{ "cuInit", &cuda->init },
-		{ "cuDriverGetVersion", &cuda->driver_version },
-		{ "cuGetErrorString", &cuda->get_error_string },
-		{ "cuDeviceGetCount", &cuda->device_count },
-		{ "cuDeviceGet", &cuda->device_get },
-		{ "cuDeviceGetName", &cuda->device_name },
-		{ "cuDeviceGetUuid", &cuda->device_uuid },
-		{ "cuDeviceTotalMem_v2", &cuda->device_memory },
-		{ "cuDeviceGetPCIBusId", &cuda->device_pci },
-		{ "cuDeviceGetAttribute", &cuda->device_attribute },
-	};
-
-	*cuda = (struct libcuda){ .handle = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL) };
-	if (!cuda->handle)
-		return error_set(e, E_UNSUPPORTED, "libcuda.so.1 cannot be loaded (%s)", dlerror());
-	for (size_t i = 0; i < ARRAY_SIZE(functions); i++) {
-		void *found = dlsym(cuda->handle, functions[i].name);
+	for (size_t i = 0; i < count; i++) {
+		void *found = dlsym(handle, functions[i].name);
 
 		if (!found)
 			return error_set(e, E_UNSUPPORTED,
 					 "libcuda.so.1 has no %s: the driver is too old",
 					 functions[i].name);
-		*(void **)functions[i].function = found;
+		*(void **)functions[i].pointer = found;
 	}
 	return 0;
 }
 
-static int failed(const struct libcuda *cuda, const char *call, int result, struct error *e)
+int libcuda_load(struct libcuda *cuda, struct error *e)
+{
+	const struct libcuda_function functions[] = {
+#define FUNCTION(member, symbol, parameters) { symbol, &cuda->member },
+		LIBCUDA_FUNCTIONS(FUNCTION)
+#undef FUNCTION
+	};
+
+	*cuda = (struct libcuda){ .handle = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL) };
+	if (!cuda->handle)
+		return error_set(e, E_UNSUPPORTED, "libcuda.so.1 cannot be loaded (%s)", dlerror());
+	return libcuda_find(cuda->handle, functions, ARRAY_SIZE(functions), e);
+}
+
+int libcuda_check(const struct libcuda *cuda, const char *call, int result, struct error *e)
 {
 	const char *text = NULL;
 
+	if (!result)
+		return 0;
 	cuda->get_error_string(result, &text);
 	return error_set(e, E_UNSUPPORTED, "%s: %s (error %d)", call, text ? text : "unknown",
 			 result);
@@ -52,12 +50,9 @@ static int failed(const struct libcuda *cuda, const char *call, int result, stru
 
 int libcuda_init(struct libcuda *cuda, struct error *e)
 {
-	int result;
-
 	/* cuInit would load that library into this process. */
 	unsetenv("CUDA_INJECTION64_PATH");
-	result = cuda->init(0);
-	return result ? failed(cuda, "cuInit", result, e) : 0;
+	return libcuda_check(cuda, "cuInit", cuda->init(0), e);
 }
 
 int libcuda_device_count(const struct libcuda *cuda)
@@ -104,7 +99,7 @@ static int describe(const struct libcuda *cuda, int ordinal, struct gpu *out, st
 	int device, result = cuda->device_get(&device, ordinal);
 
 	if (result)
-		return failed(cuda, "cuDeviceGet", result, e);
+		return libcuda_check(cuda, "cuDeviceGet", result, e);
 	*out = (struct gpu){ .ordinal = ordinal };
 	memset(&out->limits, 0xff, sizeof(out->limits)); /* -1: this driver does not know it */
 	for (size_t i = 0; i < ARRAY_SIZE(attributes); i++) {
@@ -115,10 +110,10 @@ static int describe(const struct libcuda *cuda, int ordinal, struct gpu *out, st
 	}
 	result = cuda->device_name(out->name, sizeof(out->name), device);
 	if (result)
-		return failed(cuda, "cuDeviceGetName", result, e);
+		return libcuda_check(cuda, "cuDeviceGetName", result, e);
 	result = cuda->device_memory(&memory, device);
 	if (result)
-		return failed(cuda, "cuDeviceTotalMem", result, e);
+		return libcuda_check(cuda, "cuDeviceTotalMem", result, e);
 	out->memory_bytes = memory;
 	if (!cuda->device_uuid(uuid, device))
 		format_uuid(uuid, out->uuid, sizeof(out->uuid));

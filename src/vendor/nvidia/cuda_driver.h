@@ -1,9 +1,10 @@
 /*
- * cuda_driver.h: the functions of the CUDA driver that a replay calls, through dlopen. They are
- * declared here, so that no CUDA toolkit is needed; names and layouts are part of the driver's ABI.
+ * cuda_driver.h: the functions of the CUDA driver with which work is executed, through dlopen. They
+ * are declared here, so that no CUDA toolkit is needed; names and layouts are part of the driver's
+ * ABI.
  */
-#ifndef PITOT_REPLAY_CUDA_DRIVER_H
-#define PITOT_REPLAY_CUDA_DRIVER_H
+#ifndef PITOT_VENDOR_CUDA_DRIVER_H
+#define PITOT_VENDOR_CUDA_DRIVER_H
 
 #include "vendor/nvidia/libcuda.h"
 
@@ -20,6 +21,7 @@ typedef uint64_t cuda_address; /* also of memory of the host that the driver all
 enum {
 	CUDA_STREAM_NON_BLOCKING = 1,
 	CUDA_EVENT_DISABLE_TIMING = 2,
+	CUDA_HOST_PORTABLE = 1,
 	CUDA_HOST_PORTABLE_MAPPED = 3,
 	CUDA_MEMORY_UNIFIED = 4,
 	CUDA_MAX_DYNAMIC_SHARED_BYTES = 8, /* attribute of a function */
@@ -57,17 +59,11 @@ struct cuda_memset_node {
 	size_t width, height;
 };
 
-/* F(member, symbol, parameters): functions that return a CUresult */
-#define CUDA_FUNCTIONS(F)                                                                          \
+/* F(member, symbol, parameters): functions that return a CUresult; for copies */
+#define CUDA_BASIC_FUNCTIONS(F)                                                                    \
 	F(context_retain, "cuDevicePrimaryCtxRetain", (cuda_context *, int device))                \
 	F(context_release, "cuDevicePrimaryCtxRelease_v2", (int device))                           \
 	F(context_set, "cuCtxSetCurrent", (cuda_context))                                          \
-	F(context_synchronize, "cuCtxSynchronize", (void))                                         \
-	F(priority_range, "cuCtxGetStreamPriorityRange", (int *least, int *greatest))              \
-	F(memory_info, "cuMemGetInfo_v2", (size_t * available, size_t * total))                    \
-	F(module_load, "cuModuleLoadData", (cuda_module *, const void *text))                      \
-	F(module_function, "cuModuleGetFunction", (cuda_function *, cuda_module, const char *))    \
-	F(function_set, "cuFuncSetAttribute", (cuda_function, int attribute, int value))           \
 	F(allocate, "cuMemAlloc_v2", (cuda_address *, size_t bytes))                               \
 	F(free, "cuMemFree_v2", (cuda_address))                                                    \
 	F(host_allocate, "cuMemHostAlloc", (void **, size_t bytes, unsigned flags))                \
@@ -79,19 +75,32 @@ struct cuda_memset_node {
 	F(copy_to_host, "cuMemcpyDtoHAsync_v2", (void *, cuda_address, size_t bytes, cuda_stream)) \
 	F(copy_peer, "cuMemcpyPeerAsync",                                                          \
 	  (cuda_address, cuda_context, cuda_address, cuda_context, size_t bytes, cuda_stream))     \
+	F(stream_create, "cuStreamCreateWithPriority", (cuda_stream *, unsigned flags, int))       \
+	F(stream_destroy, "cuStreamDestroy_v2", (cuda_stream))                                     \
+	F(stream_synchronize, "cuStreamSynchronize", (cuda_stream))                                \
+	F(event_create, "cuEventCreate", (cuda_event *, unsigned flags))                           \
+	F(event_destroy, "cuEventDestroy_v2", (cuda_event))                                        \
+	F(event_record, "cuEventRecord", (cuda_event, cuda_stream))
+/* Those that cuda_copies needs besides, */
+#define CUDA_TIMED_FUNCTIONS(F)                                                                    \
+	F(event_elapsed, "cuEventElapsedTime", (float *ms, cuda_event start, cuda_event end))      \
+	F(can_access, "cuDeviceCanAccessPeer", (int *can, int device, int peer))                   \
+	F(enable_peer, "cuCtxEnablePeerAccess", (cuda_context peer, unsigned flags))
+/* and those of a replay. */
+#define CUDA_WORK_FUNCTIONS(F)                                                                     \
+	F(context_synchronize, "cuCtxSynchronize", (void))                                         \
+	F(priority_range, "cuCtxGetStreamPriorityRange", (int *least, int *greatest))              \
+	F(memory_info, "cuMemGetInfo_v2", (size_t * available, size_t * total))                    \
+	F(module_load, "cuModuleLoadData", (cuda_module *, const void *text))                      \
+	F(module_function, "cuModuleGetFunction", (cuda_function *, cuda_module, const char *))    \
+	F(function_set, "cuFuncSetAttribute", (cuda_function, int attribute, int value))           \
 	F(set_async, "cuMemsetD8Async",                                                            \
 	  (cuda_address, unsigned char value, size_t bytes, cuda_stream))                          \
 	F(launch, "cuLaunchKernel",                                                                \
 	  (cuda_function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,              \
 	   unsigned shared_bytes, cuda_stream, void **parameters, void **extra))                   \
 	F(launch_host, "cuLaunchHostFunc", (cuda_stream, void (*function)(void *), void *user))    \
-	F(stream_create, "cuStreamCreateWithPriority", (cuda_stream *, unsigned flags, int))       \
-	F(stream_destroy, "cuStreamDestroy_v2", (cuda_stream))                                     \
-	F(stream_synchronize, "cuStreamSynchronize", (cuda_stream))                                \
 	F(stream_wait, "cuStreamWaitEvent", (cuda_stream, cuda_event, unsigned flags))             \
-	F(event_create, "cuEventCreate", (cuda_event *, unsigned flags))                           \
-	F(event_destroy, "cuEventDestroy_v2", (cuda_event))                                        \
-	F(event_record, "cuEventRecord", (cuda_event, cuda_stream))                                \
 	F(event_synchronize, "cuEventSynchronize", (cuda_event))                                   \
 	F(graph_create, "cuGraphCreate", (cuda_graph *, unsigned flags))                           \
 	F(graph_destroy, "cuGraphDestroy", (cuda_graph))                                           \
@@ -111,17 +120,17 @@ struct cuda_memset_node {
 
 struct cuda_driver {
 	struct libcuda base;
-#define CUDA_FUNCTION(member, symbol, parameters) int(*member) parameters;
-	CUDA_FUNCTIONS(CUDA_FUNCTION)
-#undef CUDA_FUNCTION
+	CUDA_BASIC_FUNCTIONS(LIBCUDA_MEMBER)
+	CUDA_TIMED_FUNCTIONS(LIBCUDA_MEMBER)
+	CUDA_WORK_FUNCTIONS(LIBCUDA_MEMBER)
 };
 
+/* Loads what copies need, and initialises nothing. Returns 0 or E_UNSUPPORTED. */
+int cuda_driver_load_copies(struct cuda_driver *d, struct error *e) MUST_USE;
 /*
- * Loads and initialises the driver; if this program is being recorded, with the recorder. Returns 0
- * or E_UNSUPPORTED.
+ * Loads what a replay needs, and initialises the driver; if this program is being recorded, with the
+ * recorder. Returns 0 or E_UNSUPPORTED.
  */
 int cuda_driver_open(struct cuda_driver *d, struct error *e) MUST_USE;
-/* Sets the error of a call that failed, and returns its code; 0 if `result` is 0. */
-int cuda_check(const struct cuda_driver *d, const char *what, int result, struct error *e);
 
 #endif
