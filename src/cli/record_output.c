@@ -389,7 +389,8 @@ void record_output_end(const struct record_output *out, const struct recording *
 	if (c->quiet && !c->json)
 		return;
 	if (!r->directory) {
-		cli_note(c, "no recording was made%s%s", r->log_path ? "; gpufl's logs are in " : "",
+		cli_note(c, "no recording was made%s%s",
+			 r->log_path ? "; gpufl's logs are in " : "",
 			 r->log_path ? r->log_path : "");
 		return;
 	}

@@ -128,8 +128,8 @@ struct cuda_driver {
 /* Loads what copies need, and initialises nothing. Returns 0 or E_UNSUPPORTED. */
 int cuda_driver_load_copies(struct cuda_driver *d, struct error *e) MUST_USE;
 /*
- * Loads what a replay needs, and initialises the driver; if this program is being recorded, with the
- * recorder. Returns 0 or E_UNSUPPORTED.
+ * Loads what a replay needs, and initialises the driver; if this program is being recorded, with
+ * the recorder. Returns 0 or E_UNSUPPORTED.
  */
 int cuda_driver_open(struct cuda_driver *d, struct error *e) MUST_USE;
 

@@ -1,5 +1,6 @@
 /*
- * libcuda.h: the functions of the CUDA driver that `devices` and `doctor` call, through dlopen. They are declared here, so that no CUDA toolkit is needed.
+ * libcuda.h: the functions of the CUDA driver that `devices` and `doctor` call, through dlopen.
+ * They are declared here, so that no CUDA toolkit is needed.
  */
 #ifndef PITOT_VENDOR_LIBCUDA_H
 #define PITOT_VENDOR_LIBCUDA_H
