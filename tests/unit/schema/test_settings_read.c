@@ -286,6 +286,9 @@ static void test_gpufl(void **state)
 	s = read_all(NULL, true);
 	assert_int_equal(s.engine, SETTING_ENGINE_MONITOR);
 	assert_string_equal(s.name, "ours");
+	snprintf(s.name, sizeof(s.name), "%s", "of the program");
+	assert_int_equal(settings_read(&s, NULL, true, NULL), 0);
+	assert_string_equal(s.name, "of the program");
 	clean(NULL);
 	write_config("{\"profiling_engine\": \"Monitor\", \"system_sample_rate_ms\": 50, "
 		     "\"enable_stack_trace\": false, \"pm_sampling_interval_us\": 50, "

@@ -217,6 +217,46 @@ static void expressions_with_nop(void **state)
 	}
 }
 
+/* CFA = *(rsp + 8 * rax + 16) */
+static void expressions_with_a_scaled_index(void **state)
+{
+	static const char expression[] = "\x77\x10\x70\x00\x38\x1e\x22\x06";
+	static struct cfi c;
+	const struct unwind_rule *rule;
+	struct whole_table t;
+
+	(void)state;
+	begin(&c, "zR");
+	cfi_u8(&c, 0x0f);
+	cfi_uleb(&c, sizeof(expression) - 1);
+	memcpy(c.bytes + c.size, expression, sizeof(expression) - 1);
+	c.size += sizeof(expression) - 1;
+	rule = only_rule(&c, TEXT, &t);
+	assert_int_equal(rule->cfa, CFA_DEREF);
+	assert_int_equal(rule->base, REG_SP_);
+	assert_int_equal(rule->index, 0);
+	assert_int_equal(rule->offset, 16);
+	whole_table_release(&t);
+}
+
+/* A register whose place is too far away for a rule is unknown, and no other place. */
+static void places_that_are_too_far(void **state)
+{
+	static struct cfi c;
+	struct whole_table t;
+
+	(void)state;
+	for (int far = 0; far < 2; far++) {
+		begin(&c, "zR");
+		cfi_u8(&c, 0x11);
+		cfi_uleb(&c, 6); /* rbp */
+		cfi_sleb(&c, far ? INT64_C(1) << 30 : 2); /* times -8 */
+		assert_int_equal(only_rule(&c, TEXT, &t)->saved[0].kind,
+				 far ? SAVE_LOST : SAVE_CFA);
+		whole_table_release(&t);
+	}
+}
+
 static void unknown_augmentation_is_left_out(void **state)
 {
 	static struct cfi c;
@@ -283,6 +323,8 @@ int main(void)
 		cmocka_unit_test(wrong_instructions_make_the_rest_unknown),
 		cmocka_unit_test(locations_go_forwards_only),
 		cmocka_unit_test(expressions_with_nop),
+		cmocka_unit_test(expressions_with_a_scaled_index),
+		cmocka_unit_test(places_that_are_too_far),
 		cmocka_unit_test(unknown_augmentation_is_left_out),
 		cmocka_unit_test(overlapping_functions_keep_the_first),
 		cmocka_unit_test(every_truncation_and_flip),
