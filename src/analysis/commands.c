@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <string.h>
 
-#include "analysis/groups.h"
 #include "analysis/report.h"
 #include "analysis/stacks_names.h"
 #include "base/path.h"

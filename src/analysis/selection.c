@@ -4,7 +4,6 @@
 #include <fnmatch.h>
 #include <string.h>
 #include "analysis/nvtx_ranges.h"
-#include "names/demangle.h"
 #include "trace/columns.h"
 
 static int select_processes(struct selection *s)

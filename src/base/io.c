@@ -27,6 +27,22 @@ int io_write_all(int fd, const void *bytes, size_t length)
 	return 0;
 }
 
+size_t io_read_at(int fd, uint64_t offset, void *to, size_t length)
+{
+	size_t done = 0;
+
+	while (done < length) {
+		ssize_t n = pread(fd, (char *)to + done, length - done, (off_t)(offset + done));
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			break;
+		done += (size_t)n;
+	}
+	return done;
+}
+
 size_t io_allowed(uint64_t offset, size_t length)
 {
 	struct rlimit limit;

@@ -12,6 +12,9 @@
 /* Writes all bytes, retrying after EINTR and short writes. Returns 0 or -errno. */
 int io_write_all(int fd, const void *bytes, size_t length);
 
+/* Reads up to `length` bytes at an offset; returns how many there are, also before an error. */
+size_t io_read_at(int fd, uint64_t offset, void *to, size_t length);
+
 /* Returns how many of `length` bytes RLIMIT_FSIZE allows at `offset`; more would raise SIGXFSZ. */
 size_t io_allowed(uint64_t offset, size_t length);
 

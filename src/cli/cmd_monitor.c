@@ -4,7 +4,6 @@
 #include <sys/ioctl.h>
 
 #include "base/human.h"
-#include "cli/keys.h"
 #include "cli/live_keys.h"
 #include "cli/monitor_view.h"
 #include "cli/ui.h"

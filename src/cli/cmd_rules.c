@@ -1,6 +1,5 @@
 /* cmd_rules.c: `pitot rules`: what rules can say, and when they would have held in a recording. */
 #include "base/json.h"
-#include "base/plural.h"
 #include "cli/ui.h"
 #include "report/text_table.h"
 #include "rules/rule_feed.h"

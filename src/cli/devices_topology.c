@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/human.h"
 #include "base/json.h"
 #include "cli/ui.h"
 #include "report/text_table.h"

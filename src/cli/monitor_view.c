@@ -7,7 +7,6 @@
 #include "base/json.h"
 #include "base/plural.h"
 #include "report/text_table.h"
-#include "report/words.h"
 #include "system/throttle.h"
 
 #define GPU(g, name) (&(g)->readings[METRIC_gpu_##name])

@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include "base/io.h"
-#include "cli/ui.h"
 
 /* Alternate screen, no cursor, and no wrapping: a wide character cannot move the lines below. */
 #define OPEN "\033[?1049h\033[?25l\033[?7l\033[2J"

@@ -8,9 +8,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "arch/elf_machine.h"
 #include "arch/processor.h"
 #include "base/bytes.h"
+#include "base/io.h"
 
 #define NOTES_MAX ((uint64_t)64 << 20)
 #define HEADERS_MAX (1u << 20)
@@ -19,18 +19,8 @@
 
 static bool read_at(const struct core_file *c, uint64_t offset, void *out, size_t size)
 {
-	size_t done = 0;
-
-	if (offset > c->size || size > c->size - offset)
-		return false;
-	while (done < size) {
-		ssize_t n = pread(c->fd, (char *)out + done, size - done, (off_t)(offset + done));
-
-		if (n <= 0 && !(n < 0 && errno == EINTR))
-			return false;
-		done += n > 0 ? (size_t)n : 0;
-	}
-	return true;
+	return offset <= c->size && size <= c->size - offset &&
+	       io_read_at(c->fd, offset, out, size) == size;
 }
 
 /* --- notes --- */

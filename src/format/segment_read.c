@@ -48,23 +48,6 @@ static void close_again(const struct segment *s, int fd)
 		close(fd);
 }
 
-/* Reads up to `size` bytes; returns how many there are. */
-static size_t read_at(int fd, uint64_t offset, void *to, size_t size)
-{
-	size_t done = 0;
-
-	while (done < size) {
-		ssize_t n = pread(fd, (uint8_t *)to + done, size - done, (off_t)(offset + done));
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			break;
-		done += (size_t)n;
-	}
-	return done;
-}
-
 bool segment_read(const struct segment *s, uint64_t offset, void *to, size_t size)
 {
 	size_t done;
@@ -77,7 +60,7 @@ bool segment_read(const struct segment *s, uint64_t offset, void *to, size_t siz
 		return true;
 	}
 	fd = open_again(s);
-	done = fd < 0 ? 0 : read_at(fd, offset, to, size);
+	done = fd < 0 ? 0 : io_read_at(fd, offset, to, size);
 	close_again(s, fd);
 	return done == size;
 }
@@ -124,7 +107,8 @@ static const uint8_t *view_at(struct view *v, uint64_t offset, size_t size)
 			v->no_memory |= !v->buffer;
 		}
 		v->start = offset;
-		v->length = v->fd < 0 || !v->buffer ? 0 : read_at(v->fd, offset, v->buffer, wanted);
+		v->length =
+			v->fd < 0 || !v->buffer ? 0 : io_read_at(v->fd, offset, v->buffer, wanted);
 		if (v->length < size)
 			return NULL;
 	}

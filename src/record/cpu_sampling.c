@@ -6,7 +6,6 @@
 #include <sys/stat.h>
 
 #include "base/clock.h"
-#include "base/strbuf.h"
 #include "record/checks.h"
 #include "format/rows.h"
 

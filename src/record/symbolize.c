@@ -11,7 +11,6 @@
 
 #include "analysis/filter.h"
 #include "base/io.h"
-#include "base/map.h"
 #include "base/path.h"
 #include "base/search.h"
 #include "base/vec.h"

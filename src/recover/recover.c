@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/io.h"
 #include "base/plural.h"
 #include "format/reader.h"
 #include "format/rows.h"
@@ -20,29 +21,13 @@ struct stored {
 	uint32_t segments; /* number of the next segment in the session */
 };
 
-static bool read_at(int fd, uint64_t offset, void *to, size_t bytes)
-{
-	size_t done = 0;
-
-	while (done < bytes) {
-		ssize_t n = pread(fd, (uint8_t *)to + done, bytes - done, (off_t)(offset + done));
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return false;
-		done += (size_t)n;
-	}
-	return true;
-}
-
 bool recovery_read(const struct recovery *r, enum area_part part, uint64_t offset, void *to,
 		   size_t bytes)
 {
 	uint64_t size = area_part_bytes(part);
 
 	return offset <= size && bytes <= size - offset &&
-	       read_at(r->memory, area_offset(part) + offset, to, bytes);
+	       io_read_at(r->memory, area_offset(part) + offset, to, bytes) == bytes;
 }
 
 /* Calls and records of the last moments are near the current half of the ids (correlation.h). */

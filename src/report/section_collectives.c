@@ -6,7 +6,6 @@
 
 #include "analysis/collective_groups.h"
 #include "analysis/collectives.h"
-#include "report/words.h"
 
 static const char *function_name(unsigned function)
 {

@@ -1,4 +1,3 @@
-#include "sampler/sampled_processes.h"
 
 #include <inttypes.h>
 #include <stdio.h>

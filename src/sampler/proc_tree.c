@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "base/io.h"
-#include "base/strbuf.h"
 
 struct process_parent {
 	pid_t pid, parent;

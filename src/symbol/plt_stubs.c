@@ -12,7 +12,6 @@
 #include "arch/elf_machine.h"
 #include "base/bytes.h"
 #include "base/search.h"
-#include "base/strbuf.h"
 #include "symbol/symbol_table.h"
 
 #define STUB_SIZE 16

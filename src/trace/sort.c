@@ -12,7 +12,6 @@
 #include <string.h>
 
 #include "base/heap.h"
-#include "trace/parallel.h"
 
 struct run {
 	uint32_t next, end; /* rows */

@@ -5,7 +5,6 @@
 
 #include "analysis/groups.h"
 #include "analysis/report.h"
-#include "analysis/system_use.h"
 #include "system/metrics.h"
 
 /* --- pools --- */

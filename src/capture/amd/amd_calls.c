@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/starts_with.h"
 #include "capture/amd/amd_sdk.h"
 #include "capture/nvtx/nvtx_calls.h"
 #include "capture/nvtx/nvtx_event.h"

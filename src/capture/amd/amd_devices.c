@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/compiler.h"
 #include "format/rows.h"
 
 /* Names are the SDK's, which keeps them until it finalizes; so they are copied. */

@@ -14,7 +14,6 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "capture/app/app_additions.h"
 #include "capture/app/app_external.h"
 #include "capture/nvtx/nvtx_calls.h"

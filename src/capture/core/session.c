@@ -19,7 +19,6 @@
 #include "capture/core/session_sinks.h"
 #include "capture/core/session_state.h"
 #include "capture/core/vendor_thread.h"
-#include "format/rows.h"
 #include "format/segment_request.h"
 
 /* An exit waits at most this long: sealing takes milliseconds, but a disk or a driver can hang. */

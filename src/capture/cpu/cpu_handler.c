@@ -6,7 +6,6 @@
 #include <ucontext.h>
 
 #include "base/clock.h"
-#include "capture/core/collector.h"
 #include "base/safe_memory.h"
 
 #define MAGIC UINT64_C(0x50740000) /* high half of a value, unlikely in other timers' values */

@@ -7,7 +7,6 @@
 #include <string.h>
 #include <sys/syscall.h>
 
-#include "base/bytes.h"
 #include "base/clock.h"
 #include "base/helper_thread.h"
 #include "base/io.h"

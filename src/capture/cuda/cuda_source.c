@@ -16,10 +16,8 @@
 #include "capture/app/app_external.h"
 #include "capture/core/capability_notes.h"
 #include "capture/core/refusals.h"
-#include "capture/core/collector.h"
 #include "capture/cuda/activity.h"
 #include "capture/cuda/activity_rows.h"
-#include "capture/core/shared_area.h"
 #include "capture/cuda/activity_kinds.h"
 #include "capture/cuda/api_calls.h"
 #include "capture/cuda/attributes.h"
@@ -34,7 +32,6 @@
 #include "capture/cuda/kernel_configs.h"
 #include "capture/cuda/records.h"
 #include "capture/cuda/share/share.h"
-#include "capture/core/log.h"
 #include "capture/core/vendor_thread.h"
 #include "format/rows.h"
 

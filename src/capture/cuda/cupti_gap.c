@@ -3,7 +3,6 @@
 #include <pthread.h>
 
 #include "base/clock.h"
-#include "format/rows.h"
 #include "schema/event_words.h"
 
 #define PART_NS (250 * NS_PER_MS)

@@ -11,7 +11,6 @@
 #include <string.h>
 
 #include "base/map.h"
-#include "capture/core/capability_notes.h"
 #include "capture/cuda/correlation.h"
 #include "capture/engines/engine_notes.h"
 #include "capture/engines/launch_gate.h"

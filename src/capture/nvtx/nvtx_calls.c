@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "capture/app/app_additions.h"
 #include "capture/nvtx/nvtx_choice.h"
 #include "capture/nvtx/nvtx_event.h"

@@ -7,7 +7,6 @@
 #include <sys/syscall.h>
 
 #include "base/clock.h"
-#include "base/error.h"
 #include "base/map.h"
 #include "base/reserve.h"
 #include "base/search.h"

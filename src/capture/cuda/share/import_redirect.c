@@ -7,10 +7,8 @@
 #include <string.h>
 
 #include "arch/processor.h"
-#include "base/map.h"
 #include "base/path.h"
 #include "capture/cuda/vendor.h"
-#include "capture/core/log.h"
 #include "capture/core/park.h"
 #include "elf/loaded_libraries.h"
 #include "elf/slot_writer.h"

@@ -4,19 +4,13 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "base/plural.h"
 #include "base/strbuf.h"
 #include "capture/core/capability_notes.h"
-#include "capture/core/collector.h"
-#include "capture/cuda/api_calls.h"
-#include "capture/cuda/buffers.h"
 #include "capture/cuda/cupti_gap.h"
 #include "capture/cuda/share/client_calls.h"
 #include "capture/cuda/share/client_records.h"
 #include "capture/cuda/share/import_redirect.h"
-#include "capture/core/log.h"
-#include "capture/core/vendor_thread.h"
 #include "format/rows.h"
 
 static atomic_bool wrapped; /* the recorder's functions are redirected, permanently */
