@@ -205,6 +205,8 @@ enum api_kind api_kind_of_function(const char *name)
 		{ "ThreadSynchronize", api_kind_synchronize },
 		{ "StreamSynchronize", api_kind_synchronize },
 		{ "EventSynchronize", api_kind_synchronize },
+		{ "EventQuery", api_kind_query },
+		{ "StreamQuery", api_kind_query },
 		{ "StreamWaitEvent", api_kind_event },
 		{ "EventRecord", api_kind_event },
 		{ "MemAlloc", api_kind_allocate },
@@ -254,6 +256,8 @@ enum synchronization_kind synchronization_of_function(const char *name)
 	} rules[] = {
 		{ "StreamWaitEvent", synchronization_kind_stream_wait_event },
 		{ "EventSynchronize", synchronization_kind_event },
+		{ "EventQuery", synchronization_kind_event },
+		{ "StreamQuery", synchronization_kind_stream },
 		{ "StreamSynchronize", synchronization_kind_stream },
 		{ "DeviceSynchronize", synchronization_kind_context },
 		{ "CtxSynchronize", synchronization_kind_context },

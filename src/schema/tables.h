@@ -404,7 +404,7 @@
 #define ENUM_api_kind(V, E)                                                                                            \
 	V(E, other, 0) V(E, launch, 1) V(E, graph_launch, 2) V(E, memcpy, 3) V(E, memset, 4) V(E, synchronize, 5) V(E, allocate, 6) \
 	V(E, release, 7) V(E, event, 8) V(E, untimed, 9) V(E, host_function, 10) V(E, stream_memory, 11)                      \
-	V(E, begin_capture, 12) V(E, end_capture, 13)
+	V(E, begin_capture, 12) V(E, end_capture, 13) V(E, query, 14)
 
 #define SCHEMA_api_call(C, T)                                                                                          \
 	C(T, start_ns, TIME, ALWAYS, NONE, "ns", "time of the call")                                                   \

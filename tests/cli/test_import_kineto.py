@@ -349,7 +349,7 @@ def test_what_functions_wait_for(bring):
     names = "cudaStreamWaitEvent", "cudaEventSynchronize", "cuStreamSynchronize_ptsz", "hipDeviceSynchronize", "cuCtxSynchronize", "cudaEventQuery"
     _, rows = bring(trace([launch(i + 1, f"{i}.000", "0.500", name) for i, name in enumerate(names)]))
     kinds = {row["name"]: row["waits_for"] for row in rows("api_function")}
-    assert [kinds[name] for name in names] == ["stream_wait_event", "event", "stream", "context", "context", None]
+    assert [kinds[name] for name in names] == ["stream_wait_event", "event", "stream", "context", "context", "event"]
 
 
 def test_exact_duplicates(bring):

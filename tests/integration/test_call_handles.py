@@ -62,3 +62,19 @@ def test_edges_of_a_graph(record, rows, make_tape):
 
 def test_default_streams_of_contexts(record, rows, made_tape):
     assert {row["null_stream"] for row in rows(record("train", "stacks=none"), "context")} == {7}
+
+
+def test_a_polled_event_is_one_call(record, rows, make_tape):
+    """From the first query to the one that finds it done; a query that finds nothing to wait for is none. --api all has them all."""
+    tape = make_tape("polls", ROUNDS)
+    recording = record(tape, "stacks=none")
+    functions = {row["name"]: row for row in rows(recording, "api_function")}
+    assert (functions["cuEventQuery"]["kind"], functions["cuEventQuery"]["waits_for"]) == ("query", "event")
+    queries = [row for row in rows(recording, "api_call") if row["function"] == "cuEventQuery"]
+    kernels = rows(recording, "kernel")
+    assert len(queries) == len(kernels) == ROUNDS
+    assert all(row["event"] == 0x555500060000 and row["result"] is None for row in queries)
+    for query, kernel in zip(queries, kernels):
+        assert query["end_ns"] - query["start_ns"] > 150_000 and query["end_ns"] >= kernel["end_ns"] > query["start_ns"]
+    every = [row for row in rows(record(tape, "api=all"), "api_call") if row["function"] == "cuEventQuery"]
+    assert len(every) > 10 * ROUNDS and {row["result"] for row in every} == {None, 600}

@@ -66,6 +66,7 @@ enum program {
 	 * the host; a graph whose nodes are a chain, except that the last one depends on nothing
 	 */
 	WAITS,
+	POLLS, /* so many kernels, for each of which the host queries an event until it is done */
 	/*
 	 * so many steps of 100 ms on the main thread, each tenth of 400 ms, each with ten launches
 	 * whose kernels end after it; a launch between them; batches of 20 ms on the worker
@@ -86,6 +87,7 @@ enum {
 	CBID_EVENT_RECORD = 119,
 	CBID_EVENT_RECORD_WITH_FLAGS = 587,
 	CBID_EVENT_SYNC = 122,
+	CBID_EVENT_QUERY = 120,
 	CBID_STREAM_WAIT = 295,
 	CBID_HOST_FUNCTION = 527,
 };
@@ -344,15 +346,16 @@ static void synchronization(unsigned stream, uint64_t start, uint64_t end)
 
 /* --- callbacks --- */
 
+static int returned; /* by calls: CUDA_SUCCESS */
+
 static void api(uint32_t thread, CUpti_ApiCallbackSite site, CUpti_CallbackId cbid,
 		const char *function, const char *symbol)
 {
-	int success = 0;
 	CUpti_CallbackData d = {
 		.callbackSite = site,
 		.functionName = function,
 		.functionParams = parameters,
-		.functionReturnValue = &success,
+		.functionReturnValue = &returned,
 		.symbolName = symbol,
 		.context = (CUcontext)(uintptr_t)CONTEXT,
 		.contextUid = 1,
@@ -662,6 +665,22 @@ static void wait_for_events(unsigned long rounds)
 	now = MAX(now, gpu_free[0]);
 }
 
+/* A query each 10 us, after one of an event that is done. */
+static void poll_events(unsigned long rounds)
+{
+	const uint64_t event = UINT64_C(0x555500060000);
+
+	for (unsigned long i = 0; i < rounds; i++) {
+		launch(MAIN, "_Z6polledv", 1, 200000);
+		call_with(MAIN, CBID_EVENT_RECORD, "cuEventRecord", event, STREAM(1));
+		call_with(MAIN, CBID_EVENT_QUERY, "cuEventQuery", UINT64_C(0x555500070000), 0);
+		for (returned = CUDA_ERROR_NOT_READY; now < gpu_free[1]; now += 10000)
+			call_with(MAIN, CBID_EVENT_QUERY, "cuEventQuery", event, 0);
+		returned = 0;
+		call_with(MAIN, CBID_EVENT_QUERY, "cuEventQuery", event, 0);
+	}
+}
+
 static void train(unsigned long steps)
 {
 	for (unsigned long i = 0; i < steps; i++) {
@@ -703,6 +722,7 @@ static const struct {
 	[PART] = { "part", play_steps, 24 },
 	[CAPTURES] = { "captures", capture_graphs, 20 },
 	[WAITS] = { "waits", wait_for_events, 8 },
+	[POLLS] = { "polls", poll_events, 8 },
 	[LOOP] = { "loop", train, 100 },
 };
 
@@ -737,7 +757,7 @@ int main(int argc, char **argv)
 		program++;
 	if (argc < 2 || argc > 4 || program == ARRAY_SIZE(programs)) {
 		fputs("usage: tape-make FILE [steps|quiet|wrap|fast|threads|graphs|seldom|part|"
-		      "captures|waits|loop [COUNT]]\n",
+		      "captures|waits|polls|loop [COUNT]]\n",
 		      stderr);
 		return 2;
 	}

@@ -417,6 +417,8 @@ static const struct {
 	{ MAKER_RUNTIME_LAUNCH, api_kind_launch, "cudaLaunchKernel_v7000" },
 	{ MAKER_STREAM_WAIT, api_kind_event, "cuStreamWaitEvent" },
 	{ MAKER_EVENT_SYNCHRONIZE, api_kind_synchronize, "cudaEventSynchronize_v3020" },
+	{ MAKER_EVENT_QUERY, api_kind_query, "cudaEventQuery_v3020" },
+	{ MAKER_STREAM_QUERY, api_kind_query, "cudaStreamQuery_v3020" },
 	{ MAKER_HOST_FUNCTION, api_kind_host_function, "cuLaunchHostFunc" },
 	{ MAKER_BEGIN_CAPTURE, api_kind_begin_capture, "cuStreamBeginCapture_v2" },
 	{ MAKER_END_CAPTURE, api_kind_end_capture, "cuStreamEndCapture" },
@@ -425,7 +427,9 @@ static const struct {
 static uint8_t waits_for(enum maker_function function)
 {
 	return function == MAKER_STREAM_SYNCHRONIZE   ? synchronization_kind_stream
+	       : function == MAKER_STREAM_QUERY       ? synchronization_kind_stream
 	       : function == MAKER_EVENT_SYNCHRONIZE  ? synchronization_kind_event
+	       : function == MAKER_EVENT_QUERY        ? synchronization_kind_event
 	       : function == MAKER_STREAM_WAIT        ? synchronization_kind_stream_wait_event
 	       : function == MAKER_DEVICE_SYNCHRONIZE ? synchronization_kind_context
 						      : synchronization_kind_unknown;

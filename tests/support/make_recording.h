@@ -30,6 +30,8 @@ enum maker_function {
 	MAKER_RUNTIME_LAUNCH = 2 << 16 | 211, /* cudaLaunchKernel */
 	MAKER_STREAM_WAIT = 1 << 16 | 295, /* cuStreamWaitEvent */
 	MAKER_EVENT_SYNCHRONIZE = 2 << 16 | 137, /* cudaEventSynchronize */
+	MAKER_EVENT_QUERY = 2 << 16 | 136, /* cudaEventQuery */
+	MAKER_STREAM_QUERY = 2 << 16 | 132, /* cudaStreamQuery */
 	MAKER_HOST_FUNCTION = 1 << 16 | 527, /* cuLaunchHostFunc */
 	MAKER_BEGIN_CAPTURE = 1 << 16 | 569, /* cuStreamBeginCapture_v2 */
 	MAKER_END_CAPTURE = 1 << 16 | 451, /* cuStreamEndCapture */

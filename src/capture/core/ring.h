@@ -65,6 +65,8 @@ extern atomic_bool ring_notes_launches;
 
 #define RING_NCCL_PENDING 16u /* NCCL's calls in a group that wait for its launch */
 
+#define RING_POLLED 4u /* handles that a thread polls at a time */
+
 #define RING_SLOTS 32768u	/* 1 MiB a ring */
 #define RINGS_MAX 1024u
 #define RING_TEXT_MAX 4096u	/* longer texts are truncated */
@@ -108,6 +110,12 @@ struct ring {
 		atomic_uint_fast64_t start_ns;
 		uint32_t function, correlation, stack;
 	} wait;
+	struct ring_poll {
+		uint64_t since_ns, end_ns;	/* of its first (0: none) and last query */
+		uint64_t calls;			/* then; others count, too */
+		uint64_t handles[RING_POLLED];	/* 1 + those whose work was unfinished */
+		unsigned next;			/* to be replaced */
+	} poll;					/* call_polls.c's */
 	struct {
 		uint32_t group, calls;
 		struct ring_launch launch;

@@ -4,10 +4,12 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/bytes.h"
 #include "base/clock.h"
 #include "base/starts_with.h"
 #include "capture/app/app_external.h"
 #include "capture/cuda/call_handles.h"
+#include "capture/cuda/call_polls.h"
 #include "capture/cuda/correlation.h"
 #include "capture/cuda/devices.h"
 #include "capture/cuda/graph_nodes.h"
@@ -56,6 +58,7 @@ static bool wants_call(const struct hub_function *f, const struct settings *s)
 	case api_kind_stream_memory:
 	case api_kind_begin_capture:
 	case api_kind_end_capture:
+	case api_kind_query:
 		return f->is_driver;
 	case api_kind_memcpy:
 	case api_kind_memset:
@@ -69,10 +72,29 @@ static bool wants_call(const struct hub_function *f, const struct settings *s)
 	}
 }
 
-/* Appends the call's handles to its event. Returns the number of slots. */
-static NOINLINE uint32_t add_handles(struct ring_event *event, uint32_t slots, unsigned api,
-				     CUpti_CallbackId cbid, const CUpti_CallbackData *data)
+/* Makes the event of a query that of a wait. False: it is of none. */
+static bool end_poll(struct ring *r, struct ring_event *event, uint32_t result,
+		     const CUpti_CallbackData *data)
 {
+	uint64_t since_ns;
+
+	if ((result && result != CALL_NOT_READY) || !data->functionParams ||
+	    atomic_load_explicit(&keep_nested, memory_order_relaxed))
+		return true;
+	since_ns = call_poll(r, load_u64(data->functionParams), !result, event->a, event->b);
+	event->a = since_ns;
+	event->e = since_ns ? stack_capture_call(r) : 0;
+	return since_ns != 0;
+}
+
+/* Appends the call's handles to its event. Returns the number of slots; 0: there is no event. */
+static NOINLINE uint32_t add_handles(struct ring *r, struct ring_event *event, uint32_t slots,
+				     unsigned api, CUpti_CallbackId cbid,
+				     const CUpti_CallbackData *data)
+{
+	if (functions[api][cbid].kind == api_kind_query &&
+	    !end_poll(r, event, slots > 1 ? (uint32_t)event[1].a : 0, data))
+		return 0;
 	if (event->flags & CALL_HAS_RESULT)
 		return slots;
 	event->flags |= CALL_HAS_HANDLES;
@@ -130,8 +152,11 @@ static void write_call(struct ring *r, unsigned api, CUpti_CallbackId cbid,
 	if (unlikely(treatment & WAITS))
 		atomic_store_explicit(&r->wait.start_ns, 0, memory_order_relaxed);
 	event[1].a = result;
-	if (unlikely(treatment & WITH_HANDLES))
-		slots = add_handles(event, slots, api, cbid, data);
+	if (unlikely(treatment & WITH_HANDLES)) {
+		slots = add_handles(r, event, slots, api, cbid, data);
+		if (!slots)
+			return;
+	}
 	ring_push(r, event, slots);
 }
 
@@ -311,9 +336,12 @@ static void find_functions(const struct cupti *cupti)
 			if (f->name)
 				f->kind = api_kind_of_function(f->name);
 			handles[api][id] = call_handles_of(f->name ? bare_name(f->name) : "");
-			treatments[api][id] = (handles[api][id].has_any ? WITH_HANDLES : 0) |
-					      (f->kind == api_kind_event ? WITHOUT_STACK : 0) |
-					      (waits_for_gpu(f) ? WAITS : 0);
+			treatments[api][id] =
+				(handles[api][id].has_any ? WITH_HANDLES : 0) |
+				(f->kind == api_kind_event || f->kind == api_kind_query
+					 ? WITHOUT_STACK
+					 : 0) |
+				(waits_for_gpu(f) ? WAITS : 0);
 			share_function(f, api);
 		}
 	}

@@ -21,6 +21,8 @@ struct call_handles call_handles_of(const char *name)
 #define WAITS(what) .waits_for = synchronization_kind_##what
 		RULE("EventRecord", .has_event = true, .has_stream = true, .event_first = true),
 		RULE("EventSynchronize", .has_event = true, .event_first = true, WAITS(event)),
+		RULE("EventQuery", .has_event = true, .event_first = true, WAITS(event)),
+		RULE("StreamQuery", .has_stream = true, WAITS(stream)),
 		RULE("StreamWaitEvent", .has_stream = true, .has_event = true,
 		     WAITS(stream_wait_event)),
 		RULE("StreamSynchronize", .has_stream = true, WAITS(stream)),

@@ -1,10 +1,10 @@
 /*
  * call_handles.h: the streams and events that CUDA calls are about, from their parameters.
  *
- * A call that records an event, waits for one, synchronizes with a stream, appends a host function
- * or a memory operation to one, or captures one has handles among its first parameters, which are
- * 64-bit words. CUPTI translates a stream's handle into its id while
- * the call still has the stream; events have no ids without CUPTI's own records.
+ * A call that records an event, waits for one, synchronizes with or queries a stream, appends a
+ * host function or a memory operation to one, or captures one has handles among its first
+ * parameters, which are 64-bit words. CUPTI translates a stream's handle into its id while the call
+ * still has the stream; events have no ids without CUPTI's own records.
  */
 #ifndef PITOT_CAPTURE_CUDA_CALL_HANDLES_H
 #define PITOT_CAPTURE_CUDA_CALL_HANDLES_H

@@ -112,6 +112,8 @@ static const struct {
 	{ "cuEventRecord", 2 },        /* event, stream */
 	{ "cuEventRecordWithFlags", 3 }, /* event, stream, flags */
 	{ "cuEventSynchronize", 1 },   /* event */
+	{ "cuEventQuery", 1 },         /* event */
+	{ "cuStreamQuery", 1 },        /* stream */
 	{ "cuStreamWaitEvent", 3 },    /* stream, event, flags */
 	{ "cuStreamSynchronize", 1 },  /* stream */
 	{ "cuLaunchHostFunc", 1 },     /* stream */

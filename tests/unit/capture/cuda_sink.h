@@ -10,7 +10,7 @@
 #include "capture/core/session.h"
 #include "unit/capture/counting_sink.h"
 
-#define KINDS_OF_CALLS (api_kind_end_capture + 1)
+#define KINDS_OF_CALLS (api_kind_query + 1)
 
 struct cuda_sink {
 	struct counting_sink counting;
