@@ -35,7 +35,7 @@ static const enum idle_cause cause_of_kind[] = {
 	[api_kind_graph_launch] = IDLE_LAUNCH, [api_kind_memcpy] = IDLE_COPY,
 	[api_kind_memset] = IDLE_COPY,         [api_kind_synchronize] = IDLE_SYNC,
 	[api_kind_allocate] = IDLE_MEMORY,     [api_kind_release] = IDLE_MEMORY,
-	[api_kind_event] = IDLE_CALL,
+	[api_kind_event] = IDLE_CALL,          [api_kind_query] = IDLE_SYNC,
 };
 
 static enum idle_cause cause_of(const struct idle_sweep *s, uint32_t call)

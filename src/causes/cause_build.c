@@ -30,8 +30,8 @@ int causes_load(struct trace *t, struct error *e)
 		enum table_id table;
 		uint64_t columns;
 	} needs[] = {
-		{ TABLE_api_call, COLUMN_BITS(api_call, start_ns, end_ns, function, thread, stream,
-					      event, context) },
+		{ TABLE_api_call, COLUMN_BITS(api_call, start_ns, end_ns, function, thread, result,
+					      stream, event, context) },
 		{ TABLE_api_function, COLUMN_BITS(api_function, kind, waits_for) },
 		{ TABLE_memcpy, COLUMN_BITS(memcpy, kind, source_kind, destination_kind, async) },
 		{ TABLE_kernel, COLUMN_BITS(kernel, channel) },
@@ -66,12 +66,18 @@ struct by_call {
 
 struct call {
 	uint64_t row, start_ns, end_ns;
+	uint64_t handles; /* the row that has stream, event and result: of queries the last one */
 	uint32_t task; /* its own, or that of the call that encloses it */
 	bool is_nested;
 	enum api_kind kind;
 	enum synchronization_kind waits_for;
 	int64_t lane; /* of its stream; -1: unknown */
 };
+
+static bool is_query(const struct call *call)
+{
+	return call->kind == api_kind_query;
+}
 
 ORDER(by_start, struct launched_work, UP(start_ns) ?: UP(work) ?: UP(row))
 
@@ -401,14 +407,15 @@ static int add_event_edge(struct sweep *s, const struct call *call)
 	const struct api_call_columns *a = api_call_columns(s->trace);
 	uint64_t value;
 
-	if (!a->event || !column_has(a->valid.event, call->row))
+	if (!a->event || !column_has(a->valid.event, call->handles))
 		return add_assumed(s, call);
-	if (!map_get(&s->events, a->event[call->row], &value)) {
+	if (!map_get(&s->events, a->event[call->handles], &value)) {
 		s->c->unknown.events++;
 		return add_assumed(s, call);
 	}
 	return value && value < EVENT_CAPTURED
-		       ? sweep_edge(s, (uint32_t)(value - 1), EDGE_sync_event)
+		       ? sweep_edge(s, (uint32_t)(value - 1),
+				    is_query(call) ? EDGE_query : EDGE_sync_event)
 		       : 0;
 }
 
@@ -419,7 +426,8 @@ static int add_returns(struct sweep *s, const struct call *call)
 
 	if (call->kind == api_kind_release)
 		return add_assumed(s, call);
-	if (call->kind != api_kind_synchronize)
+	if (call->kind != api_kind_synchronize &&
+	    (!is_query(call) || !sweep_query_is_done(s->trace, call->handles)))
 		return 0;
 	switch (call->waits_for) {
 	case synchronization_kind_context:
@@ -430,7 +438,10 @@ static int add_returns(struct sweep *s, const struct call *call)
 		if (call->lane < 0)
 			return add_assumed(s, call);
 		tail = s->states.data[call->lane].tail;
-		return tail == TASK_NONE ? 0 : sweep_edge(s, tail, EDGE_sync_stream);
+		return tail == TASK_NONE
+			       ? 0
+			       : sweep_edge(s, tail,
+					    is_query(call) ? EDGE_query : EDGE_sync_stream);
 	}
 }
 
@@ -459,6 +470,7 @@ static int follow_stream(struct sweep *s, const struct call *call)
 		return call->waits_for ? sweep_wait_event(s, lane, a->event[call->row])
 				       : sweep_record_event(s, lane, a->event[call->row]);
 	case api_kind_synchronize:
+	case api_kind_query:
 		return sweep_settle(s, lane);
 	case api_kind_host_function:
 		s->states.data[lane].order = EDGE_host_function;
@@ -480,20 +492,20 @@ static bool is_about_stream(const struct call *call)
 {
 	return call->kind == api_kind_event || call->kind == api_kind_host_function ||
 	       call->kind == api_kind_stream_memory ||
-	       (call->kind == api_kind_synchronize &&
+	       ((call->kind == api_kind_synchronize || is_query(call)) &&
 		call->waits_for == synchronization_kind_stream);
 }
 
 static int find_lane(struct sweep *s, struct call *call)
 {
 	const struct api_call_columns *a = api_call_columns(s->trace);
-	bool has_stream = a->stream && column_has(a->valid.stream, call->row) &&
-			  column_has(a->valid.context, call->row);
+	bool has_stream = a->stream && column_has(a->valid.stream, call->handles) &&
+			  column_has(a->valid.context, call->handles);
 
 	call->lane = -1;
 	if (has_stream)
-		call->lane =
-			sweep_stream(s, a->context[call->row], a->stream[call->row], TRACE_NO_ROW);
+		call->lane = sweep_stream(s, a->context[call->handles], a->stream[call->handles],
+					  TRACE_NO_ROW);
 	else if (is_about_stream(call)) {
 		s->c->unknown.streams++;
 		s->c->unknown.stream_waits +=
@@ -543,12 +555,15 @@ static int sweep_call(struct sweep *s, const struct by_call *b, uint64_t first_c
 	uint32_t function = a->function[row];
 	struct call call = { .row = row,
 			     .start_ns = a->start_ns[row],
-			     .end_ns = MAX(a->end_ns[row], a->start_ns[row]),
+			     .handles = row,
 			     .kind = kind_of(s->trace, row) };
 	int code;
 
-	if (call.kind == api_kind_untimed)
+	if (is_query(&call))
+		map_get(&s->polls, row, &call.handles);
+	if (call.kind == api_kind_untimed || call.handles == POLL_INSIDE)
 		return 0;
+	call.end_ns = MAX(a->end_ns[call.handles], call.start_ns);
 	if (function != TRACE_NO_ROW && f->waits_for && column_has(f->valid.waits_for, function))
 		call.waits_for = (enum synchronization_kind)f->waits_for[function];
 	code = find_lane(s, &call);
@@ -594,6 +609,8 @@ static int sweep_process(struct sweep *s)
 
 	if (code >= 0)
 		code = learn_queue(s, &b, first, end - first);
+	if (code >= 0)
+		code = sweep_find_polls(s, first, end);
 	if (code >= 0)
 		code = read_streams(s);
 	if (code >= 0)

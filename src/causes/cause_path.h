@@ -1,7 +1,7 @@
 /*
  * cause_path.h: the critical path of a window: what bounded its length, found by a walk backwards
- * from its last GPU work or call that waited for some. Calls that go on beside the GPU, such as the
- * cudaEventQuery of a thread that polls, end no path. At each start the latest of the arrivals
+ * from its last GPU work or call that waited for some. Calls that go on beside the GPU, such as
+ * queries of a thread that polls in vain, end no path. At each start the latest of the arrivals
  * bounded it: the time since then is the edge's latency, and the walk goes on there. The pieces
  * tile the window, and each has one owner.
  */

@@ -276,6 +276,7 @@ void sweep_end_process(struct sweep *s)
 	map_clear(&s->attributes);
 	map_clear(&s->channels);
 	map_clear(&s->events);
+	map_clear(&s->polls);
 	s->active.count = s->capturing.count = 0;
 }
 
@@ -291,6 +292,7 @@ void sweep_release(struct sweep *s)
 	map_release(&s->attributes);
 	map_release(&s->channels);
 	map_release(&s->events);
+	map_release(&s->polls);
 	vec_release(&s->states);
 	vec_release(&s->contexts_at);
 	vec_release(&s->active);

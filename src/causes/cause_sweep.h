@@ -48,6 +48,7 @@ struct sweep {
 	struct map attributes; /* context and stream -> enum stream_attribute */
 	struct map channels; /* device and hardware channel -> its last task */
 	struct map events; /* handle -> 1 + task; 0: nothing; CAPTURED + number */
+	struct map polls; /* call that queries -> the last one of its run, or POLL_INSIDE */
 	VEC(struct stream_state) states;
 	VEC(struct context_state) contexts_at;
 	VEC(uint32_t) active; /* lanes with work since the last synchronization saw them idle */
@@ -58,6 +59,7 @@ struct sweep {
 };
 
 #define EVENT_CAPTURED (UINT64_C(1) << 40)
+#define POLL_INSIDE UINT64_MAX /* it belongs to the run of an earlier query */
 
 /* cause_streams.c. All return 0 or -ENOMEM unless they say otherwise. */
 
@@ -81,6 +83,11 @@ void sweep_end_capture(struct sweep *s, uint32_t lane);
 int sweep_set_tail(struct sweep *s, uint32_t lane, uint32_t task) MUST_USE;
 void sweep_end_process(struct sweep *s);
 void sweep_release(struct sweep *s);
+
+/* cause_polls.c: runs of queries of the process's calls, from row `first` to `end`. */
+int sweep_find_polls(struct sweep *s, uint64_t first, uint64_t end) MUST_USE;
+/* Whether the query found its work done; also if its result is unknown. */
+bool sweep_query_is_done(const struct trace *t, uint64_t call);
 
 /* cause_graphs.c: the nodes of a launched graph, and the dependencies between them. */
 

@@ -1,10 +1,11 @@
 /*
  * causes.h: what each piece of work of a recording waited for: a graph of tasks and edges.
  *
- * A task is an outermost CUDA call, a piece of GPU work, or a join: a point of a stream at which
- * several tasks must have ended. Tasks are in host order: a call, then the work that it launched.
- * An edge leads from an earlier task to a later one, so that the order of tasks is topological,
- * with one exception: work whose own call waits for it (TASK_BLOCKS).
+ * A task is an outermost CUDA call, a run of queries with which a thread polls, a piece of GPU
+ * work, or a join: a point of a stream at which several tasks must have ended. Tasks are in host
+ * order: a call, then the work that it launched. An edge leads from an earlier task to a later one,
+ * so that the order of tasks is topological, with one exception: work whose own call waits for it
+ * (TASK_BLOCKS).
  *
  * Edges that nearly every task has are members of the task: `previous`, its thread's or stream's
  * task before, and `launch`, its call. Others are in `edges`. Work starts after all its edges; a
@@ -45,6 +46,7 @@ enum task_kind { TASK_CALL = GPU_WORK_KINDS, TASK_JOIN };
 	X(sync_stream, "return of a stream synchronization")                                       \
 	X(sync_event, "return of an event synchronization")                                        \
 	X(sync_context, "return of a device synchronization")                                      \
+	X(query, "query that found it done")                                                       \
 	X(copy, "return of a blocking copy")                                                       \
 	X(wait, "return of a call that waited (assumed)")                                          \
 	X(queue_full, "launch queue full")                                                         \
@@ -123,6 +125,8 @@ struct causes {
 #define CAUSES_CLOCK_NS UINT64_C(2000)
 /* A call returns within this after what it waited for. */
 #define CAUSES_RETURN_NS UINT64_C(20000)
+/* A thread that queries again within this after a query, without another call, only polls. */
+#define CAUSES_POLL_NS UINT64_C(100000)
 
 /* Loads the columns that causes_build needs. 0 or a negative code. */
 int causes_load(struct trace *t, struct error *e) MUST_USE;

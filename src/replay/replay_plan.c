@@ -219,6 +219,7 @@ static int add_synchronization(struct plan_maker *m, const struct task_edge *edg
 		return add_op(m, (uint32_t)stream, work);
 	case EDGE_wait:
 	case EDGE_sync_event:
+	case EDGE_query:
 		if (!is_selected(m, edge->from))
 			return 0;
 		m->p->substituted[SUBSTITUTION_assumed_waits] += edge->kind == EDGE_wait;

@@ -127,8 +127,9 @@ bool is_selected(const struct plan_maker *m, uint32_t i)
 
 bool is_by_event(const struct task *task, enum edge_kind kind)
 {
-	return task->kind == TASK_CALL ? kind == EDGE_sync_event || kind == EDGE_wait
-				       : kind == EDGE_event;
+	return task->kind == TASK_CALL
+		       ? kind == EDGE_sync_event || kind == EDGE_query || kind == EDGE_wait
+		       : kind == EDGE_event;
 }
 
 /* Counts who will wait for each task by an event. */

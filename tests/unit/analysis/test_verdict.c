@@ -295,6 +295,55 @@ static void regular_gaps(struct play *p)
 	p->now += 248 * MS;
 }
 
+/* Queries every 20 us until the stream's work is over. With `recorded`, as Pitot records them. */
+static void poll(struct play *p, bool recorded)
+{
+	uint64_t start = p->now;
+
+	for (; p->now <= p->free_ns[7]; p->now += 20 * US) {
+		p->m->result = 600;
+		if (!recorded)
+			maker_stream_call(p->m, MAKER_EVENT_QUERY, p->thread, p->now, p->now + US,
+					  0, 0xe);
+	}
+	p->m->result = 0;
+	maker_stream_call(p->m, MAKER_EVENT_QUERY, p->thread, recorded ? start : p->now,
+			  p->now + US, 0, 0xe);
+	p->now += US;
+}
+
+static void kernel_and_event(struct play *p, uint64_t ns)
+{
+	run_kernel(p, ns);
+	about(p, MAKER_EVENT_RECORD, 7, 0xe);
+}
+
+static void poller_of_long_kernels(struct play *p)
+{
+	kernel_and_event(p, MS);
+	poll(p, p->step % 2);
+	p->now += 3 * US;
+}
+
+static void poller_of_short_kernels(struct play *p)
+{
+	kernel_and_event(p, 8 * US);
+	poll(p, p->step % 2);
+	p->now += 3 * US;
+}
+
+/* What it does is to be done anyway: of 760 us the kernel takes 400 us. */
+static void works_between_queries(struct play *p)
+{
+	kernel_and_event(p, 400 * US);
+	for (unsigned i = 0; i < 3; i++) {
+		p->now += 250 * US;
+		p->m->result = p->now < p->free_ns[7] ? 600 : 0;
+		maker_stream_call(p->m, MAKER_EVENT_QUERY, p->thread, p->now, p->now + US, 0, 0xe);
+	}
+	p->m->result = 0;
+}
+
 #define BOUND(kind) (VERDICT_BOUND + BOUND_##kind)
 
 /* A program, and the one right answer. */
@@ -329,6 +378,9 @@ static const struct {
 	{ slow_launch_calls, 100, BOUND(CALL), NULL, NULL },
 	{ balanced, 200, VERDICT_UNDECIDED, "both limit the pace alike", NULL },
 	{ regular_gaps, 20, BOUND(HOST), NULL, NULL },
+	{ poller_of_long_kernels, 50, BOUND(GPU), "GPU 0 utilization 9", NULL },
+	{ poller_of_short_kernels, 100, BOUND(SYNC), NULL, NULL },
+	{ works_between_queries, 100, BOUND(HOST), NULL, NULL },
 };
 
 static void check_line(const struct report *r, const char *line)

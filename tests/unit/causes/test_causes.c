@@ -463,6 +463,102 @@ static void half_a_recording(void **state)
 	built_release(&b);
 }
 
+/* A query that begins at call_us, takes 1 us, and finds its work unfinished or done. */
+static void query(struct made *p, uint32_t thread, uint64_t call_us, uint64_t event, bool done)
+{
+	p->m->result = done ? 0 : 600; /* CUDA_ERROR_NOT_READY */
+	maker_stream_call(p->m, event ? MAKER_EVENT_QUERY : MAKER_STREAM_QUERY, thread,
+			  call_us * US, (call_us + 1) * US, event ? 0 : 20, event);
+	p->m->result = 0;
+}
+
+/* Beside another thread, which polls all the time and never finds anything done. */
+static void queries_in_a_row_wait_for_their_work(void **state)
+{
+	struct made p = make(state);
+	struct built b;
+	struct arrival a;
+
+	launch(&p, 1, 20, 1, 10, 15, 500);
+	call(&p, MAKER_EVENT_RECORD, 13, 20, 0xe);
+	for (uint64_t us = 20; us < 500; us += 60)
+		query(&p, 1, us, 0xe, false);
+	query(&p, 1, 503, 0xe, true);
+	for (uint64_t us = 22; us < 500; us += 70)
+		query(&p, 2, us, 0xf, false);
+	launch(&p, 1, 20, 2, 510, 515, 700);
+	query(&p, 1, 520, 0, false);
+	query(&p, 1, 620, 0, false); /* as late as it may be */
+	query(&p, 1, 705, 0, true);
+	build_made(&p, &b, state);
+	assert_int_equal(causes_task_count(&b.causes), 2 + 2 + 1 + 2 + 1);
+	a = causes_return(&b.causes, call_at(&b, 20 * US));
+	assert_true(a.kind == EDGE_query && a.from == work_of(&b, 1, 0) && a.ns == 500 * US);
+	assert_int_equal(b.causes.tasks.data[call_at(&b, 20 * US)].end_ns, 504 * US);
+	a = causes_return(&b.causes, call_at(&b, 520 * US));
+	assert_true(a.kind == EDGE_query && a.from == work_of(&b, 2, 0));
+	assert_int_equal(b.causes.tasks.data[call_at(&b, 520 * US)].end_ns, 706 * US);
+	a = causes_return(&b.causes, call_at(&b, 22 * US));
+	assert_int_equal(a.from, TASK_NONE);
+	assert_int_equal(b.causes.counts[EDGE_query], 2);
+	built_release(&b);
+}
+
+/* More than 100 us passed, it made another call, or it had found its work done. */
+static void a_thread_that_works_between_queries_does_not_wait(void **state)
+{
+	struct made p = make(state);
+	struct built b;
+
+	launch(&p, 1, 20, 1, 10, 15, 200);
+	call(&p, MAKER_EVENT_RECORD, 13, 20, 0xe);
+	query(&p, 1, 20, 0xe, false);
+	query(&p, 1, 121, 0xe, false);
+	query(&p, 1, 222, 0xe, true); /* 100 us after 122 */
+	query(&p, 1, 224, 0xe, true);
+	launch(&p, 1, 20, 2, 230, 235, 300);
+	query(&p, 1, 240, 0, false);
+	launch(&p, 1, 20, 3, 250, 301, 310);
+	query(&p, 1, 330, 0, true);
+	query(&p, 1, 400, 0xe, false); /* 68 us after a query of something done */
+	query(&p, 1, 502, 0xe, true); /* 101 us after 401 */
+	build_made(&p, &b, state);
+	assert_int_equal(call_at(&b, 20 * US), 3);
+	assert_int_equal(b.causes.tasks.data[3].end_ns, 223 * US);
+	assert_true(causes_return(&b.causes, 3).from == work_of(&b, 1, 0));
+	for (uint64_t us = 224; us <= 502; us += us == 224   ? 16
+						 : us == 240 ? 90
+						 : us == 330 ? 70
+							     : 102) {
+		uint32_t at = call_at(&b, us * US);
+
+		assert_int_equal(causes_return(&b.causes, at).from, TASK_NONE);
+		assert_int_equal(b.causes.tasks.data[at].end_ns, (us + 1) * US);
+	}
+	built_release(&b);
+}
+
+/* As some tools write them: then a run is over when there is another call. */
+static void queries_without_results_and_handles(void **state)
+{
+	struct made p = make(state);
+	struct built b;
+	struct arrival a;
+
+	launch(&p, 1, 20, 1, 10, 15, 200);
+	for (uint64_t us = 20; us < 210; us += 5)
+		maker_call(p.m, MAKER_EVENT_QUERY, 1, us * US, (us + 1) * US, 0);
+	launch(&p, 1, 20, 2, 230, 235, 300);
+	maker_call(p.m, MAKER_EVENT_QUERY, 1, 240 * US, 241 * US, 0);
+	build_made(&p, &b, state);
+	assert_int_equal(causes_task_count(&b.causes), 6);
+	a = causes_return(&b.causes, call_at(&b, 20 * US));
+	assert_true(a.kind == EDGE_wait && a.from == work_of(&b, 1, 0));
+	assert_int_equal(causes_return(&b.causes, call_at(&b, 240 * US)).from, TASK_NONE);
+	assert_false(b.causes.tasks.data[call_at(&b, 240 * US)].flags & TASK_UNKNOWN_WAIT);
+	built_release(&b);
+}
+
 /* --api all records the driver's call inside of the runtime's. */
 static void nested_calls_are_one_task(void **state)
 {
@@ -472,8 +568,16 @@ static void nested_calls_are_one_task(void **state)
 	maker_call(p.m, MAKER_RUNTIME_LAUNCH, 1, 10 * US, 20 * US, 1);
 	maker_call(p.m, MAKER_LAUNCH, 1, 12 * US, 18 * US, 1);
 	maker_kernel(p.m, p.kernel, 20, 25 * US, 30 * US, 1);
+	for (uint64_t us = 20; us < 35; us += 7) {
+		p.m->result = us < 30 ? 600 : 0;
+		maker_stream_call(p.m, MAKER_STREAM_QUERY, 1, us * US, (us + 3) * US, 20, 0);
+		maker_stream_call(p.m, MAKER_STREAM_QUERY, 1, (us + 1) * US, (us + 2) * US, 20, 0);
+	}
+	p.m->result = 0;
 	build_made(&p, &b, state);
-	assert_int_equal(causes_task_count(&b.causes), 2);
+	assert_int_equal(causes_task_count(&b.causes), 3);
+	assert_int_equal(b.causes.tasks.data[2].end_ns, 37 * US);
+	assert_int_equal(causes_return(&b.causes, 2).kind, EDGE_query);
 	assert_int_equal(causes_start(&b.causes, work_of(&b, 1, 0)).from, call_at(&b, 10 * US));
 	built_release(&b);
 }
@@ -508,6 +612,9 @@ int main(void)
 		folder_test(a_full_queue_is_learnt),
 		folder_test(contradictions_are_counted_and_explain_nothing),
 		folder_test(half_a_recording),
+		folder_test(queries_in_a_row_wait_for_their_work),
+		folder_test(a_thread_that_works_between_queries_does_not_wait),
+		folder_test(queries_without_results_and_handles),
 		folder_test(nested_calls_are_one_task),
 		folder_test(nothing),
 	};
