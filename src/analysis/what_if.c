@@ -435,23 +435,30 @@ static int measure_recorded(struct what_if *w)
 	return find_classes(w, &m, &w->corrected);
 }
 
-static void choose_call_cost(struct what_if *w, const uint64_t *call_ns,
-			     const struct calibration *c)
+static int choose_call_cost(struct what_if *w, const uint64_t *call_ns, const struct calibration *c,
+			    struct error *e)
 {
-	const struct trace *t = w->report->trace;
+	struct trace *t = w->report->trace;
+	bool is_ours = trace_process(t, w->process)->inside;
+	struct calibration recorded;
+	int code = calibration_recorded(&recorded, t, w->process, e);
 
+	if (code < 0)
+		return code;
+	if (code)
+		c = &recorded;
 	if (call_ns) {
 		w->call_source = CALL_COST_option;
 		w->call_ns = *call_ns;
-	} else if (trace_process(t, w->process)->inside && c &&
-		   calibration_fits(c, t, w->process, NULL) == 0) {
+	} else if (is_ours && c && (code || calibration_fits(c, t, w->process, NULL) == 0)) {
 		w->call_source = CALL_COST_calibration;
 		w->call_ns = c->launch_ns;
 		w->call_spread_ns = c->launch_spread_ns;
 		w->synchronize_ns = c->synchronize_ns;
-	} else if (trace_process(t, w->process)->inside) {
+	} else if (is_ours) {
 		w->call_ns = WHAT_IF_CALL_NS;
 	}
+	return 0;
 }
 
 int what_if_init(struct what_if *w, struct report *r, const uint64_t *call_ns,
@@ -463,7 +470,9 @@ int what_if_init(struct what_if *w, struct report *r, const uint64_t *call_ns,
 	code = choose_loop(w, e);
 	if (code < 0)
 		return code;
-	choose_call_cost(w, call_ns, calibration);
+	code = choose_call_cost(w, call_ns, calibration, e);
+	if (code < 0)
+		return code;
 	choose_tasks(w);
 	code = find_turns(w);
 	if (code >= 0)

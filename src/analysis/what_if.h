@@ -4,7 +4,7 @@
  *
  * A simulation begins from what the program would take without a recorder: each launching call
  * costs WHAT_IF_CALL_NS less than recorded, or what was measured on the machine
- * (analysis/calibration.h). How uncertain that is, how far a simulation without a
+ * (system/calibration.h). How uncertain that is, how far a simulation without a
  * change misses the recording, how much steps and runs differ, work that ran side by side, and the
  * latencies of an assumed graph add up, as the root of their squares, to the bar.
  *
@@ -14,7 +14,7 @@
 #ifndef PITOT_ANALYSIS_WHAT_IF_H
 #define PITOT_ANALYSIS_WHAT_IF_H
 
-#include "analysis/calibration.h"
+#include "analysis/call_cost.h"
 #include "analysis/report.h"
 #include "analysis/steps.h"
 #include "causes/simulate.h"
@@ -143,8 +143,8 @@ void what_if_rule_release(struct what_if_rule *rule);
 /*
  * Chooses the process with most GPU work, and measures what was recorded. The report has `steps`
  * in its options, and must outlive *w. call_ns: what recording adds to a launching call, or NULL;
- * then `calibration`, which may be NULL, is used if it fits the process. 0 or a negative code; then
- * *w needs no release.
+ * then the recording's calibration is used, or else `calibration`, which may be NULL, if they fit
+ * the process. 0 or a negative code; then *w needs no release.
  */
 int what_if_init(struct what_if *w, struct report *r, const uint64_t *call_ns,
 		 const struct calibration *calibration, struct error *e) MUST_USE;

@@ -15,7 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "analysis/calibration.h"
+#include "system/calibration.h"
 #include "analysis/sentence.h"
 #include "base/io.h"
 #include "base/plural.h"

@@ -109,7 +109,8 @@ static void note_ignored(const struct context *c, const struct what_if *w, const
 {
 	const struct trace *t = w->report->trace;
 
-	if (call_given || found == -ENOENT || !trace_process(t, w->process)->inside)
+	if (w->call_source != CALL_COST_assumption || found == -ENOENT ||
+	    !trace_process(t, w->process)->inside)
 		return;
 	if (found < 0 || calibration_fits(calibration, t, w->process, e) < 0)
 		cli_note(c, "'%s' is ignored: %s", path, e->text);

@@ -1,8 +1,11 @@
 /* run.c: follows the command while it runs. */
+#include <errno.h>
+
 #include "base/clock.h"
 #include "format/rows.h"
 #include "record/checks.h"
 #include "record/recording.h"
+#include "system/calibration.h"
 
 #define SCAN_MS 100
 #define TICK_NS NS_PER_S
@@ -89,6 +92,23 @@ static void write_window(struct recording *r, bool *opened, bool *closed)
 	}
 }
 
+/* What the user has measured on this machine; `pitot what-if` decides whether it fits. */
+static void write_calibration(struct recording *r)
+{
+	_cleanup_strbuf_ struct strbuf path = STRBUF_INIT;
+	struct error e = { 0 };
+	struct calibration c;
+	int rc = r->request->cpu_only ? -ENOENT : calibration_read(&c, &path, &e);
+
+	if (rc == -ENOENT)
+		return;
+	if (rc >= 0)
+		calibration_write_row(&c, r->writer);
+	rows_capability(r->writer, feature_calibration,
+			rc < 0 ? capability_state_unavailable : capability_state_on, NULL, NULL,
+			rc < 0 ? e.text : NULL);
+}
+
 void record_run(struct recording *r)
 {
 	bool opened = false, closed = false;
@@ -101,6 +121,7 @@ void record_run(struct recording *r)
 	}
 	write_capabilities(r);
 	record_read_topology(r);
+	write_calibration(r);
 	writer_flush(r->writer);
 	triggers_begin(r);
 

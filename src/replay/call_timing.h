@@ -9,7 +9,7 @@
 #ifndef PITOT_REPLAY_CALL_TIMING_H
 #define PITOT_REPLAY_CALL_TIMING_H
 
-#include "analysis/calibration.h"
+#include "system/calibration.h"
 
 #define CALL_TIMING_LAUNCHES 4096u /* that are measured; fewer come before */
 

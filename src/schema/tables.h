@@ -107,7 +107,8 @@
 	T(unfinished, 49, "what had not ended when a process died or a dump was made, and what threads did") \
 	T(trigger, 50, "moments at which rules held (--ring, --when), and what became of them") \
 	T(topology_device, 51, "GPUs and network adapters of the machine") \
-	T(topology_link, 52, "what lies between two of these devices")
+	T(topology_link, 52, "what lies between two of these devices") \
+	T(calibration, 53, "what recording adds to calls on the machine")
 
 #define SCHEMA_string(C, T)                                                                                            \
 	C(T, id, U32, ALWAYS, NONE, "", "id within the process")                                                       \
@@ -493,7 +494,7 @@
 	V(E, memory_pool, 40) V(E, graph_launch, 41) V(E, graph_node, 42) V(E, overhead, 43)                           \
 	V(E, external_correlation, 44) V(E, context, 45) V(E, stream, 46) V(E, device, 47) V(E, import, 48)            \
 	V(E, session, 49) V(E, collectives, 50) V(E, last_moments, 51) V(E, ring, 52) V(E, rocm, 53) \
-	V(E, topology, 54) V(E, threads, 55)
+	V(E, topology, 54) V(E, threads, 55) V(E, calibration, 56)
 #define ENUM_sampling_method(V, E) V(E, ebpf, 0) V(E, perf_events, 1) V(E, timer, 2)
 #define ENUM_capability_state(V, E) V(E, on, 0) V(E, off, 1) V(E, degraded, 2) V(E, unavailable, 3)
 
@@ -561,6 +562,19 @@
 #define ENUM_cost_kind(V, E)                                                                                           \
 	V(E, callback, 0) V(E, collector, 1) V(E, setup, 2) V(E, exit, 3) V(E, buffer_request, 4) V(E, write, 5) V(E, sampler, 6) \
 	V(E, timer_sample, 7) V(E, replay, 8)
+
+/* What `pitot calibrate` had measured on the machine when `pitot record` began. */
+#define SCHEMA_calibration(C, T)                                                                                       \
+	C(T, version, STRING, ALWAYS, NONE, "", "version of Pitot")                                                    \
+	C(T, host, STRING, ALWAYS, NONE, "", "name of the host")                                                       \
+	C(T, gpu, STRING, ALWAYS, NONE, "", "name of the GPU")                                                         \
+	C(T, driver_version, U32, ALWAYS, NONE, "", "as device.driver_version")                                        \
+	C(T, rounds, U32, ALWAYS, NONE, "", "how often it was measured")                                               \
+	C(T, launch_ns, U64, ALWAYS, NONE, "ns", "what recording adds to a launching call")                            \
+	C(T, launch_spread_ns, U64, ALWAYS, NONE, "ns", "+/- this")                                                    \
+	C(T, synchronize_ns, U64, ALWAYS, NONE, "ns", "what it adds to a call that waits for the GPU")                 \
+	C(T, synchronize_spread_ns, U64, ALWAYS, NONE, "ns", "+/- this")
+#define TRAITS_calibration(X, T)
 
 #define SCHEMA_counter(C, T)                                                                                           \
 	C(T, id, U32, ALWAYS, NONE, "", "id within the process")                                                       \

@@ -126,6 +126,37 @@ def what_if(pitot, recording, cache):
     return run
 
 
+def test_recordings_have_it(pitot, what_if, program, build, source, cache, tmp_path):
+    """Where they are read, another calibration, or none, does not matter."""
+    player = build / "standin/tape-play"
+    what_if({"launch_ns": 3210})  # writes the file
+    clean = {key: value for key, value in os.environ.items() if not key.startswith(("CUDA_", "PITOT_"))}
+
+    def record(path):
+        subprocess.run([program, "record", "--no-cpu", "--stacks", "none", "-o", path, "--", player, "--now",
+                        source / "tests/data/tapes/launch.tape"], check=True, capture_output=True, env={**clean, "XDG_CACHE_HOME": str(cache)})
+        rows = [json.loads(line) for line in pitot("view", path, "capability", "--json").stdout.splitlines()]
+        return path, [(row["state"], row["reason"]) for row in rows if row["name"] == "calibration"]
+
+    def predict(path, **env):
+        done = pitot("what-if", "--json", path, "gpu x0.9", env={"XDG_CACHE_HOME": str(tmp_path / "elsewhere"), **env})
+        assert not done.stderr
+        found = json.loads(done.stdout)
+        return found["call_cost_source"], found["call_cost_ns"], found["synchronize_cost_ns"]
+
+    path, said = record(tmp_path / "a.pitot")
+    assert said == [("on", None)] and predict(path) == ("calibration", 3210, 500)
+    what_if({"launch_ns": 9999})
+    assert predict(path, XDG_CACHE_HOME=str(cache)) == ("calibration", 3210, 500)
+    what_if({"host": "another", "launch_ns": 3211})
+    path, said = record(tmp_path / "b.pitot")
+    assert said == [("on", None)] and predict(path) == ("assumption", 1400, 0)
+    what_if("{}")
+    path, said = record(tmp_path / "c.pitot")
+    assert said == [("unavailable", "it is damaged: 'version' has no possible value")]
+    assert not pitot("view", path, "calibration", "--json").stdout
+
+
 def test_used(what_if):
     assumed, said = what_if(None, "--json")
     assert not said and (assumed["call_cost_ns"], assumed["call_cost_source"], assumed["synchronize_cost_ns"]) == (1400, "assumption", 0)

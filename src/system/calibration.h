@@ -1,13 +1,16 @@
 /*
  * calibration.h: what recording adds to calls on this machine, as `pitot calibrate` measured it and
- * `pitot what-if` uses it: a file of the user's cache folder.
+ * `pitot what-if` uses it: a file of the user's cache folder, which `pitot record` copies into
+ * recordings.
  *
  * The file says for which host, GPU, driver and version of Pitot it is good. It is untrusted.
  */
-#ifndef PITOT_ANALYSIS_CALIBRATION_H
-#define PITOT_ANALYSIS_CALIBRATION_H
+#ifndef PITOT_SYSTEM_CALIBRATION_H
+#define PITOT_SYSTEM_CALIBRATION_H
 
-#include "trace/trace.h"
+#include "base/error.h"
+#include "base/strbuf.h"
+#include "format/writer.h"
 
 #define CALIBRATION_TEXT_MAX 256
 
@@ -30,11 +33,7 @@ int calibration_parse(struct calibration *c, const char *bytes, size_t length,
 int calibration_read(struct calibration *c, struct strbuf *path, struct error *e) MUST_USE;
 int calibration_write(const struct calibration *c, struct strbuf *path, struct error *e) MUST_USE;
 
-/*
- * Whether the process was recorded on the calibrated machine. E_UNSUPPORTED describes the
- * difference. Table device has been loaded.
- */
-int calibration_fits(const struct calibration *c, const struct trace *t, size_t process,
-		     struct error *e) MUST_USE;
+/* Appends it to a recording. */
+void calibration_write_row(const struct calibration *c, struct writer *w);
 
 #endif

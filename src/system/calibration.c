@@ -1,4 +1,4 @@
-#include "analysis/calibration.h"
+#include "system/calibration.h"
 
 #include <errno.h>
 #include <stddef.h>
@@ -6,28 +6,25 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analysis/filter.h"
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/json_read.h"
 #include "base/options.h"
 #include "base/user_folder.h"
-#include "trace/columns.h"
+#include "format/rows.h"
 
 #define FILE_NAME "calibration.json"
 #define FILE_BYTES_MAX 65536u
 
 /* The keys; most: of a number, 0: a text. */
-#define MEMBERS(X)                                                                                 \
-	X(version, 0)                                                                              \
-	X(host, 0)                                                                                 \
-	X(gpu, 0)                                                                                  \
+#define NUMBERS(X)                                                                                 \
 	X(driver_version, UINT32_MAX)                                                              \
 	X(rounds, UINT32_MAX)                                                                      \
 	X(launch_ns, NS_PER_S)                                                                     \
 	X(launch_spread_ns, NS_PER_S)                                                              \
 	X(synchronize_ns, NS_PER_S)                                                                \
 	X(synchronize_spread_ns, NS_PER_S)
+#define MEMBERS(X) X(version, 0) X(host, 0) X(gpu, 0) NUMBERS(X)
 
 static const struct {
 	const char *key;
@@ -114,31 +111,17 @@ int calibration_write(const struct calibration *c, struct strbuf *path, struct e
 	return rc < 0 ? error_set(e, rc, "%s", error_code_text(rc)) : 0;
 }
 
-/* --- what it is good for --- */
+/* --- its row --- */
 
-int calibration_fits(const struct calibration *c, const struct trace *t, size_t process,
-		     struct error *e)
+void calibration_write_row(const struct calibration *c, struct writer *w)
 {
-	const struct device_columns *d = device_columns(t);
-	const char *host = trace_process(t, process)->host;
-	bool has_gpu = false;
+	struct row_calibration row = { .version = rows_text(w, c->version),
+				       .host = rows_text(w, c->host),
+				       .gpu = rows_text(w, c->gpu),
+#define NUMBER(name, most) .name = (__typeof__(row.name))c->name,
+				       NUMBERS(NUMBER)
+#undef NUMBER
+	};
 
-	if (strcmp(c->version, PITOT_VERSION) != 0)
-		return error_set(e, E_UNSUPPORTED, "it is of Pitot %s; `pitot calibrate` renews it",
-				 c->version);
-	if (!*c->host || strcmp(c->host, host) != 0)
-		return error_set(e, E_UNSUPPORTED, "it is of host '%s', the recording of '%s'",
-				 c->host, host);
-	for (struct row_walk w = process_rows(t, TABLE_device, process); row_walk_next(&w);) {
-		const char *name = trace_string(t, d->name[w.row]);
-
-		has_gpu = true;
-		if (strcmp(c->gpu, name) != 0)
-			return error_set(e, E_UNSUPPORTED,
-					 "it is of GPU '%s', the recording of '%s'", c->gpu, name);
-		if (c->driver_version != d->driver_version[w.row])
-			return error_set(e, E_UNSUPPORTED,
-					 "it is of another driver; `pitot calibrate` renews it");
-	}
-	return has_gpu ? 0 : error_set(e, E_UNSUPPORTED, "the recording does not name its GPU");
+	writer_append(w, TABLE_calibration, &row);
 }
