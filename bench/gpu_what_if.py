@@ -2,10 +2,11 @@
 """How far predictions of pitot what-if are from the truth: pairs of programs that are one change apart.
 
 usage: bench/gpu_what_if.py BUILD [FOLDER], on a machine with a GPU and PyTorch; FOLDER gets the recordings
-First `pitot calibrate` runs. For each pair the program A is recorded, B is predicted from that recording, with the calibration and without,
-and the predictions are printed before B runs for the first time. Then all programs run bare, in turns, each in a process of its own, and A
-is recorded again. Kernel times that a transform needs are measured alone. Prints, for each pair, what recording added to a launching call,
-A corrected against A bare, and B predicted against B bare: the error, and whether B lies within the bar. Takes three minutes.
+First `pitot calibrate` runs. For each pair program A runs, and its recording begins after some seconds: the same process has steps without
+and with recording, since steps of two processes differ more than recording adds. B is predicted from the recording, with the calibration
+and without, and the predictions are printed before B runs for the first time. Then A and B run bare, in turns in one process for each
+pair. Prints what recording added to a launching call, A corrected against A bare, and B predicted against B bare, which is A bare times
+what B took of A: the error, and whether B lies within the bar. Takes three minutes.
 """
 import json
 import os
@@ -28,7 +29,8 @@ PAIRS = {  # the transform; RATIO: of the kernels of B to those of A, measured a
 }
 WAYS = ("calibrated", "assumed")  # of knowing what recording adds to calls
 LIMIT = 60  # seconds for one run
-ENOUGH, ROUNDS = 165, 4  # seconds, after which no round begins that would end later; rounds at most
+DELAY, UNTIL, MARGIN = 7, 10, 0.6  # seconds: recording begins, the program ends, and what is left out around the beginning
+ENOUGH, ROUNDS = 165, 5  # seconds, after which no round begins that would end later; rounds of bare runs at most
 RATIOS = """
 import torch
 def ms(width, batch, tf32):
@@ -65,10 +67,15 @@ def run(*command, cache=None):
 
 
 def record(pitot, recording, name):
-    """Records program A, and returns its step time by its own clock."""
+    """Records program A. Returns the times of its steps before and while it was recorded, by its own clock."""
     stacks = [] if name == "host" else ["--stacks", "none"]
-    printed = run(pitot, "record", "-q", "--force", "--no-cpu", *stacks, "-o", recording, "--", sys.executable, PROGRAM, f"{name}:A")
-    return [*json.loads(printed or "{}").values()]
+    printed = run(pitot, "record", "-q", "--force", "--no-cpu", *stacks, "--delay", f"{DELAY}s", "-o", recording, "--", sys.executable, PROGRAM,
+                  "--until", UNTIL, f"{name}:A")
+    series = json.loads(printed or "[]")
+    before, after = [us for age, us in series if age < DELAY - MARGIN][1:], [us for age, us in series if age > DELAY + MARGIN][1:]
+    print(f"{name}: A takes {[round(value) for value in before[-12:]]} us before, {[round(value) for value in after[-12:]]} us while recorded",
+          flush=True)
+    return [statistics.median(times) if times else float("nan") for times in (before, after)]
 
 
 def predict(pitot, recording, name, transform, caches):
@@ -83,23 +90,23 @@ def predict(pitot, recording, name, transform, caches):
     return found
 
 
-def run_bare(bare, forward):
-    names = [f"{name}:{variant}" for name in PAIRS for variant in ("AB" if forward else "BA")]
-    for line in run(sys.executable, PROGRAM, "--each", *names).splitlines():
+def run_bare(bare):
+    for line in run(sys.executable, PROGRAM, *PAIRS).splitlines():
         for name, us in json.loads(line).items():
             bare.setdefault(name, []).append(us)
 
 
-def print_row(name, way, prediction, bare, recorded):
-    if not prediction or f"{name}:B" not in bare:
+def print_row(name, way, prediction, bare, before, after):
+    if not prediction or name not in bare:
         print(f"{name:10} {way:10} no result")
         return
-    a, b, with_recorder = (statistics.median(us) for us in (bare[f"{name}:A"], bare[f"{name}:B"], recorded))
+    b = before * statistics.median(us["B"] / us["A"] for us in bare[name])
     corrected, said = (prediction[key]["step_ns"] / 1e3 for key in ("corrected", "predicted"))
     launches = prediction["launching_calls"] / (prediction["steps"] or 1)
     bar = prediction["uncertainty_ns"] / 1e3
-    print(f"{name:10} {way:10} {(with_recorder - a) / launches:+7.2f} {prediction['recorded']['step_ns'] / 1e3:9.1f} {corrected:9.1f} {a:9.1f} "
-          f"{corrected / a - 1:+7.1%} {said:9.1f} {b:9.1f} {said / b - 1:+7.1%} {bar:8.1f} {b / a - 1:+7.1%} {said / corrected - 1:+7.1%} "
+    print(f"{name:10} {way:10} {(after - before) / launches:+7.2f} {after:9.1f} {prediction['recorded']['step_ns'] / 1e3:9.1f} "
+          f"{corrected:9.1f} {before:9.1f} {corrected / before - 1:+7.1%} {said:9.1f} {b:9.1f} {said / b - 1:+7.1%} {bar:8.1f} "
+          f"{b / before - 1:+7.1%} {said / corrected - 1:+7.1%} "
           f"{'bar' if abs(said - b) <= bar else 'twice' if abs(said - b) <= 2 * bar else 'no'}", flush=True)
 
 
@@ -108,6 +115,7 @@ def main():
     predictions, bare, recorded = {}, {}, {}
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(sys.argv[2] if len(sys.argv) > 2 else temporary)
+        folder.mkdir(parents=True, exist_ok=True)
         caches = {way: Path(temporary) / way for way in WAYS}
         for cache in caches.values():
             cache.mkdir()
@@ -124,16 +132,14 @@ def main():
             now = time.monotonic()
             if done and now + (now - began) / done > started + ENOUGH:
                 break
-            run_bare(bare, done % 2 == 0)
-            for name in PAIRS:
-                recorded[name] += record(pitot, Path(temporary) / "again.pitot", name)
-    for name, us in [*bare.items(), *((f"{name}:A recorded", us) for name, us in recorded.items())]:
-        print(f"{name}: {us}")
-    print(f"\n{'pair':10} {'call cost':10} {'added':>7} {'recorded':>9} {'corrected':>9} {'A bare':>9} {'error':>7} {'predicted':>9} "
-          f"{'B bare':>9} {'error':>7} {'+/-':>8} {'true':>7} {'said':>7} within")
+            run_bare(bare)
+    for name, times in bare.items():
+        print(f"{name}: {[(us['A'], us['B']) for us in times]} us bare")
+    print(f"\n{'pair':10} {'call cost':10} {'added':>7} {'recorded':>9} {'by Pitot':>9} {'corrected':>9} {'A bare':>9} {'error':>7} "
+          f"{'predicted':>9} {'B bare':>9} {'error':>7} {'+/-':>8} {'true':>7} {'said':>7} within")
     for name, found in predictions.items():
         for way in WAYS:
-            print_row(name, way, found.get(way), bare, recorded[name] or [0.0])
+            print_row(name, way, found.get(way), bare, *recorded[name])
     print(f"{time.monotonic() - started:.0f} s; steps in us; added: to a launching call, by the program's own clock")
 
 

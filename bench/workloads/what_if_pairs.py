@@ -1,7 +1,7 @@
 """Programs in pairs, a change apart, for bench/gpu_what_if.py: inference by a stack of layers, a step of which is an NVTX range.
 
-usage: what_if_pairs.py [--each] NAME…, such as spin:A
-Prints the median time of a step, in microseconds, of each program by its name, as JSON. --each: in a process of its own, a line for each.
+usage: what_if_pairs.py NAME…, such as spin: the median times of a step of variants A and B, in turns, as a line of JSON for each; or
+what_if_pairs.py --until SECONDS NAME:VARIANT: the times of steps, in microseconds, until the process is so old
 """
 import json
 import os
@@ -90,47 +90,70 @@ class Program:
             layers(self.x, self.weights)
 
 
-def measure(name):
-    """Steps follow each other without a wait; their number is the same, so is what waits at their end."""
+def make(name):
     which, variant = name.split(":")
     program = Program(which, variant == "B")
     for _ in range(WARM_UP):
         program.step()
     torch.cuda.synchronize()
-    times = []
-    for _ in range(3):
-        start = time.perf_counter()
-        for _ in range(STEPS):
-            torch.cuda.nvtx.range_push("step")
-            program.step()
-            torch.cuda.nvtx.range_pop()
-        torch.cuda.synchronize()
-        times.append((time.perf_counter() - start) / STEPS * 1e6)
-    return statistics.median(times)
+    return program
 
 
-def print_times(names):
-    with torch.no_grad():
-        print(json.dumps({name: round(measure(name), 2) for name in names}), flush=True)
+def measure(program):
+    """Steps follow each other without a wait; their number is the same, so is what waits at their end."""
+    start = time.perf_counter()
+    for _ in range(STEPS):
+        torch.cuda.nvtx.range_push("step")
+        program.step()
+        torch.cuda.nvtx.range_pop()
+    torch.cuda.synchronize()
+    return (time.perf_counter() - start) / STEPS * 1e6
 
 
-def print_each(names):
+def age():
+    """Seconds since this process began."""
+    with open("/proc/self/stat", encoding="utf-8") as stat:
+        ticks = int(stat.read().rsplit(")", 1)[1].split()[19])
+    return time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")
+
+
+def print_series(name, until):
+    """Until the process is so old: its age at the end of each measurement, and the time of a step."""
+    program, series = make(name), []
+    while not series or series[-1][0] < until:
+        us = measure(program)
+        series.append((round(age(), 3), round(us, 2)))
+    print(json.dumps(series), flush=True)
+
+
+def print_pair(which):
+    """Both programs in turns: other processes of the machine, and where this one runs, change both alike."""
+    times = {"A": [], "B": []}
+    for variant in "ABBAAB":
+        program = make(f"{which}:{variant}")
+        times[variant].append(statistics.median(measure(program) for _ in range(3)))
+    print(json.dumps({which: {variant: round(statistics.median(us), 2) for variant, us in times.items()}}), flush=True)
+
+
+def print_pairs(names):
     """Children use CUDA, which this process does not."""
     for name in names:
         child = os.fork()
         if not child:
             try:
-                print_times([name])
+                with torch.no_grad():
+                    print_pair(name)
             finally:
                 os._exit(0)
         os.waitpid(child, 0)
 
 
 def main():
-    if sys.argv[1] == "--each":
-        print_each(sys.argv[2:])
+    if sys.argv[1] == "--until":
+        with torch.no_grad():
+            print_series(sys.argv[3], float(sys.argv[2]))
     else:
-        print_times(sys.argv[1:])
+        print_pairs(sys.argv[1:])
 
 
 if __name__ == "__main__":
