@@ -351,11 +351,39 @@ static int compare_sides(struct comparing *x, const struct side *sides, size_t c
 	return rc > 0 ? add_causes(x, &c, &excess) : rc;
 }
 
+/* Own work without transfers, which are the collectives'. */
+static uint64_t own_work(const struct rank_interval *v)
+{
+	return v->own_ns - MIN(v->transfer_ns, v->own_ns);
+}
+
+/* Lists the ranks whose own work before a collective is longer than that of the median rank. */
+static int add_paces(struct comparing *x, const struct rank_interval *all, size_t count)
+{
+	uint64_t median_ns;
+
+	for (size_t i = 0; i < count; i++)
+		x->values[i] = own_work(&all[i]);
+	qsort(x->values, count, sizeof(*x->values), compare_numbers);
+	median_ns = x->values[(count - 1) / 2];
+	for (size_t i = 0; i < count; i++) {
+		struct rank_pace pace = { own_work(&all[i]), median_ns, all[i].match,
+					  all[i].previous, all[i].rank };
+
+		if (pace.own_ns > median_ns + x->collectives->uncertainty_ns &&
+		    vec_push(&x->out->paces, pace) < 0)
+			return -ENOMEM;
+	}
+	return 0;
+}
+
 /* Compares the ranks in intervals of one group. */
 static int compare_group(struct comparing *x, const struct rank_interval *all, size_t count)
 {
 	uint64_t early_ns = 0;
 
+	if (x->intervals->paces && !all->pair && add_paces(x, all, count) < 0)
+		return -ENOMEM;
 	x->sides.count = 0;
 	for (size_t i = 0; i < count; i++) {
 		struct side new = { .all = &all[i], .rank = all[i].rank }, *side;

@@ -30,6 +30,7 @@ struct rank_interval {
 	bool pair; /* two ranks, of which one sends to the other */
 	uint64_t early_ns; /* how long before the last rank it arrived */
 	uint64_t wait_ns; /* that the GPU only waited for other ranks */
+	uint64_t transfer_ns; /* of own_ns */
 	uint64_t own_ns; /* of the GPU without waits, and what its host would add without these */
 	/* of the GPU, excluding waits, and of the host between the launches */
 	struct rank_shares gpu, host;
@@ -44,6 +45,7 @@ struct rank_intervals {
 	VEC(struct rank_interval) items;
 	VEC(struct rank_share) shares;
 	GROUPS(struct host_total) host_totals; /* key: rank_place_key */
+	bool paces; /* list rank_times.paces */
 	uint64_t *last_ns; /* by match: when the last rank arrived; 0: cannot be compared */
 };
 

@@ -136,6 +136,8 @@ static int add_shares(struct comparing *x, struct rank_interval *v, struct rank_
 		struct rank_place place = pieces[i].place;
 		uint64_t ns = MIN(pieces[i].end_ns, end_ns) - MAX(pieces[i].start_ns, start_ns);
 
+		if (to == &v->gpu && place.state == RANK_TRANSFER)
+			v->transfer_ns += ns;
 		if (place.state == RANK_WAIT)
 			v->wait_ns += ns;
 		/* Stages in the middle of a pipeline transfer twice as much, at no cost. */
@@ -369,6 +371,7 @@ static int measure_ranks(struct comparing *x, struct report *r, size_t source)
 	int rc = rank_pieces_init(&x->pieces, r, &x->out->texts);
 
 	x->report = r;
+	x->intervals.paces = r->options.paces;
 	for (uint32_t i = 0; i < x->out->count && rc >= 0; i++)
 		if (x->collectives->ranks[i].source == source)
 			rc = measure_rank(x, i);
@@ -433,6 +436,7 @@ static void release(void *result)
 	free(t->causes);
 	free(t->measured.items);
 	free(t->measured.outliers);
+	vec_release(&t->paces);
 	interner_release(&t->texts);
 }
 

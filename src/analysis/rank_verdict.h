@@ -27,6 +27,12 @@ struct late_cause {
 	uint64_t excess_ns; /* that the rank spent there more than the others */
 };
 
+/* Own work of a rank before a collective that is longer than that of the median rank. */
+struct rank_pace {
+	uint64_t own_ns, median_ns; /* excluding transfers; of an even number the lower one */
+	uint32_t match, previous, rank; /* items of matches; of collectives.ranks */
+};
+
 enum job_kind {
 	JOB_SINGLE, /* fewer than two ranks */
 	JOB_UNKNOWN, /* there are no collectives whose times can be compared */
@@ -61,6 +67,7 @@ struct rank_times {
 	uint64_t hung_ns; /* for how long others waited */
 	/* JOB_RANK: the largest, may be NULL; JOB_TURNS: that of most ranks, NULL: there is none */
 	const struct late_cause *cause;
+	VEC(struct rank_pace) paces; /* with report_options.paces */
 	/* JOB_UNKNOWN: rank_path.h contradicts a verdict; it is mostly on this rank */
 	bool contradicted;
 	uint32_t path_rank; /* item of collectives.ranks */

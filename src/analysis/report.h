@@ -43,6 +43,7 @@ struct report_options {
 	bool now; /* load and compute only hotspots, launches, busy and last_words */
 	bool steady; /* with `ranks`: analyze what each rank is measured by */
 	bool critical_path, states, steps; /* compute these */
+	bool paces; /* compute rank_times.paces */
 	bool memory; /* compute memory_peak and memory_steps, and with them steps */
 	uint64_t price_millionths; /* of an hour of a GPU; 0: unknown */
 	bool captures; /* callers of graph kernels are the lines that captured them */

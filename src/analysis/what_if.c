@@ -6,6 +6,7 @@
 #include "analysis/collectives.h"
 #include "analysis/groups.h"
 #include "analysis/rank_times.h"
+#include "ranks/collective_wait.h"
 #include "trace/columns.h"
 
 #define RUNS_PERCENT 5u /* by which two runs of one program differ on one machine */
@@ -20,6 +21,16 @@ struct change {
 	uint64_t call_ns, synchronize_ns; /* less for each launching or waiting call */
 	const struct what_if_candidate *halved; /* or NULL */
 };
+
+/* Whether ranks are simulated together: if their waiting is changed, it is the recorded one. */
+static bool is_together(const struct change *x)
+{
+	bool together = x->what_if->ranks.ranges.count && !(x->halved && x->halved->is_wait);
+
+	for (size_t i = 0; i < x->count; i++)
+		together &= x->rules[i].target != WHAT_IF_wait;
+	return together;
+}
 
 static const struct task *task_at(const struct what_if *w, uint32_t index)
 {
@@ -61,6 +72,16 @@ static bool is_of(const struct what_if_candidate *c, struct path_place p)
 			   : path_place_id(c->place) == path_place_id(p);
 }
 
+/* What a collective waits for other ranks instead of `ns`. */
+static uint64_t waits(void *user, uint32_t task, uint64_t ns)
+{
+	const struct change *x = user;
+
+	for (size_t i = 0; i < x->count && ns; i++)
+		ns = what_if_rank_wait(x->what_if, &x->rules[i], task, ns);
+	return x->halved && x->halved->is_wait ? ns / 2 : ns;
+}
+
 static uint64_t cost(void *user, enum cost_of what, uint32_t index, enum edge_kind edge,
 		     uint64_t ns)
 {
@@ -74,16 +95,14 @@ static uint64_t cost(void *user, enum cost_of what, uint32_t index, enum edge_ki
 		ns -= MIN(ns, x->call_ns);
 	else if (what == COST_CALL && task_at(w, index)->flags & TASK_SYNC_CALL)
 		ns -= MIN(ns, x->synchronize_ns);
-	for (size_t i = 0; i < x->count; i++) {
+	for (size_t i = 0; i < x->count; i++)
 		ns = what_if_cost(w, &x->rules[i], what, index, ns);
-		if (wait_ns)
-			wait_ns = what_if_rank_wait(w, &x->rules[i], index, wait_ns);
-	}
-	if (x->halved && x->halved->is_wait)
-		wait_ns /= 2;
-	else if (x->halved && is_of(x->halved, place_of(w->report, what, task_at(w, index))))
+	if (x->halved && !x->halved->is_wait &&
+	    is_of(x->halved, place_of(w->report, what, task_at(w, index))))
 		ns /= 2;
-	return ns + wait_ns;
+	return is_together(x) && what_if_ranks_has(&w->ranks, index)
+		       ? ns
+		       : ns + waits(user, index, wait_ns);
 }
 
 static bool returns_at_once(void *user, uint32_t call)
@@ -196,6 +215,15 @@ static int measure(const struct what_if *w, struct measured *out)
 	return 0;
 }
 
+/* Recorded times are those of a simulation in which no task is simulated. */
+static void set_recorded(struct what_if *w)
+{
+	for (uint32_t i = w->from_task; i < w->until_task; i++)
+		w->all_times[i - w->from_task] =
+			(struct simulated){ (int64_t)task_at(w, i)->start_ns,
+					    (int64_t)task_at(w, i)->end_ns };
+}
+
 static int run(struct what_if *w, const struct change *change, struct measured *out)
 {
 	struct simulation s = {
@@ -204,11 +232,15 @@ static int run(struct what_if *w, const struct change *change, struct measured *
 		.returns_at_once = returns_at_once,
 		.user = (void *)(uintptr_t)change,
 		.turns = w->turns,
-		.first = w->first_task,
-		.end = w->end_task,
+		.first = w->from_task,
+		.end = w->until_task,
 	};
 
-	simulate_tasks(&s, w->times);
+	set_recorded(w);
+	if (is_together(change))
+		what_if_ranks_simulate(&w->ranks, &s, w->all_times, waits);
+	else
+		simulate_tasks(&s, w->all_times);
 	return measure(w, out);
 }
 
@@ -319,14 +351,31 @@ static void choose_tasks(struct what_if *w)
 	}
 }
 
+/* The tasks of other ranks at the same time. */
+static int choose_ranks(struct what_if *w)
+{
+	const struct report *r = w->report;
+	const struct step *steps = r->steps->items + w->first_step;
+	int code = what_if_ranks_init(&w->ranks, &r->causes, r->collectives, r->rank_times,
+				      (struct task_range){ w->first_task, w->end_task, 0 },
+				      w->loop ? steps[0].host_start_ns : r->start_ns,
+				      w->loop ? steps[w->step_count - 1].host_end_ns : UINT64_MAX);
+	bool alone = !w->ranks.ranges.count;
+
+	w->from_task = alone ? w->first_task : w->ranks.first;
+	w->until_task = alone ? w->end_task : w->ranks.end;
+	return code;
+}
+
 static int index_tasks(struct what_if *w)
 {
 	uint32_t count = w->end_task - w->first_task;
 
 	w->step_of = malloc((count + UINT64_C(1)) * sizeof(*w->step_of));
-	w->times = calloc(count + UINT64_C(1), sizeof(*w->times));
-	if (!w->step_of || !w->times)
+	w->all_times = calloc(w->until_task - w->from_task + UINT64_C(1), sizeof(*w->all_times));
+	if (!w->step_of || !w->all_times)
 		return -ENOMEM;
+	w->times = w->all_times + (w->first_task - w->from_task);
 	for (uint32_t i = w->first_task; i < w->end_task; i++) {
 		const struct task *task = task_at(w, i);
 		const struct step *step =
@@ -348,48 +397,63 @@ static int index_tasks(struct what_if *w)
 	return 0;
 }
 
-/* Maps kernels of the process's collectives to what they wait for the last rank. */
-static int list_waits(struct what_if *w, struct map *waits)
+/* What the parts of a match wait for the last rank; UINT64_MAX: unknown. */
+static int add_waits(const struct what_if *w, const struct collective_match *m, uint32_t *last,
+		     struct map *waits)
 {
 	const struct collectives *c = w->report->collectives;
+	const struct collective_part *parts = c->parts.data;
+	bool known =
+		w->report->rank_times->waits_known && m->parts > 1 && collective_is_whole(parts, m);
 	int code = 0;
 
-	for (size_t i = 0; i < c->matches.items.count && code >= 0; i++) {
-		const struct collective_match *m = &c->matches.items.data[i];
-		const struct collective_part *parts = &c->parts.data[m->first];
-		bool known = w->report->rank_times->waits_known && m->parts > 1 &&
-			     collective_is_whole(c->parts.data, m);
-		uint64_t last_ns = 0;
-
-		for (uint32_t p = 0; p < m->parts; p++)
-			last_ns = MAX(last_ns, parts[p].start_ns);
-		for (uint32_t p = 0; p < m->parts && code >= 0; p++)
-			if (c->ranks[parts[p].rank].process == w->process && parts[p].size != 1)
-				code = map_put(waits, parts[p].kernel,
-					       known ? last_ns - parts[p].start_ns : UINT64_MAX);
+	if (known) {
+		collective_find_needs(parts, m, last);
+		collective_find_last(parts, m, last, 0, last);
 	}
+	for (uint32_t i = 0; i < m->parts && code >= 0; i++) {
+		const struct collective_part *p = &parts[m->first + i];
+
+		if (p->size != 1)
+			code = map_put(waits, p->kernel,
+				       known ? parts[last[i]].start_ns - p->start_ns : UINT64_MAX);
+	}
+	return code;
+}
+
+/* Maps kernels of collectives to what they wait. */
+static int list_waits(const struct what_if *w, struct map *waits)
+{
+	const struct collectives *c = w->report->collectives;
+	_cleanup_free_ uint32_t *last = calloc(c->rank_count + 1, sizeof(*last));
+	int code = last ? 0 : -ENOMEM;
+
+	for (size_t i = 0; i < c->matches.items.count && code >= 0; i++)
+		code = add_waits(w, &c->matches.items.data[i], last, waits);
 	return code;
 }
 
 static int find_rank_waits(struct what_if *w)
 {
-	uint32_t count = w->end_task - w->first_task;
 	struct map waits = MAP_INIT;
 	int code = list_waits(w, &waits);
 
 	if (code >= 0 && waits.count)
-		w->rank_waits = calloc(count + UINT64_C(1), sizeof(*w->rank_waits));
+		w->rank_waits =
+			calloc(w->until_task - w->from_task + UINT64_C(1), sizeof(*w->rank_waits));
 	if (waits.count && !w->rank_waits)
 		code = -ENOMEM;
-	for (uint32_t i = 0; i < count && w->rank_waits; i++) {
-		const struct task *task = task_at(w, w->first_task + i);
+	for (uint32_t i = w->from_task; i < w->until_task && w->rank_waits; i++) {
+		const struct task *task = task_at(w, i);
+		bool own = i >= w->first_task && i < w->end_task;
 		uint64_t ns;
 
 		if (task->kind != GPU_WORK_kernel || !map_get(&waits, task->row, &ns))
 			continue;
-		w->unknown_waits += ns == UINT64_MAX;
-		w->rank_waits[i] = ns == UINT64_MAX ? 0 : MIN(ns, task->end_ns - task->start_ns);
-		w->rank_wait_ns += w->rank_waits[i];
+		w->unknown_waits += own && ns == UINT64_MAX;
+		ns = ns == UINT64_MAX ? 0 : MIN(ns, task->end_ns - task->start_ns);
+		w->rank_waits[i - w->from_task] = ns;
+		w->rank_wait_ns += own ? ns : 0;
 	}
 	map_release(&waits);
 	return code;
@@ -404,14 +468,6 @@ static int find_turns(struct what_if *w)
 	w->turns = causes_turns(&w->report->causes, beside);
 	w->beside = beside[w->process];
 	return w->turns ? 0 : -ENOMEM;
-}
-
-/* Recorded times are those of a simulation in which no task is simulated. */
-static void set_recorded(struct what_if *w)
-{
-	for (uint32_t i = w->first_task; i < w->end_task; i++)
-		w->times[i - w->first_task] = (struct simulated){ (int64_t)task_at(w, i)->start_ns,
-								  (int64_t)task_at(w, i)->end_ns };
 }
 
 static uint64_t distance(uint64_t a, uint64_t b)
@@ -474,7 +530,9 @@ int what_if_init(struct what_if *w, struct report *r, const uint64_t *call_ns,
 	if (code < 0)
 		return code;
 	choose_tasks(w);
-	code = find_turns(w);
+	code = choose_ranks(w);
+	if (code >= 0)
+		code = find_turns(w);
 	if (code >= 0)
 		code = index_tasks(w);
 	if (code >= 0)
@@ -492,7 +550,8 @@ void what_if_release(struct what_if *w)
 {
 	vec_release(&w->calls);
 	free(w->step_of);
-	free(w->times);
+	free(w->all_times);
+	what_if_ranks_release(&w->ranks);
 	free(w->turns);
 	free(w->rank_waits);
 	free(w->candidates);

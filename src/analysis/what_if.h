@@ -8,8 +8,9 @@
  * change misses the recording, how much steps and runs differ, work that ran side by side, and the
  * latencies of an assumed graph add up, as the root of their squares, to the bar.
  *
- * The kernel of a collective waits for the last rank, and then transfers. Its cost is the transfer:
- * only target `wait` changes the waiting, since other ranks are not simulated.
+ * The kernel of a collective waits for the last rank, and then transfers. Its cost is the transfer.
+ * Where all ranks are known they are simulated together (what_if_ranks.h), with every change, so
+ * that the waiting results from them; else it stays as it was. Target `wait` changes it.
  */
 #ifndef PITOT_ANALYSIS_WHAT_IF_H
 #define PITOT_ANALYSIS_WHAT_IF_H
@@ -17,6 +18,7 @@
 #include "analysis/call_cost.h"
 #include "analysis/report.h"
 #include "analysis/steps.h"
+#include "analysis/what_if_ranks.h"
 #include "causes/simulate.h"
 
 /* What is changed. */
@@ -30,6 +32,8 @@
 	X(host, "host[:GLOB]", "the program's own time, by the line that makes the next call")     \
 	X(cpu, "cpu", "the program's own time and what calls cost")                                \
 	X(wait, "wait", "what collectives only wait for other ranks")                              \
+	X(comm, "comm", "transfers of collectives, on all ranks")                                  \
+	X(straggler, "no straggler", "each rank's own work before a collective as the median's")   \
 	X(sync, "sync[:GLOB]", "waiting of calls by name; only with remove")                       \
 	X(graph, "graph SCOPE", "launches of a scope, or of a step, as one CUDA graph")
 
@@ -83,13 +87,16 @@ struct what_if {
 	const struct step_loop *loop; /* NULL: no steps */
 	size_t first_step, step_count; /* those simulated */
 	uint32_t first_task, end_task;
+	struct what_if_ranks ranks;
+	uint32_t from_task, until_task; /* of all that is simulated: also of other ranks */
 	VEC(uint32_t) calls; /* tasks, in order of their starts */
 	uint32_t *step_of; /* by task from first_task on: number of a simulated step, or NONE */
-	struct simulated *times; /* the same; reused */
+	struct simulated *times; /* the same; reused; part of … */
+	struct simulated *all_times; /* by task from from_task on */
 	uint32_t *turns;
 	bool beside; /* threads make calls side by side: what they wait for is unknown */
-	uint64_t *rank_waits; /* by task from first_task on: what collectives wait; NULL: nothing */
-	uint64_t rank_wait_ns; /* their sum */
+	uint64_t *rank_waits; /* by task from from_task on: what collectives wait; NULL: nothing */
+	uint64_t rank_wait_ns; /* their sum, of the process */
 	uint64_t unknown_waits; /* collectives of which it is unknown how long they only wait */
 	/* That recording adds to each launching call, and to each other one that waits for work. */
 	uint64_t call_ns, synchronize_ns;
@@ -132,7 +139,7 @@ uint64_t what_if_cost(const struct what_if *w, const struct what_if_rule *rule, 
 /* What a collective waits for other ranks, of the recording, and by a rule that was `ns`. */
 static inline uint64_t what_if_rank_wait_ns(const struct what_if *w, uint32_t task)
 {
-	return w->rank_waits ? w->rank_waits[task - w->first_task] : 0;
+	return w->rank_waits ? w->rank_waits[task - w->from_task] : 0;
 }
 uint64_t what_if_rank_wait(const struct what_if *w, const struct what_if_rule *rule, uint32_t task,
 			   uint64_t ns);

@@ -88,11 +88,6 @@ static int parse_graph(struct what_if_rule *rule, const char *rest, struct error
 static const struct {
 	const char *word, *why;
 } refused[] = {
-	{ "comm", "other ranks, for which collectives wait, are not simulated; 'kernel:nccl* x0.5' "
-		  "changes the transfers of one rank" },
-	{ "no",
-	  "other ranks are not simulated: `pitot report --ranks` names the straggler, and 'wait "
-	  "remove' is what one of the others would gain" },
 	{ "python", "lines are: 'host:*.py* x0.5'" },
 	{ "copies", "how fast copies of these sizes would be is unknown: name it, as in 'copy:HtoD "
 		    "x0.5'" },
@@ -127,6 +122,10 @@ int what_if_parse(struct what_if_rule *rule, const char *text, struct error *e)
 	*rule = (struct what_if_rule){ .text = text };
 	if (!word)
 		return error_set(e, -ENOMEM, "out of memory");
+	if (!strcmp(text, "no straggler")) {
+		rule->target = WHAT_IF_straggler;
+		return 0;
+	}
 	while (target_names[target] && strcmp(target_names[target], word) != 0)
 		target++;
 	if (!target_names[target])
@@ -297,7 +296,7 @@ static int match_names(const struct what_if *w, struct what_if_rule *rule, struc
 	rule->matches = calloc(keys + 1, 1);
 	if (!rule->matches)
 		return -ENOMEM;
-	for (uint32_t i = w->first_task; i < w->end_task && code >= 0; i++)
+	for (uint32_t i = w->from_task; i < w->until_task && code >= 0; i++)
 		for (unsigned what = COST_WORK; what <= COST_HOST && code >= 0; what++) {
 			size_t key = key_of(w, rule, (enum cost_of)what, i);
 
@@ -316,10 +315,23 @@ static int match_names(const struct what_if *w, struct what_if_rule *rule, struc
 
 enum { NOT_CAPTURED, FIRST_CAPTURED, CAPTURED };
 
+/* The steps of a call's process. */
+static const struct step_loop *loop_of(const struct what_if *w, const struct task *call)
+{
+	const struct steps *s = w->report->steps;
+	uint32_t process = w->report->causes.lanes.data[call->lane].process;
+
+	for (size_t i = 0; i < s->loop_count; i++)
+		if (s->loops[i].process == process && s->loops[i].count)
+			return &s->loops[i];
+	return NULL;
+}
+
 static bool is_in_scope(const struct what_if *w, const struct task *call, const uint8_t *paths,
 			uint32_t *scope)
 {
 	const struct report *r = w->report;
+	const struct step_loop *loop;
 	const struct step *step;
 
 	if (paths) {
@@ -327,7 +339,8 @@ static bool is_in_scope(const struct what_if *w, const struct task *call, const 
 		return scope_path_selected(paths, nvtx_path(&r->ranges, *scope)) &&
 		       *scope != NVTX_NO_RANGE;
 	}
-	step = w->loop ? steps_at(r->steps, w->loop, call->start_ns) : NULL;
+	loop = loop_of(w, call);
+	step = loop ? steps_at(r->steps, loop, call->start_ns) : NULL;
 	*scope = step ? step->number : 0;
 	return step != NULL;
 }
@@ -354,7 +367,7 @@ static void capture(const struct what_if *w, struct what_if_rule *rule, const ui
 {
 	uint32_t within = UINT32_MAX, lane = UINT32_MAX;
 
-	for (uint32_t i = w->first_task; i < w->end_task; i++) {
+	for (uint32_t i = w->from_task; i < w->until_task; i++) {
 		const struct task *task = task_at(w, i);
 		uint32_t scope;
 
@@ -365,7 +378,7 @@ static void capture(const struct what_if *w, struct what_if_rule *rule, const ui
 				within = UINT32_MAX;
 			continue;
 		}
-		rule->matches[i - w->first_task] =
+		rule->matches[i - w->from_task] =
 			scope == within && lane == task->lane ? CAPTURED : FIRST_CAPTURED;
 		within = scope;
 		lane = task->lane;
@@ -417,7 +430,7 @@ static int match_graph(const struct what_if *w, struct what_if_rule *rule, struc
 		return code;
 	if (strcmp(rule->glob, "step") != 0)
 		paths = scope_paths_match(&w->report->ranges, w->report->trace, rule->glob);
-	rule->matches = calloc(w->end_task - w->first_task + UINT64_C(1), 1);
+	rule->matches = calloc(w->until_task - w->from_task + UINT64_C(1), 1);
 	if (!rule->matches || (!paths && strcmp(rule->glob, "step") != 0))
 		return error_set(e, -ENOMEM, "out of memory");
 	capture(w, rule, paths);
@@ -426,8 +439,9 @@ static int match_graph(const struct what_if *w, struct what_if_rule *rule, struc
 
 static uint8_t captured(const struct what_if *w, const struct what_if_rule *rule, uint32_t call)
 {
-	return call == TASK_NONE || call < w->first_task ? NOT_CAPTURED
-							 : rule->matches[call - w->first_task];
+	return call == TASK_NONE || call < w->from_task || call >= w->until_task
+		       ? NOT_CAPTURED
+		       : rule->matches[call - w->from_task];
 }
 
 static uint64_t cost_of_graph(const struct what_if *w, const struct what_if_rule *rule,
@@ -450,7 +464,7 @@ static bool removes_call(const struct what_if *w, const struct what_if_rule *rul
 
 	if (rule->change != CHANGE_REMOVE || !(task_at(w, call)->flags & TASK_LAUNCH_CALL))
 		return false;
-	for (; i < w->end_task && task_at(w, i)->launch == call; i++)
+	for (; i < w->until_task && task_at(w, i)->launch == call; i++)
 		if (!task_is_work(task_at(w, i)) || !what_if_changes(w, rule, COST_WORK, i))
 			return false;
 	return i > call + 1;
@@ -472,6 +486,12 @@ bool what_if_changes(const struct what_if *w, const struct what_if_rule *rule, e
 		return what == COST_WORK && task->kind == GPU_WORK_memset;
 	case WHAT_IF_wait:
 		return what == COST_WORK && what_if_rank_wait_ns(w, index);
+	case WHAT_IF_comm:
+		return what == COST_WORK && what_if_ranks_has(&w->ranks, index);
+	case WHAT_IF_straggler:
+		return w->ranks.pace && w->ranks.pace[index - w->ranks.first] < 1 &&
+		       (what == COST_WORK || what == COST_CALL || what == COST_HOST) &&
+		       !what_if_ranks_has(&w->ranks, index);
 	case WHAT_IF_launch:
 		return what == COST_CALL && is_call && task->flags & TASK_LAUNCH_CALL &&
 		       (kind_of(w, task) == api_kind_launch ||
@@ -515,6 +535,11 @@ uint64_t what_if_cost(const struct what_if *w, const struct what_if_rule *rule, 
 		return cost_of_graph(w, rule, what, index, ns);
 	if (rule->target == WHAT_IF_sync || rule->target == WHAT_IF_wait)
 		return ns;
+	if (rule->target == WHAT_IF_straggler)
+		return what_if_changes(w, rule, what, index)
+			       ? (uint64_t)((double)ns *
+					    (double)w->ranks.pace[index - w->ranks.first])
+			       : ns;
 	if (of_work && what == COST_CALL)
 		return removes_call(w, rule, index) ? 0 : ns;
 	if (of_work && what == COST_LATENCY)
@@ -531,7 +556,9 @@ uint64_t what_if_rank_wait(const struct what_if *w, const struct what_if_rule *r
 
 	if (rule->target == WHAT_IF_wait)
 		return changes ? changed(rule, ns) : ns;
-	return changes && rule->change == CHANGE_REMOVE ? 0 : ns; /* with the collective */
+	return changes && rule->change == CHANGE_REMOVE && rule->target != WHAT_IF_comm
+		       ? 0 /* with the collective */
+		       : ns;
 }
 
 bool what_if_returns(const struct what_if *w, const struct what_if_rule *rule, uint32_t call)
@@ -587,6 +614,19 @@ static int no_match(const struct what_if_rule *rule, const struct known *known, 
 		       : E_USAGE;
 }
 
+static bool of_ranks(const struct what_if_rule *rule)
+{
+	return rule->target == WHAT_IF_comm || rule->target == WHAT_IF_straggler;
+}
+
+static int no_straggler(const struct what_if_rule *rule, struct error *e)
+{
+	return error_set(e, E_USAGE,
+			 "'%s' changes nothing: no rank needs longer than the median rank before a "
+			 "collective that is simulated",
+			 rule->text);
+}
+
 int what_if_match(const struct what_if *w, struct what_if_rule *rule, struct error *e)
 {
 	struct known known = { 0 };
@@ -601,7 +641,16 @@ int what_if_match(const struct what_if *w, struct what_if_rule *rule, struct err
 		code = -ENOMEM;
 	if (code == -ENOMEM)
 		error_set(e, code, "out of memory");
-	if (code >= 0) {
+	if (code >= 0 && of_ranks(rule) && !w->ranks.ranges.count) {
+		code = error_set(e, E_USAGE,
+				 "'%s' needs all ranks of a job, each in a process of its own, in "
+				 "the recording, and their collectives: pitot report --ranks",
+				 rule->text);
+	} else if (code >= 0 && rule->target == WHAT_IF_straggler) {
+		rule->matched = w->ranks.slower;
+		rule->cost_ns = w->ranks.slower_ns;
+		code = rule->matched ? 0 : no_straggler(rule, e);
+	} else if (code >= 0) {
 		count_matches(w, rule);
 		code = rule->matched ? 0 : no_match(rule, &known, e);
 	}

@@ -133,15 +133,20 @@ static void replay_work(struct replay *r, uint32_t i)
 	call->end_ns = MAX(call->end_ns, by);
 }
 
-void simulate_tasks(const struct simulation *s, struct simulated *times)
+void simulate_task(const struct simulation *s, struct simulated *times, uint32_t task)
 {
 	struct replay r = { s, s->causes, times };
 
+	if (s->causes->tasks.data[task].kind == TASK_CALL)
+		replay_call(&r, task);
+	else
+		replay_work(&r, task);
+}
+
+void simulate_tasks(const struct simulation *s, struct simulated *times)
+{
 	for (uint32_t i = s->first; i < s->end; i++)
-		if (s->causes->tasks.data[i].kind == TASK_CALL)
-			replay_call(&r, i);
-		else
-			replay_work(&r, i);
+		simulate_task(s, times, i);
 }
 
 uint64_t simulate(struct simulation s, uint64_t start_ns, uint64_t end_ns)

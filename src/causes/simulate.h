@@ -41,6 +41,8 @@ struct simulated {
  * behind `end` if that is the end of a process's tasks or begins with a call.
  */
 void simulate_tasks(const struct simulation *s, struct simulated *times);
+/* Simulates one task. Those before it have their times, from s->first on. */
+void simulate_task(const struct simulation *s, struct simulated *times, uint32_t task);
 
 /*
  * Simulates all tasks. Returns the last end of those that began at or after start_ns and ended by

@@ -140,7 +140,9 @@ static int simulate_report(const struct context *c, struct report *r, const char
 
 static int run(struct context *c, int argc, char **argv)
 {
-	struct report_options report_options = { .filter = FILTER_ALL, .steps = true };
+	struct report_options report_options = { .filter = FILTER_ALL,
+						 .steps = true,
+						 .paces = true };
 	struct filter *f = &report_options.filter;
 	int first = argc > 1 && is_recording(argv[1]) ? 2 : 1, status;
 	_cleanup_free_ char *path = NULL;
@@ -188,7 +190,10 @@ const struct command cmd_what_if = {
 		"copy:HtoD, memset, gpu (all work), launch (what launching calls cost), call:GLOB, "
 		"host or host:GLOB (the program's own time, by line), cpu (host and calls); then "
 		"x0.5, =20us, -2us, +2us or remove. sync or sync:GLOB with remove: the call does "
-		"not wait. wait: what collectives only wait for other ranks. 'graph step' or "
+		"not wait. Of ranks, which are simulated together: comm (transfers of "
+		"collectives), "
+		"wait (what collectives only wait), 'no straggler' (no rank's own work before a "
+		"collective is longer than the median rank's). 'graph step' or "
 		"'graph SCOPE': its launches are one CUDA graph.",
 	.options = options,
 	.takes_recording = true,

@@ -150,10 +150,18 @@ static void print_notes(const struct report_view *v, const struct what_if *w)
 	sentence_add(&text, WORDS("a simulation without a change is "), DURATION(w->identity_ns),
 		     WORDS(" off\n"));
 	if (w->rank_wait_ns)
-		sentence_add(&text, WORDS("collectives only waited for other ranks in "),
-			     DURATION(w->rank_wait_ns),
-			     WORDS(" of the recording, which is no cost of their kernels; other "
-				   "ranks are not simulated\n"));
+		sentence_add(
+			&text, WORDS("collectives only waited for other ranks in "),
+			DURATION(w->rank_wait_ns),
+			WORDS(" of the recording, which is no cost of their kernels"),
+			WORDS(w->ranks.ranges.count ? "\n" : "; other ranks are not simulated\n"));
+	if (w->ranks.ranges.count)
+		sentence_add(&text, COUNTED_AS(w->ranks.ranges.count, "rank"),
+			     WORDS(" are simulated together, with the same changes\n"));
+	if (w->ranks.unresolved)
+		sentence_add(&text, WORDS("ranks launch collectives in different orders: "),
+			     NUMBER(w->ranks.unresolved),
+			     WORDS(" of them begin on other ranks as recorded\n"));
 	if (w->unknown_waits)
 		sentence_add(&text, WORDS("of "), COUNTED_AS(w->unknown_waits, "collective"),
 			     WORDS(" it is unknown how long they only waited for other ranks: that "
@@ -323,6 +331,8 @@ void what_if_json(const struct report_view *v, const struct what_if *w,
 	json_key_bool(&j, "threads_side_by_side", w->beside);
 	json_key_u64(&j, "rank_wait_ns", w->rank_wait_ns);
 	json_key_u64(&j, "unknown_rank_waits", w->unknown_waits);
+	json_key_u64(&j, "ranks", MAX(w->ranks.ranges.count, 1));
+	json_key_u64(&j, "unresolved_collectives", w->ranks.unresolved);
 	json_key_u64(&j, "identity_ns", w->identity_ns);
 	write_times(&j, "recorded", &w->recorded);
 	write_times(&j, "corrected", &w->corrected);

@@ -311,8 +311,9 @@ def test_what_if_does_not_blame_a_collective_for_its_waiting(pitot, rank_recordi
         return json.loads(pitot("what-if", rank_recording(name), *words, "--json").stdout)
 
     found = what_if("sleep-3", "-n", "0")
-    first, second = found["candidates"][:2]
-    assert first["class"] == "wait" and first["name"] == "waiting for other ranks" and first["gain_ns"] > 3 * second["gain_ns"]
+    host, first, second = found["candidates"][:3]  # half of the host's time is half of the sleep, which is on the other rank
+    assert host["class"] == "host" and first["class"] == "wait" and first["name"] == "waiting for other ranks"
+    assert first["gain_ns"] > 3 * second["gain_ns"]
     assert found["rank_wait_ns"] == first["cost_ns"] > 12 * 2.5e6 and found["unknown_rank_waits"] == 0
     collective, = [c for c in found["candidates"] if c["name"].startswith("ncclDevKernel")]
     assert collective["cost_ns"] < found["rank_wait_ns"] / 5
@@ -325,6 +326,50 @@ def test_what_if_does_not_blame_a_collective_for_its_waiting(pitot, rank_recordi
     assert what_if("sleep-3", "kernel:nccl* remove")["predicted"]["step_ns"] < step * 0.6  # with their waiting
     half = what_if("sleep-3", "wait x0.5")["predicted"]["step_ns"]
     assert half == step - first["gain_ns"] and removed["predicted"]["step_ns"] < half < step
+
+
+@pytest.mark.parametrize("name", ("sleep-1", "sleep-3", "sleep-10", "slow-gpu", "slow-data", "alternating", "graph-sleep"))
+def test_what_if_no_rank_were_late(pitot, rank_recording, name):
+    """The truth is the same training without the fault: both predictions with their bars."""
+    alike = "graph" if name == "graph-sleep" else "balanced"
+    without, same, alone = (json.loads(pitot("what-if", rank_recording(training), words, "--json").stdout)
+                            for training, words in ((name, "no straggler"), (alike, "gpu x1"), (name, "gpu x1")))
+    assert alone["identity_ns"] == 0 and alone["ranks"] == 2 and alone["unresolved_collectives"] == 0
+    assert alone["predicted"]["step_ns"] == alone["corrected"]["step_ns"] > same["corrected"]["step_ns"] * 1.2
+    bars = without["uncertainty_ns"] + same["uncertainty_ns"]  # and the rank that waits is slower than one that does not
+    assert abs(without["predicted"]["step_ns"] - same["corrected"]["step_ns"]) < max(bars, alone["corrected"]["step_ns"] / 20)
+    change, = without["transforms"]
+    assert change["matched"] >= 11 and change["cost_ns"] > 10 * (alone["corrected"]["step_ns"] - same["corrected"]["step_ns"])
+
+
+def test_what_if_transfers_were_shorter(pitot, rank_recording):
+    """Half of the transfers bring as much where these bound the step, and nothing where a rank is late."""
+    for name, halves in (("large", True), ("sleep-10", False)):
+        whole, half, none = (json.loads(pitot("what-if", rank_recording(name), words, "--json").stdout)
+                             for words in ("comm x1", "comm x0.5", "comm remove"))
+        change = whole["transforms"][0]["cost_ns"] / whole["steps"]
+        steps = [found["predicted"]["step_ns"] for found in (whole, half, none)]
+        assert steps[0] == whole["corrected"]["step_ns"] and steps[0] > steps[1] > steps[2]
+        if halves:
+            assert steps[0] - steps[1] == pytest.approx(change / 2, rel=0.1) and steps[0] - steps[2] == pytest.approx(change, rel=0.1)
+        else:
+            assert steps[0] - steps[2] < steps[0] / 20
+
+
+def test_what_if_one_rank_changes_all_wait(pitot, rank_recording):
+    """Less host time of the rank that sleeps is less of every rank's step: what others gain, they would wait."""
+    def step(*words):
+        return json.loads(pitot("what-if", rank_recording("sleep-3"), *words, "--json").stdout)["predicted"]["step_ns"]
+
+    ranks = {rank["rank"]: rank["pid"] for rank in json.loads(
+        pitot("report", rank_recording("sleep-3"), "--ranks", "--json").stdout)["job"]["ranks"]}
+    whole, half = step("host x1"), step("host x0.5")
+    assert whole - half > 1.5e6  # of the 3 ms that rank 1 sleeps
+    assert step("kernel:*gemm* x0.5") > whole * 0.8  # rank 1 is late for another reason
+    text = pitot("what-if", rank_recording("sleep-3"), "no straggler").stdout
+    assert "2 ranks are simulated together" in text and len(ranks) == 2
+    for words in ("no straggler", "comm x0.5"):
+        assert "needs all ranks of a job" in pitot("what-if", rank_recording("sleep-3"), "--rank", "0", words, status=2).stderr
 
 
 def test_what_if_says_which_waiting_is_unknown(pitot, rank_recording):
