@@ -333,6 +333,19 @@ static const struct side *find_late(const struct comparing *x, const struct side
 	return late;
 }
 
+/* For how long the others waited. Where not all need each other, few of them may have. */
+static uint64_t waited_for(const struct comparing *x, const struct comparison *c)
+{
+	const struct collective_match *m = &x->collectives->matches.items.data[c->late->all->match];
+	uint64_t most_ns = 0;
+
+	if (x->collectives->parts.data[m->first].mutual || c->late->all->pair)
+		return others_median(x, c, early_time, (struct rank_place){ 0 });
+	for (size_t i = 0; i < c->count; i++)
+		most_ns = MAX(most_ns, c->sides[i].early_ns);
+	return most_ns;
+}
+
 /* Finds the late rank, and by how much and why it was late. */
 static int compare_sides(struct comparing *x, const struct side *sides, size_t count)
 {
@@ -342,7 +355,7 @@ static int compare_sides(struct comparing *x, const struct side *sides, size_t c
 	struct excess excess;
 	int rc;
 
-	c.late_ns = MIN(late_by(x, &c), others_median(x, &c, early_time, (struct rank_place){ 0 }));
+	c.late_ns = MIN(late_by(x, &c), waited_for(x, &c));
 	if (!c.late_ns)
 		return 0;
 	find_excess(x, &c, &excess);
@@ -412,14 +425,17 @@ static int count_match(struct comparing *x, const struct rank_interval *all, siz
 	for (size_t i = 0; i < count; i++) {
 		x->out->items[all[i].rank].collectives++;
 		early_ns = MAX(early_ns, all[i].early_ns);
-		if (all[i].early_ns < late->early_ns)
+		if (all[i].arrived_ns > late->arrived_ns)
 			late = &all[i];
 	}
 	x->out->compared++;
-	if (early_ns > x->collectives->uncertainty_ns)
+	if (early_ns > x->collectives->uncertainty_ns) {
 		x->out->items[late->rank].last++;
-	else
+	} else {
 		x->out->uncertain++;
+		for (size_t i = 0; i < count; i++)
+			x->out->items[all[i].rank].uncertain++;
+	}
 	return vec_push(&x->spans, span);
 }
 

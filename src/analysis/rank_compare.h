@@ -28,7 +28,8 @@ struct rank_interval {
 	uint32_t match, previous; /* items of matches */
 	uint32_t rank;
 	bool pair; /* two ranks, of which one sends to the other */
-	uint64_t early_ns; /* how long before the last rank it arrived */
+	uint64_t arrived_ns; /* by the common clock */
+	uint64_t early_ns; /* how long before the last rank that it needs it arrived */
 	uint64_t wait_ns; /* that the GPU only waited for other ranks */
 	uint64_t transfer_ns; /* of own_ns */
 	uint64_t own_ns; /* of the GPU without waits, and what its host would add without these */

@@ -35,6 +35,8 @@ struct pathing {
 	struct rank_path *out;
 	/* by part: for which one it waited, NONE: unknown; the one before; its task */
 	uint32_t *last, *before, *task;
+	uint32_t *parts; /* by source of their ranks, and in their order */
+	size_t *first; /* by source: the first of its parts */
 	uint64_t start_ns; /* end of the last start-up, by the first host's clock */
 	VEC(struct rank_pause) pauses;
 	VEC(struct leg) legs; /* from the last to the first */
@@ -64,6 +66,24 @@ static uint64_t ahead_ns(const struct pathing *x, uint32_t part)
 {
 	return kernel_columns(x->report->trace)->start_ns[part_at(x, part)->kernel] -
 	       part_at(x, part)->start_ns;
+}
+
+/* Lists the parts of each source. */
+static int order_parts(struct pathing *x)
+{
+	size_t count = x->collectives->parts.count, sources = x->source->count;
+
+	x->parts = malloc((count + 1) * sizeof(*x->parts));
+	x->first = calloc(sources + 2, sizeof(*x->first));
+	if (!x->parts || !x->first)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < count; i++)
+		x->first[rank_of(x, i)->source + 2]++;
+	for (size_t i = 2; i < sources + 2; i++)
+		x->first[i] += x->first[i - 1];
+	for (uint32_t i = 0; i < count; i++)
+		x->parts[x->first[rank_of(x, i)->source + 1]++] = i;
+	return 0;
 }
 
 static int find_last(struct pathing *x)
@@ -105,9 +125,9 @@ static int find_tasks(struct pathing *x, size_t source)
 	x->part_of = malloc((count + 1) * sizeof(*x->part_of));
 	if (!x->part_of)
 		return -ENOMEM;
-	for (uint32_t i = 0; i < x->collectives->parts.count && rc >= 0; i++)
-		if (x->last[i] != NONE && rank_of(x, i)->source == source)
-			rc = map_put(&parts, part_at(x, i)->kernel, i);
+	for (size_t i = x->first[source]; i < x->first[source + 1] && rc >= 0; i++)
+		if (x->last[x->parts[i]] != NONE)
+			rc = map_put(&parts, part_at(x, x->parts[i])->kernel, x->parts[i]);
 	for (uint32_t i = 0; i < count && rc >= 0; i++) {
 		const struct task *task = &c->tasks.data[i];
 
@@ -190,17 +210,21 @@ static void close_report(struct pathing *x)
 /* Finds what is before the parts of a report. */
 static int link_parts(struct pathing *x, size_t source)
 {
-	uint32_t known = NONE; /* rank of which the start is known */
+	_cleanup_free_ bool *known = calloc(x->collectives->rank_count + 1, sizeof(*known));
 	int rc = open_report(x, source);
 
-	for (uint32_t i = 0; i < x->collectives->parts.count && rc >= 0; i++) {
-		if (rank_of(x, i)->source != source || x->task[i] == NONE)
+	if (!known)
+		rc = -ENOMEM;
+	for (size_t i = x->first[source]; i < x->first[source + 1] && rc >= 0; i++) {
+		uint32_t part = x->parts[i], rank = part_at(x, part)->rank;
+
+		if (x->task[part] == NONE)
 			continue;
-		if (part_at(x, i)->rank != known)
-			rc = find_steady(x, i);
-		known = part_at(x, i)->rank;
+		if (!known[rank])
+			rc = find_steady(x, part);
+		known[rank] = true;
 		if (rc >= 0)
-			rc = find_before(x, i);
+			rc = find_before(x, part);
 	}
 	close_report(x);
 	return rc;
@@ -644,7 +668,9 @@ int rank_path_find(const struct job_source *source, const struct collectives *c,
 	interner_init(&out->texts);
 	if (!times->waits_known || !c->whole)
 		return 0;
-	rc = find_last(&x);
+	rc = order_parts(&x);
+	if (rc >= 0)
+		rc = find_last(&x);
 	for (size_t i = 0; i < source->count && rc >= 0; i++)
 		rc = link_parts(&x, i);
 	if (rc >= 0) {
@@ -658,6 +684,8 @@ int rank_path_find(const struct job_source *source, const struct collectives *c,
 		rc = sum_ranks(out, c->rank_count);
 	if (rc >= 0)
 		check_verdict(c, out, times);
+	free(x.parts);
+	free(x.first);
 	free(x.last);
 	free(x.before);
 	free(x.task);

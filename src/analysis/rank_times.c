@@ -12,6 +12,7 @@
 #include "analysis/report.h"
 #include "analysis/steady.h"
 #include "base/search.h"
+#include "ranks/collective_wait.h"
 
 #define NO_MATCH UINT32_MAX
 
@@ -28,11 +29,13 @@ struct comparing {
 	struct rank_pieces pieces; /* of one report */
 	struct rank_intervals intervals;
 	uint64_t *chains; /* by match: a number that equal ranks share */
+	uint32_t *waited_for; /* by part of a match with times: the part for which it waited last */
 	VEC(struct ordered_part) order; /* all parts that ended, by rank and start */
 	/* of one rank, by start: its parts, their matches, last arrivals by its own clock */
 	VEC(struct collective_part) parts;
 	VEC(uint32_t) matches;
 	VEC(uint64_t) last;
+	VEC(uint64_t) arrived; /* by the common clock */
 	struct steady steady; /* of one rank, by its own clock */
 };
 
@@ -43,7 +46,8 @@ static int find_arrivals(struct comparing *x)
 
 	x->intervals.last_ns = calloc(count + 1, sizeof(*x->intervals.last_ns));
 	x->chains = calloc(count + 1, sizeof(*x->chains));
-	if (!x->intervals.last_ns || !x->chains)
+	x->waited_for = calloc(c->parts.count + 1, sizeof(*x->waited_for));
+	if (!x->intervals.last_ns || !x->chains || !x->waited_for)
 		return -ENOMEM;
 	for (size_t i = 0; i < count; i++) {
 		const struct collective_match *m = &c->matches.items.data[i];
@@ -51,6 +55,9 @@ static int find_arrivals(struct comparing *x)
 
 		if (!collective_is_whole(c->parts.data, m) || m->parts < 2)
 			continue;
+		collective_find_needs(c->parts.data, m, &x->waited_for[m->first]);
+		collective_find_last(c->parts.data, m, &x->waited_for[m->first], 0,
+				     &x->waited_for[m->first]);
 		for (size_t k = 0; k < m->parts; k++) {
 			x->intervals.last_ns[i] = MAX(x->intervals.last_ns[i], p[k].start_ns);
 			x->chains[i] = hash_u64(x->chains[i] ^ (p[k].rank + 1));
@@ -89,20 +96,21 @@ static int list_parts(struct comparing *x, uint32_t rank)
 	const struct ordered_part *o = x->order.data;
 	size_t first = sorted_prefix(x->order.count, i, o[i].rank < rank);
 
-	x->parts.count = x->matches.count = x->last.count = 0;
+	x->parts.count = x->matches.count = x->last.count = x->arrived.count = 0;
 	for (size_t i = first; i < x->order.count && o[i].rank == rank; i++) {
 		struct collective_part part = c->parts.data[o[i].part];
-		uint64_t ahead = starts[part.kernel] - part.start_ns, last;
+		uint64_t ahead = starts[part.kernel] - part.start_ns, last = part.start_ns + ahead;
 		uint32_t match = o[i].match;
 
-		last = MAX(x->intervals.last_ns[match], part.start_ns) + ahead;
+		if (x->intervals.last_ns[match])
+			last = c->parts.data[x->waited_for[o[i].part]].start_ns + ahead;
 		part.start_ns += ahead;
 		part.end_ns += ahead;
 		if (!x->intervals.last_ns[match] ||
 		    !selection_has_time(&x->report->selection, true, part.start_ns))
 			match = NO_MATCH;
 		if (vec_push(&x->parts, part) < 0 || vec_push(&x->matches, match) < 0 ||
-		    vec_push(&x->last, last) < 0)
+		    vec_push(&x->last, last) < 0 || vec_push(&x->arrived, o[i].start_ns) < 0)
 			return -ENOMEM;
 	}
 	return 0;
@@ -244,6 +252,7 @@ static int add_interval(struct comparing *x, uint32_t rank, struct advance *adva
 	struct rank_interval v = { .match = x->matches.data[to],
 				   .previous = x->matches.data[from],
 				   .rank = rank,
+				   .arrived_ns = x->arrived.data[to],
 				   .early_ns = x->last.data[to] - end_ns,
 				   .pair = x->parts.data[to].function == collective_function_send };
 
@@ -418,10 +427,12 @@ int rank_times_find(const struct job_source *source, const struct collectives *c
 		rank_verdict_find(c, out);
 	rank_intervals_release(&x.intervals);
 	free(x.chains);
+	free(x.waited_for);
 	vec_release(&x.order);
 	vec_release(&x.parts);
 	vec_release(&x.matches);
 	vec_release(&x.last);
+	vec_release(&x.arrived);
 	return rc < 0 ? rc : 0;
 }
 

@@ -149,6 +149,16 @@ static bool find_hung(const struct collectives *c, struct rank_times *t)
 	return false;
 }
 
+/* Of one rank: those of other ranks are at the same time. */
+static uint64_t most_uncertain(const struct rank_times *t)
+{
+	uint64_t most = 0;
+
+	for (size_t i = 0; i < t->count; i++)
+		most = MAX(most, t->items[i].uncertain);
+	return most;
+}
+
 static enum job_kind decide(const struct collectives *c, struct rank_times *t)
 {
 	enum job_kind kind;
@@ -160,7 +170,7 @@ static enum job_kind decide(const struct collectives *c, struct rank_times *t)
 	kind = find_late(c, t);
 	/* Delays that the clocks do not show could be as long as the uncertainty. */
 	if (kind == JOB_ALIKE &&
-	    t->uncertain * c->uncertainty_ns > t->span_ns / 100 * JOB_LATE_PERCENT)
+	    most_uncertain(t) * c->uncertainty_ns > t->span_ns / 100 * JOB_LATE_PERCENT)
 		return JOB_UNKNOWN;
 	if (kind == JOB_ALIKE && rank_times_sum(t, RANK_TRANSFER) > rank_times_total(t) / 2)
 		return JOB_COMMUNICATION;

@@ -14,6 +14,7 @@ struct rank_time {
 	uint64_t all_wait_ns; /* RANK_WAIT in the whole recording */
 	VEC(struct rank_piece) waits; /* its pieces of RANK_WAIT */
 	uint64_t collectives; /* compared ones */
+	uint64_t uncertain; /* of these, those whose ranks arrived within the uncertainty */
 	uint64_t last; /* how often it was the last, by more than the uncertainty */
 	uint64_t late_ns; /* that the others lost by it */
 	uint64_t hiccup_ns[RANK_HICCUPS]; /* its longest delays, descending */

@@ -1,10 +1,12 @@
 #include "export/collective_links.h"
 
 #include <errno.h>
+#include <stdlib.h>
 
 #include "analysis/collectives.h"
 #include "analysis/report.h"
 #include "ranks/collective_name.h"
+#include "ranks/collective_wait.h"
 #include "trace/columns.h"
 
 /* Whether there is a kernel of a collective. Returns 1, 0 or a negative code. */
@@ -22,16 +24,16 @@ static int has_collectives(struct trace *t, struct error *e)
 
 /* Adds the members of a collective whose parts are all known. */
 static int add_match(struct collective_links *l, const struct collectives *c,
-		     const struct collective_match *m)
+		     const struct collective_match *m, uint32_t *room)
 {
-	const struct collective_part *parts = &c->parts.data[m->first], *last = parts;
+	const struct collective_part *parts = &c->parts.data[m->first];
 
 	if (m->parts < 2 || !collective_is_whole(c->parts.data, m))
 		return 0;
-	for (uint32_t i = 1; i < m->parts; i++)
-		if (parts[i].start_ns > last->start_ns)
-			last = &parts[i];
+	collective_find_needs(c->parts.data, m, room);
+	collective_find_last(c->parts.data, m, room, 0, room);
 	for (uint32_t i = 0; i < m->parts; i++) {
+		const struct collective_part *last = &c->parts.data[room[i]];
 		uint64_t wait_ns = last->start_ns - parts[i].start_ns;
 		struct collective_link link = {
 			.collective = l->collectives,
@@ -53,10 +55,15 @@ static int add_matches(struct collective_links *l, struct report *r, struct erro
 {
 	struct job_source source = job_source_of(r);
 	struct collectives c = { 0 };
+	uint32_t *room = NULL; /* of the parts of a match */
 	int rc = collectives_find(&source, &c);
 
+	if (rc >= 0)
+		room = calloc(c.rank_count + 1, sizeof(*room));
+	rc = rc >= 0 && !room ? -ENOMEM : rc;
 	for (size_t i = 0; i < c.matches.items.count && rc >= 0; i++)
-		rc = add_match(l, &c, &c.matches.items.data[i]);
+		rc = add_match(l, &c, &c.matches.items.data[i], room);
+	free(room);
 	collectives_free(&c);
 	return rc < 0 ? error_set(e, rc, "out of memory") : 0;
 }

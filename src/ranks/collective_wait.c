@@ -16,7 +16,7 @@ static uint32_t find_root(const struct collective_part *parts, const struct coll
 	return UINT32_MAX;
 }
 
-/* The other one of a pair, unless a part ended before that began. */
+/* The other one of two, unless a part ended before that began: for whom else could it wait? */
 static uint32_t find_peer(const struct collective_part *parts, const struct collective_match *m,
 			  uint32_t own)
 {
@@ -33,15 +33,14 @@ static uint32_t need_of(const struct collective_part *parts, const struct collec
 	switch ((enum collective_function)parts[own].function) {
 	case collective_function_broadcast:
 	case collective_function_scatter:
-		return root == UINT32_MAX ? own : root;
+		return root == UINT32_MAX ? find_peer(parts, m, own) : root;
 	case collective_function_reduce:
 	case collective_function_gather:
-		return root == own ? NEEDS_ALL : own;
-	case collective_function_send:
-	case collective_function_recv:
+		return root == UINT32_MAX ? find_peer(parts, m, own)
+		       : root == own      ? NEEDS_ALL
+					  : own;
+	default: /* a send, or kernels with sends and receives */
 		return find_peer(parts, m, own);
-	default:
-		return own;
 	}
 }
 

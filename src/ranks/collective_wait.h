@@ -3,9 +3,9 @@
  *
  * No rank ends an all-reduce, all-gather, reduce-scatter or all-to-all before all have begun it. Of
  * a broadcast or scatter each rank needs only the root, and of a reduce or gather only the root
- * needs the others. What the other parts of these wait for, and those of which the root is unknown,
- * is not known. A send and its receive need each other, but one that ended before the other began
- * did not wait: it was buffered.
+ * needs the others. What the other parts of these wait for is not known. A send and its receive
+ * need each other, but one that ended before the other began did not wait: it was buffered. The
+ * same holds for two parts of which the root or the function is unknown; of more nothing is known.
  *
  * A part waits from its own begin to the last begin of those that it needs. The rest of it is its
  * transfer.

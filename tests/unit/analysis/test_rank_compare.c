@@ -17,6 +17,7 @@ struct job {
 	struct rank_intervals v;
 	struct rank_time items[RANKS];
 	struct collective_match matches[MATCHES];
+	struct collective_part part; /* of all of them */
 };
 
 static struct rank_place place_of(uint32_t text)
@@ -32,6 +33,8 @@ static void make(struct job *j, uint32_t parts)
 	*j = (struct job){ .v = { .host_totals = GROUPS_INIT } };
 	j->c.rank_count = j->t.count = RANKS;
 	j->c.uncertainty_ns = 5;
+	j->part.mutual = true;
+	j->c.parts.data = &j->part;
 	j->c.matches.items.data = j->matches;
 	j->c.matches.items.count = MATCHES;
 	for (uint32_t i = 0; i < MATCHES; i++)
@@ -56,6 +59,7 @@ static struct rank_interval *add(struct job *j, uint32_t rank, uint32_t match, u
 				   .last_ns = last_ns,
 				   .match = match,
 				   .rank = rank,
+				   .arrived_ns = last_ns - early_ns,
 				   .early_ns = early_ns,
 				   .own_ns = a_ns + ns };
 
@@ -132,6 +136,25 @@ static void others_lost_less_than_the_excess(void **state)
 	release(&j);
 }
 
+/* Only rank 0, the root of a reduce, waits. */
+static void one_of_the_others_waits(void **state)
+{
+	struct job j;
+
+	(void)state;
+	make(&j, 3);
+	j.part.mutual = false;
+	add(&j, 0, 1, 1150, 90, 50, 0, 0);
+	add(&j, 1, 1, 1150, 0, 50, 0, 0)->arrived_ns = 1060;
+	add(&j, 2, 1, 1150, 0, 50, PLACE_B, 100);
+	assert_int_equal(rank_intervals_compare(&j.v, &j.c, &j.t), 0);
+	assert_int_equal(j.items[2].late_ns, 90);
+	assert_int_equal(j.items[1].late_ns, 0);
+	assert_int_equal(j.items[2].last, 1);
+	assert_int_equal(j.items[1].last, 0);
+	release(&j);
+}
+
 static void differences_within_the_uncertainty(void **state)
 {
 	struct job j;
@@ -143,6 +166,8 @@ static void differences_within_the_uncertainty(void **state)
 	assert_int_equal(rank_intervals_compare(&j.v, &j.c, &j.t), 0);
 	assert_int_equal(j.t.compared, 1);
 	assert_int_equal(j.t.uncertain, 1);
+	for (size_t i = 0; i < RANKS; i++)
+		assert_int_equal(j.items[i].uncertain, i < j.matches[1].parts);
 	assert_int_equal(j.t.late_ns, 0);
 	assert_int_equal(j.items[2].last, 0);
 	release(&j);
@@ -314,6 +339,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_late_rank_and_its_excess),
 		cmocka_unit_test(others_lost_less_than_the_excess),
+		cmocka_unit_test(one_of_the_others_waits),
 		cmocka_unit_test(differences_within_the_uncertainty),
 		cmocka_unit_test(a_delay_counts_once),
 		cmocka_unit_test(delays_are_at_most_the_time),

@@ -208,11 +208,12 @@ static void what_the_clocks_may_hide(void **state)
 	(void)state;
 	make(&j, 2);
 	j.t.compared = 20;
-	j.t.uncertain = 10;
+	j.t.uncertain = 20; /* of all ranks, at the same times */
+	j.t.items[1].uncertain = 10;
 	rank_verdict_find(&j.c, &j.t);
 	assert_int_equal(j.t.kind, JOB_ALIKE);
-	assert_true(rank_times_late_known(&j.t));
-	j.t.uncertain = 11;
+	j.t.uncertain = 19;
+	j.t.items[1].uncertain = 11;
 	rank_verdict_find(&j.c, &j.t);
 	assert_int_equal(j.t.kind, JOB_UNKNOWN);
 	assert_true(rank_times_late_known(&j.t)); /* at the other nine */

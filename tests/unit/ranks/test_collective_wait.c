@@ -94,7 +94,9 @@ static void a_broadcast_waits_for_its_root(void **state)
 	begin(&t, collective_function_scatter, 2, STARTS(100, 300));
 	set_root(&t, 1);
 	check(&t, 0, LAST(2, 2));
-	t.parts[2].member = -1; /* its rank is unknown */
+	t.parts[2].member = -1; /* the root is unknown, but there is only one other part */
+	check(&t, 0, LAST(2, 2));
+	t.parts[1].end_ns = 299;
 	check(&t, 0, LAST(1, 2));
 }
 
@@ -112,6 +114,10 @@ static void only_the_root_of_a_reduce_waits(void **state)
 	check(&t, 0, LAST(1, 2, 3));
 	begin(&t, collective_function_gather, 2, STARTS(100, 300));
 	set_root(&t, 0);
+	check(&t, 0, LAST(2, 2));
+	set_root(&t, 1);
+	check(&t, 0, LAST(1, 2));
+	set_root(&t, -1);
 	check(&t, 0, LAST(2, 2));
 }
 
@@ -139,7 +145,9 @@ static void nothing_is_known_of_others(void **state)
 	(void)state;
 	begin(&t, collective_function_other, 2, STARTS(100, 300));
 	set_root(&t, 1);
-	check(&t, 0, LAST(1, 2));
+	check(&t, 0, LAST(2, 2));
+	begin(&t, collective_function_other, 3, STARTS(100, 300, 500));
+	check(&t, 0, LAST(1, 2, 3));
 }
 
 int main(void)
