@@ -129,6 +129,17 @@ static void close_session(const struct client *c, struct session *session)
 	answer(c, rc, text);
 }
 
+static void answer_begun(const struct client *c, const struct session *session)
+{
+	const char *no_gpu = refusal_text(&refusals[REFUSAL_LIBRARY]);
+	struct error missing = { 0 };
+
+	if (!no_gpu && session_missing(session, &missing))
+		answer(c, ATTACH_NO_ENGINE, missing.text);
+	else
+		answer(c, 0, no_gpu);
+}
+
 static void record(const struct client *c, const struct attach_request *r)
 {
 	struct error e = { 0 };
@@ -139,7 +150,7 @@ static void record(const struct client *c, const struct attach_request *r)
 		return;
 	}
 	atomic_fetch_add(&self.recordings, 1);
-	answer(c, 0, refusal_text(&refusals[REFUSAL_LIBRARY]));
+	answer_begun(c, session);
 	await_end(c);
 	close_session(c, session);
 }

@@ -109,7 +109,8 @@ static int add_rules(struct rule_list *rules, struct error *e)
 		if (rule_list_add(rules, option_when.items[i], e) < 0)
 			return e->code;
 		family = rule_metrics[rules->rules[rules->count - 1].metric].family;
-		if (family == RULE_OF_OUTSIDE || family == RULE_OF_EXIT)
+		if (family == RULE_OF_OUTSIDE || family == RULE_OF_EXIT ||
+		    rules->rules[rules->count - 1].deepen)
 			return error_set(e, E_USAGE,
 					 "'%s' can only be judged by `pitot record --ring --when`",
 					 option_when.items[i]);

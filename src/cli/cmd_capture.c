@@ -19,6 +19,9 @@ static uint64_t steps = 1, timeout_ns = 60 * NS_PER_S;
 static const char *output, *range_name;
 static bool force, symbols = true;
 static struct option_list rules;
+static int engine = SETTING_ENGINE_TRACE;
+static const char *metrics, *kernels;
+static struct settings measured = SETTINGS_INIT;
 
 static const struct option options[] = {
 	OPTION(U64, "steps", 'n', steps, "N", "whole steps to capture (default 1)",
@@ -30,6 +33,14 @@ static const struct option options[] = {
 	       "wait until RULE holds, such as 'gpu-idle > 500ms', and capture the steps after "
 	       "that; "
 	       "`pitot rules` lists what rules can say; may be given several times"),
+	OPTION(ENUM, "engine", 0, engine, "ENGINE",
+	       "of a prepared process: measure the steps with an engine, pm-sampling (hardware "
+	       "counters over time) or range-profiler (of each kernel, which makes it slow)",
+	       .choices = setting_engine_names),
+	OPTION(STRING, "metrics", 0, metrics, "METRICS",
+	       "--engine: comma-separated metrics and sets of metrics (see `pitot metrics`)"),
+	OPTION(STRING, "kernels", 0, kernels, "PATTERN",
+	       "--engine range-profiler: measure only kernels whose mangled name matches"),
 	OPTION(DURATION, "timeout", 0, timeout_ns, "TIME",
 	       "wait so long for the steps (default 1m)", .positive = true),
 	OPTION(STRING, "output", 'o', output, "DIR",
@@ -44,6 +55,7 @@ static const struct command_example examples[] = {
 	{ "pitot capture 4711 -o step.pitot", "the next step of process 4711" },
 	{ "pitot capture --when 'step-time > 2x median' --timeout 1h 4711",
 	  "the step after a slow one" },
+	{ "pitot capture --engine pm-sampling 4711", "with hardware counters of just this step" },
 	{ NULL, NULL },
 };
 
@@ -56,12 +68,44 @@ static int read_rules(const struct context *c, struct rule_list *list)
 			return cli_usage(c, "--when can be given %u times", RULES_MAX - 1);
 		if (rule_list_add(list, rules.items[i], &e) < 0)
 			return cli_fail(c, &e);
+		if (list->rules[i].deepen)
+			return cli_usage(c, "rule '%s': captures measure with --engine",
+					 rules.items[i]);
 		if (rule_metrics[list->rules[i].metric].family == RULE_OF_OUTSIDE)
 			return cli_usage(c,
 					 "rule '%s' belongs to `pitot record --ring`, which "
 					 "watches files and receives signals",
 					 rules.items[i]);
 	}
+	return EXIT_DONE;
+}
+
+/* Sets how the steps are measured; *out is NULL without --engine. */
+static int read_engine(const struct context *c, const struct settings **out)
+{
+	const char *why = setting_engine_needs_start(engine);
+	struct error e = { 0 };
+
+	*out = NULL;
+	if (engine <= SETTING_ENGINE_TRACE)
+		return metrics || kernels
+			       ? cli_usage(c,
+					   "--metrics and --kernels need --engine pm-sampling or "
+					   "range-profiler")
+			       : EXIT_DONE;
+	if (why)
+		return cli_usage(c,
+				 "engine %s cannot begin in a running process: %s; pm-sampling and "
+				 "range-profiler can",
+				 setting_engine_names[engine], why);
+	settings_put(&measured, SETTING_ID_engine, (uint64_t)engine, SETTING_BY_CODE);
+	settings_put(&measured, SETTING_ID_kernel_count, 0, SETTING_BY_CODE); /* all */
+	if ((metrics && settings_set(&measured, SETTING_ID_metrics, metrics, SETTING_BY_CODE,
+				     "--metrics", &e) < 0) ||
+	    (kernels && settings_set(&measured, SETTING_ID_kernels, kernels, SETTING_BY_CODE,
+				     "--kernels", &e) < 0))
+		return cli_fail(c, &e);
+	*out = &measured;
 	return EXIT_DONE;
 }
 
@@ -244,6 +288,8 @@ static int run_capture(struct context *c, int argc, char **argv)
 	struct error e = { 0 };
 	int pid, rc, status = read_rules(c, &request.when);
 
+	if (status == EXIT_DONE)
+		status = read_engine(c, &request.engine);
 	if (status != EXIT_DONE)
 		return status;
 	if (output && !force && access(output, F_OK) == 0)

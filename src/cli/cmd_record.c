@@ -245,9 +245,16 @@ static int check_options(const struct context *c, int argc)
 	if (request.log && alone)
 		return cli_usage(c, "--log gpufl needs a command and its GPU work; leave out --pid "
 				    "and --cpu-only");
-	if (given[SETTING_ID_engine] && request.settings.engine != SETTING_ENGINE_TRACE && alone)
-		return cli_usage(c, "--engine needs a command and its GPU work; leave out --pid "
-				    "and --cpu-only");
+	if (given[SETTING_ID_engine] && request.settings.engine != SETTING_ENGINE_TRACE &&
+	    request.cpu_only)
+		return cli_usage(c, "--engine needs GPU work; leave out --cpu-only");
+	if (given[SETTING_ID_engine] && (pids.count || windows.every_ns) &&
+	    setting_engine_needs_start(request.settings.engine))
+		return cli_usage(c,
+				 "engine %s cannot begin in a running process: %s; pm-sampling and "
+				 "range-profiler can",
+				 setting_engine_names[request.settings.engine],
+				 setting_engine_needs_start(request.settings.engine));
 	if (!request.recording && !*request.settings.sinks &&
 	    (!request.log || !strchr(request.log, '=')))
 		return cli_usage(c, "--no-recording needs --log gpufl=DIR or --sinks, or nothing "
@@ -298,10 +305,9 @@ static int check_windows(const struct context *c)
 		return cli_usage(c,
 				 "--every records into folders with the time in their names; leave "
 				 "out -o, --flame, --start-at, --delay and --duration");
-	if (request.ring || request.log || request.perfetto || request.method == CPU_METHOD_TIMER ||
-	    request.settings.engine != SETTING_ENGINE_TRACE)
+	if (request.ring || request.log || request.perfetto || request.method == CPU_METHOD_TIMER)
 		return cli_usage(c, "--every attaches to the command for each window; leave out "
-				    "--ring, --log, --perfetto, --engine and --cpu-via timer");
+				    "--ring, --log, --perfetto and --cpu-via timer");
 	return EXIT_DONE;
 }
 
@@ -409,9 +415,9 @@ static bool engine_has(int setting)
 static void warn_of_options_without_engine(const struct context *c)
 {
 	int engine = request.settings.engine;
-	char when[100] = "with --cpu-only and --pid";
+	char when[100] = "without GPU work";
 
-	if (request.perfetto)
+	if (request.perfetto || rule_list_deepens(&request.rules))
 		return;
 	if (!request.cpu_only && engine > SETTING_ENGINE_TRACE)
 		snprintf(when, sizeof(when),

@@ -19,9 +19,8 @@ static const struct {
 	char key;
 	const char *what;
 } names[] = {
-	{ 'm', "mark" },
-	{ 'd', "dump the last 30 s of the ring" },
-	{ 'c', "capture a step" },
+	{ 'm', "mark" },           { 'd', "dump the last 30 s of the ring" },
+	{ 'c', "capture a step" }, { 'e', "capture a step with hardware counters" },
 	{ 'q', "quit" },
 };
 
@@ -152,6 +151,8 @@ static bool press(struct live_keys *k, int key, struct writer *w)
 {
 	const char *const dump[] = { "pitot", "dump", "--last", "30s", NULL };
 	const char *const capture[] = { "pitot", "capture", k->target, NULL };
+	const char *const measured[] = { "pitot",       "capture", "--engine",
+					 "pm-sampling", k->target, NULL };
 
 	if (key == KEY_END) { /* whoever is deaf to its hangup goes on without keys */
 		k->is_gone = true;
@@ -170,7 +171,7 @@ static bool press(struct live_keys *k, int key, struct writer *w)
 		else if (key == 'd')
 			start(k, dump);
 		else
-			start(k, capture);
+			start(k, key == 'c' ? capture : measured);
 	}
 	return true;
 }

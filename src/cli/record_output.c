@@ -76,7 +76,7 @@ static bool poll_keys(void *user, struct writer *w)
 void record_output_keys(struct record_output *out, const char *pid)
 {
 	out->keys = (struct live_keys){ .context = out->context,
-					.keys = "mcq",
+					.keys = "mceq",
 					.target = pid,
 					.clear = clear_line,
 					.user = out };

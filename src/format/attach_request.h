@@ -42,9 +42,12 @@ _Static_assert(sizeof(struct attach_request) == 12488, "two processes share it")
  */
 bool attach_request_is_valid(const struct attach_request *r, size_t size);
 
+#define ATTACH_NO_ENGINE 1 /* it records, without the engine that was requested */
+
 struct attach_answer {
 	uint32_t magic;
-	int32_t error; /* negative: nothing is recorded, or it is incomplete */
+	/* negative: nothing is recorded, or it is incomplete; ATTACH_NO_ENGINE: see text */
+	int32_t error;
 	uint32_t recordings; /* that go on in the process, with the one that was requested */
 	char text[500]; /* about the error, or what is missing, or what stays; "": nothing */
 };

@@ -85,7 +85,9 @@ static int attach_to(struct recording *r, pid_t pid, const struct attach_request
 	record_emit(r, RECORD_NOTE, "recording the GPU work of process %d, which was prepared",
 		    (int)pid);
 	if (*answer.text)
-		record_emit(r, RECORD_WARNING, "process %d: no GPU work: %s", (int)pid,
+		record_emit(r, RECORD_WARNING, "process %d: no %s: %s", (int)pid,
+			    answer.error == ATTACH_NO_ENGINE ? "measurements by the engine"
+							     : "GPU work",
 			    answer.text);
 	return 0;
 }

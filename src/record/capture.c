@@ -20,7 +20,7 @@
 #define HELD_BYTES_MAX ((uint64_t)256 << 20) /* of ended segments in memory */
 #define LAUNCHES_MAX ((size_t)1 << 20)
 #define STEP_RULE 1u /* bit of the first rule */
-#define OPTIONS "segment_bytes=8388608"
+#define SEGMENT_BYTES ((uint64_t)8 << 20) /* of a process that records itself for us */
 
 static struct followed_segment *current(const struct capture *c)
 {
@@ -239,14 +239,35 @@ static int read_segments(struct capture *c, struct error *e)
 
 static int attach(struct capture *c, struct error *e)
 {
+	struct settings s =
+		c->request->engine ? *c->request->engine : (struct settings)SETTINGS_INIT;
+	_cleanup_strbuf_ struct strbuf options = STRBUF_INIT;
 	int fd = attach_connect(c->pid, e), rc;
 
 	if (fd < 0)
 		return fd;
 	close(fd);
-	rc = live_attach_add(&c->attach, c->pid, OPTIONS, e);
+	s.segment_bytes = SEGMENT_BYTES;
+	settings_text(&s, &options);
+	rc = live_attach_add(&c->attach, c->pid, strbuf_text(&options), e);
 	c->is_attached = rc >= 0;
 	return rc;
+}
+
+/* Why the process does not measure with the engine that was requested. */
+static int check_engine(const struct capture *c, struct error *e)
+{
+	const struct attach_answer *answer = &c->attach.answer;
+
+	if (!c->request->engine)
+		return 0;
+	if (!c->is_attached) {
+		error_prefix(e, "--engine");
+		return e->code;
+	}
+	return *answer->text
+		       ? error_set(e, E_UNSUPPORTED, "process %d: %s", (int)c->pid, answer->text)
+		       : 0;
 }
 
 static int make_rules(struct capture *c, struct error *e)
@@ -287,7 +308,10 @@ int capture_open(struct capture *c, pid_t pid, const struct capture_request *req
 		return error_set(e, -ENOMEM, "out of memory");
 	rule_feed_observe(c->feed, fact_seen, c);
 	/* A prepared process gives us a recording of our own, which nobody else ends. */
-	if (attach(c, e) < 0) {
+	rc = attach(c, e);
+	if (request->engine && check_engine(c, e) < 0)
+		return e->code;
+	if (rc < 0) {
 		rc = look_for_segment(c, &none);
 		if (rc <= 0)
 			return rc < 0 ? rc : e->code;

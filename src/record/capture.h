@@ -25,6 +25,7 @@
 struct capture_request {
 	size_t steps; /* wanted */
 	const char *name; /* of the ranges that are steps; NULL: those that are named like steps */
+	const struct settings *engine; /* that measures them, and how; NULL: none */
 	struct rule_list when; /* steps count after one of these has held; none: from the begin */
 };
 

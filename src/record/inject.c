@@ -167,6 +167,8 @@ void record_environment(const struct record_injection *injection, struct strbuf 
 
 	if (!injection->gpu && !injection->preload)
 		return;
+	if (injection->prepared)
+		add_variable(out, "PITOT_IDLE", "1");
 	if (injection->options) {
 		add_variable(out, "PITOT_RECORDING",
 			     injection->directory ? injection->directory : "");

@@ -42,6 +42,7 @@ struct record_injection {
 	const char *startup;
 	const char *log_path; /* absolute folder of gpufl's logs; NULL: none */
 	bool gpu; /* the vendors' libraries load it (struct vendor) */
+	bool prepared; /* the processes can be attached to */
 	const char *preload; /* path of libpitot-preload.so, or NULL: not preloaded */
 };
 

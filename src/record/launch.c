@@ -92,6 +92,7 @@ static int prepare_child(void *user, pid_t pid, struct strbuf *environment, stru
 		.perfetto = r->request->perfetto,
 		.startup = r->request->startup_wait,
 		.gpu = !r->request->cpu_only,
+		.prepared = rule_list_deepens(&r->request->rules),
 	};
 	const struct cpu_roots roots = { .pids = &pid, .count = 1 };
 	int err = cpu_sampling_start(&r->cpu, r->directory, &r->identity.folder, &roots, e);
@@ -153,11 +154,11 @@ static int cannot_run(struct recording *r, int err)
 static int prepare_idle(void *user, pid_t pid, struct strbuf *environment, struct error *e)
 {
 	const struct recording *r = user;
-	const struct record_injection injection = { .library = r->library, .gpu = true };
+	const struct record_injection injection = { .library = r->library,
+						    .gpu = true,
+						    .prepared = true };
 
 	(void)pid, (void)e;
-	strbuf_adds(environment, "PITOT_IDLE=1");
-	strbuf_addc(environment, '\0');
 	record_environment(&injection, environment);
 	return 0;
 }

@@ -38,7 +38,6 @@ int live_attach_add(struct live_attach *l, pid_t pid, const char *options, struc
 {
 	_cleanup_free_ struct attach_request *request = calloc(1, sizeof(*request));
 	_cleanup_strbuf_ struct strbuf launcher = STRBUF_INIT;
-	struct attach_answer answer;
 	struct attached a;
 	int rc = request ? open_server(l, pid, e) : error_set(e, -ENOMEM, "out of memory");
 
@@ -47,7 +46,7 @@ int live_attach_add(struct live_attach *l, pid_t pid, const char *options, struc
 	segment_server_text(&l->server, false, &launcher);
 	rc = attach_request_fill(request, strbuf_text(&launcher), l->folder, options, e);
 	if (rc >= 0)
-		rc = attach_start(pid, request, l->server.fd, serve, &l->server, &a, &answer, e);
+		rc = attach_start(pid, request, l->server.fd, serve, &l->server, &a, &l->answer, e);
 	if (rc < 0)
 		return rc;
 	if (vec_push(&l->attached, a) < 0) {

@@ -12,6 +12,8 @@ struct live_attach {
 	struct segment_server server; /* .fd is to be polled */
 	char *folder; /* empty; NULL: no process was added */
 	VEC(struct attached) attached;
+	/* What the process that was added last does not record, and why; "": nothing. */
+	struct attach_answer answer;
 };
 
 #define LIVE_ATTACH_INIT                                                                           \

@@ -98,7 +98,7 @@ void record_make_options(struct recording *r)
 	s.cuda = !r->request->cpu_only;
 	if (r->request->ring && segment_ring_parse(r->request->ring, &bytes, &age_ns) == 0)
 		s.segment_bytes = bytes / RING_PARTS;
-	if (!s.cuda || r->request->pid_count)
+	if (!s.cuda || (r->request->pid_count && setting_engine_needs_start(s.engine)))
 		s.engine = SETTING_ENGINE_TRACE;
 	r->identity.engine = setting_engine_names[s.engine];
 	strbuf_clear(&r->options);

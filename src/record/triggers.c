@@ -22,6 +22,7 @@
 #include "base/timed_work.h"
 #include "format/recording_dir.h"
 #include "format/rows.h"
+#include "record/deepen.h"
 #include "record/notify.h"
 #include "record/recording.h"
 #include "rules/rule_feed.h"
@@ -71,6 +72,7 @@ struct triggers {
 	VEC(struct writer_process) writers; /* that run */
 	struct map written_ns; /* rule and process -> time of its last row */
 	struct timed_work *notice; /* that is being sent */
+	struct deepening *deepening; /* an engine that measures; NULL: none */
 };
 
 /* --- what became of firings --- */
@@ -255,6 +257,57 @@ static void make_dump(struct triggers *t)
 	t->planned.count = 0;
 }
 
+/* --- engines --- */
+
+/* Of a rule about no process, all that record. */
+static size_t processes_of(const struct triggers *t, const struct rule_firing *firing,
+			   pid_t pids[DEEPEN_PROCESSES_MAX])
+{
+	size_t count = 0;
+
+	if (firing->pid) {
+		pids[0] = writer_of(t, firing->process);
+		return pids[0] > 0;
+	}
+	for (size_t i = 0; i < t->writers.count && count < DEEPEN_PROCESSES_MAX; i++)
+		pids[count++] = t->writers.data[i].pid;
+	return count;
+}
+
+/* The dump is made when the engine has measured. */
+static void deepen(struct triggers *t, const struct rule_firing *firing)
+{
+	const struct rule *rule = &t->rules->rules[firing->rule];
+	struct deepen_request request = { .engine = rule->deepen, .duration_ns = rule->deepen_ns };
+
+	if (!rule->deepen || t->deepening)
+		return;
+	request.count = processes_of(t, firing, request.pids);
+	t->deepening = request.count ? deepen_begin(t->recording, &request) : NULL;
+	if (!t->deepening) {
+		record_emit(t->recording, RECORD_WARNING,
+			    "rule '%s': there is no process that engine %s can measure", rule->text,
+			    setting_engine_names[rule->deepen]);
+		return;
+	}
+	t->plan.due_ns = MAX(t->plan.due_ns, clock_monotonic_ns() + rule->deepen_ns);
+	record_emit(t->recording, RECORD_DETAIL, "rule '%s': engine %s measures for %.3g s",
+		    rule->text, setting_engine_names[rule->deepen],
+		    (double)rule->deepen_ns / (double)NS_PER_S);
+}
+
+static void end_deepening(struct triggers *t, bool stop)
+{
+	struct error e = { 0 };
+
+	if (!t->deepening || (!deepen_end(t->deepening, stop, &e) && !stop))
+		return;
+	t->deepening = NULL;
+	if (e.code)
+		record_emit(t->recording, RECORD_WARNING,
+			    "the engine of a rule did not measure: %s", e.text);
+}
+
 static void on_firing(void *user, const struct rule_firing *firing)
 {
 	struct triggers *t = user;
@@ -270,8 +323,10 @@ static void on_firing(void *user, const struct rule_firing *firing)
 	planned.outcome = rule_plan_add(&t->plan, firing);
 	if (!has_row(t, firing) && planned.outcome != trigger_outcome_dump)
 		return;
-	if (planned.outcome == trigger_outcome_dump)
+	if (planned.outcome == trigger_outcome_dump) {
 		emit_firing(t, firing, "; a dump follows");
+		deepen(t, firing);
+	}
 	if ((planned.outcome != trigger_outcome_dump &&
 	     planned.outcome != trigger_outcome_joined) ||
 	    vec_push(&t->planned, planned) < 0)
@@ -503,6 +558,7 @@ void triggers_step(struct recording *r)
 		make_dump(t);
 	if (t->notice && timed_work_await(t->notice, 0))
 		end_notice(t, 0);
+	end_deepening(t, false);
 }
 
 void triggers_finish(struct recording *r)
@@ -511,6 +567,7 @@ void triggers_finish(struct recording *r)
 
 	if (!t)
 		return;
+	end_deepening(t, true);
 	read_all(t);
 	rule_feed_pass(t->feed, UINT64_MAX);
 	if (t->planned.count)

@@ -1,5 +1,6 @@
 /*
- * rule.h: what a rule can say, and its syntax: METRIC [KEY] [OP VALUE] [for TIME].
+ * rule.h: what a rule can say, and its syntax:
+ * METRIC [KEY] [OP VALUE] [for TIME] [: deepen ENGINE [TIME]].
  *
  * A rule says when something has happened that is worth a dump of the ring. Parser, errors,
  * `pitot rules` and the documentation come from the list of metrics. Whether a rule holds is found
@@ -19,8 +20,8 @@
  *
  * KEY       NO, MAY (it can be left out) or MUST, and how it is called
  * VALUE     what the operator compares: TIME with a unit (RANGE: or 2x median), RATE per second,
- *           SPEED (a size per second, minute or hour), PERCENT, NUMBER, NAME; CODE is a NUMBER that can be left out with its operator; EVENT
- *           has neither
+ *           SPEED (a size per second, minute or hour), PERCENT, NUMBER, NAME; CODE is a NUMBER that
+ *           can be left out with its operator; EVENT has neither
  * IS_FAULT  of faults of one process only the first is a cause; the others follow from it
  * default   the rule that is on if none is given; NULL: off
  */
@@ -136,6 +137,7 @@ enum rule_base { RULE_ABSOLUTE, RULE_MEDIAN, RULE_P99 };
 
 #define RULE_TEXT_MAX 256u /* bytes of a rule, with its end */
 #define RULES_MAX 32u
+#define RULE_DEEPEN_NS UINT64_C(10000000000) /* unless the rule says for how long */
 
 struct rule {
 	enum rule_metric_id metric;
@@ -143,6 +145,8 @@ struct rule {
 	enum rule_base base;
 	double value; /* TIME and `every`: ns, or a multiple of `base`; SPEED: bytes a second */
 	uint64_t for_ns;
+	int deepen; /* engine that measures for deepen_ns when it holds; 0: none */
+	uint64_t deepen_ns;
 	char key[RULE_TEXT_MAX]; /* "": none; also the value of NAME */
 	char text[RULE_TEXT_MAX]; /* as it was given */
 };

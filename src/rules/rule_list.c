@@ -42,3 +42,11 @@ void rule_list_add_usual(struct rule_list *list)
 			(void)!rule_list_add(list, rule_metrics[metric].usual, NULL);
 	}
 }
+
+bool rule_list_deepens(const struct rule_list *list)
+{
+	for (unsigned i = 0; i < list->count; i++)
+		if (list->rules[i].deepen)
+			return true;
+	return false;
+}

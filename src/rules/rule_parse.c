@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/options.h"
 #include "rules/rule.h"
+#include "schema/settings.h"
 
 const struct rule_metric rule_metrics[RULE_METRIC_COUNT] = {
 #define R(id, name_, family_, key_, value_, fault, usual_, example_, meaning_)                     \
@@ -48,12 +49,19 @@ static const struct {
 	[RULE_VALUE_NAME] = { OP(EQUAL), "a name" },
 };
 
-/* A rule is words, operators and texts in quotes. */
+/* A rule is words, operators and texts in quotes; a colon before a blank is a word. */
 struct words {
 	const char *at;
 	bool is_quoted, is_operator; /* of the word that was read last */
 	char word[RULE_TEXT_MAX];
 };
+
+static size_t word_length(const char *at)
+{
+	size_t length = strcspn(at, " \t\n\r<>=!");
+
+	return length > 1 && at[length - 1] == ':' ? length - 1 : length;
+}
 
 /* Returns false at the end. A quote that nothing ends is a word, and no rule has such one. */
 static bool next_word(struct words *w)
@@ -72,7 +80,7 @@ static bool next_word(struct words *w)
 	else if (w->is_operator)
 		length = strspn(w->at, signs);
 	else
-		length = strcspn(w->at, " \t\n\r<>=!");
+		length = word_length(w->at);
 	memcpy(w->word, w->at, length);
 	w->word[length] = '\0';
 	w->at += length + is_closed;
@@ -293,6 +301,50 @@ static int parse_for(struct words *w, struct rule *rule, struct error *e)
 	return 0;
 }
 
+static int parse_engine(const char *name, struct rule *rule, struct error *e)
+{
+	const char *why;
+	int engine = SETTING_ENGINES;
+
+	while (--engine > SETTING_ENGINE_TRACE && strcmp(setting_engine_names[engine], name) != 0)
+		;
+	if (engine <= SETTING_ENGINE_TRACE)
+		return error_set(e, E_USAGE,
+				 "'deepen' needs an engine that can begin late, pm-sampling or "
+				 "range-profiler, not '%s'",
+				 name);
+	why = setting_engine_needs_start(engine);
+	if (why)
+		return error_set(e, E_USAGE,
+				 "engine %s cannot begin late: %s; pm-sampling and range-profiler "
+				 "can",
+				 name, why);
+	rule->deepen = engine;
+	return 0;
+}
+
+static int parse_action(struct words *w, struct rule *rule, struct error *e)
+{
+	struct words next;
+	int rc;
+
+	if (!peek(w, ":"))
+		return 0;
+	(void)!next_word(w);
+	if (!next_word(w) || strcmp(w->word, "deepen") != 0)
+		return error_set(e, E_USAGE, "after ':' comes: deepen ENGINE TIME, not '%s'",
+				 w->word);
+	rc = parse_engine(next_word(w) ? w->word : "", rule, e);
+	next = *w;
+	rule->deepen_ns = RULE_DEEPEN_NS;
+	if (rc < 0 || !next_word(&next))
+		return rc;
+	*w = next;
+	return parse_unit_time(w->word, &rule->deepen_ns)
+		       ? 0
+		       : error_set(e, E_USAGE, "'deepen' needs a time with its unit, such as 10s");
+}
+
 static int parse(struct words *w, struct rule *rule, struct error *e)
 {
 	unsigned metric = 0;
@@ -310,6 +362,7 @@ static int parse(struct words *w, struct rule *rule, struct error *e)
 	rc = parse_key(w, rule, e);
 	rc = rc < 0 ? rc : parse_condition(w, rule, e);
 	rc = rc < 0 ? rc : parse_for(w, rule, e);
+	rc = rc < 0 ? rc : parse_action(w, rule, e);
 	if (rc == 0 && next_word(w))
 		rc = error_set(e, E_USAGE, "nothing may follow, but '%s' does", w->word);
 	return rc;

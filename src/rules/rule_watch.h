@@ -30,8 +30,8 @@ enum fact_kind {
 	FACT_WORK_BEGINS, /* until other_ns, on a device */
 	FACT_WORK_ENDS, /* since other_ns; value: correlation id */
 	/*
-	 * value: correlation id of the launch that carries it; other_ns: hash of what is the same on
-	 * all ranks, 0: unknown; thread: of its communicator
+	 * value: correlation id of the launch that carries it; other_ns: hash of what is the same
+	 * on all ranks, 0: unknown; thread: of its communicator
 	 */
 	FACT_COLLECTIVE,
 	FACT_OPENS, /* a range; value: its key, instance: of its name */

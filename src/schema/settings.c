@@ -8,10 +8,21 @@
 
 const char *const setting_engine_names[] = { [SETTING_ENGINE_MONITOR] = "monitor",
 					     [SETTING_ENGINE_TRACE] = "trace",
-#define E(value, name, help) [SETTING_ENGINE_##value] = name,
+#define E(value, name, help, start) [SETTING_ENGINE_##value] = name,
 					     SETTING_ENGINES_BEYOND_TRACE(E)
 #undef E
 						     NULL };
+static const char *const needs_start[] = { [SETTING_ENGINE_TRACE] = NULL,
+#define E(value, name, help, start) [SETTING_ENGINE_##value] = start,
+					   SETTING_ENGINES_BEYOND_TRACE(E)
+#undef E
+};
+
+const char *setting_engine_needs_start(int engine)
+{
+	return engine >= 0 && engine < SETTING_ENGINES ? needs_start[engine] : NULL;
+}
+
 const char *const setting_graphs_names[] = {
 	[SETTING_GRAPHS_LAUNCH] = "launch", [SETTING_GRAPHS_NODE] = "node", NULL
 };

@@ -27,25 +27,28 @@
 #include "schema/sink_names.h"
 
 /*
- * E(VALUE, name, what it records in addition to the trace): the engines that users choose, as
- * SETTING_ENGINE_VALUE and --engine NAME. A new one comes last; enum pitot_engine has it, too.
+ * E(VALUE, name, what it records in addition to the trace, why it cannot begin in a running process
+ * or NULL): the engines that users choose, as SETTING_ENGINE_VALUE and --engine NAME. A new one
+ * comes last; enum pitot_engine has it, too.
  */
 #define SETTING_ENGINES_BEYOND_TRACE(E)                                                            \
-	E(PC_SAMPLING, "pc-sampling", "stall reasons of kernels")                                  \
-	E(RANGE_PROFILER, "range-profiler", "hardware counters of chosen kernels")                 \
-	E(PM_SAMPLING, "pm-sampling", "hardware counters of the GPUs over time")                   \
-	E(SASS_METRICS, "sass-metrics", "counts per instruction of chosen kernels")                \
-	E(DEEP, "deep", "pc-sampling and sass-metrics")
+	E(PC_SAMPLING, "pc-sampling", "stall reasons of kernels", SETTING_ENGINE_OLD_CONTEXTS)     \
+	E(RANGE_PROFILER, "range-profiler", "hardware counters of chosen kernels", NULL)           \
+	E(PM_SAMPLING, "pm-sampling", "hardware counters of the GPUs over time", NULL)             \
+	E(SASS_METRICS, "sass-metrics", "counts per instruction of chosen kernels",                \
+	  "CUPTI counts instructions only if that began before CUDA")                              \
+	E(DEEP, "deep", "pc-sampling and sass-metrics", SETTING_ENGINE_OLD_CONTEXTS)
+#define SETTING_ENGINE_OLD_CONTEXTS "it samples only CUDA contexts that were created after it"
 
 enum {
 	SETTING_ENGINE_MONITOR,
 	SETTING_ENGINE_TRACE,
-#define E(value, name, help) SETTING_ENGINE_##value,
+#define E(value, name, help, start) SETTING_ENGINE_##value,
 	SETTING_ENGINES_BEYOND_TRACE(E)
 #undef E
 	SETTING_ENGINES, /* their number */
 };
-#define SETTING_ENGINE_HELP(value, name, help) "; " name ": " help
+#define SETTING_ENGINE_HELP(value, name, help, start) "; " name ": " help
 enum { SETTING_GRAPHS_LAUNCH, SETTING_GRAPHS_NODE };
 enum { SETTING_API_LAUNCHES, SETTING_API_ALL };
 enum { SETTING_STACKS_NONE, SETTING_STACKS_NATIVE, SETTING_STACKS_PYTHON, SETTING_STACKS_ALL };
@@ -300,6 +303,9 @@ void settings_differences(const struct settings *s, const struct settings *actua
 int settings_sources_choice(const char *text, enum setting_id id);
 /* Returns the engine whose name is the first word of a text, or -1. */
 int setting_engine_find(const char *text);
+
+/* Why an engine cannot begin in a process that uses CUDA already; NULL: it can. */
+const char *setting_engine_needs_start(int engine);
 
 /* Appends PITOT_OPTIONS for *s: the settings that differ from their defaults. */
 void settings_text(const struct settings *s, struct strbuf *out);

@@ -719,6 +719,26 @@ def test_a_window_of_each_period(for_ever, program, environment, pitot, rows, tm
     wait_until(lambda: is_idle(for_ever.pid), "the process is left", for_ever)
 
 
+@pytest.mark.parametrize("engine, table", [("pm-sampling", "counter_sample"), ("range-profiler", "metric_value")])
+def test_an_engine_that_begins_late(for_ever, pitot, rows, tmp_path, engine, table):
+    """In contexts that exist; afterwards the process is as it was."""
+    pitot("record", "-p", for_ever.pid, "--gpu-only", "--stacks", "none", "--duration", "1s", "--engine", engine, "--metrics",
+          "launch__correlation.sum,sm__cycles_active.avg", "-o", tmp_path / "a.pitot")
+    assert rows(tmp_path / "a.pitot", table) and has_kernels(pitot, tmp_path / "a.pitot")
+    assert {row["state"] for row in rows(tmp_path / "a.pitot", "capability") if row["name"] == "engine"} == {"on"}
+    wait_until(lambda: is_idle(for_ever.pid), "the process is left", for_ever)
+    pitot("record", "-p", for_ever.pid, "--gpu-only", "--stacks", "none", "--duration", "500ms", "-o", tmp_path / "b.pitot")
+    check(rows, tmp_path / "b.pitot")
+    assert not rows(tmp_path / "b.pitot", table)
+
+
+@pytest.mark.parametrize("engine", ["pc-sampling", "sass-metrics", "deep"])
+def test_engines_that_cannot_begin_late(pitot, engine):
+    for words in ("record", "-p", os.getpid()), ("record", "--every", "9s", "--for", "1s"), ("capture", os.getpid()):
+        refused = pitot(words[0], "--engine", engine, *words[1:], *(["--", "true"] if "--every" in words else []), status=2).stderr
+        assert f"engine {engine} cannot begin in a running process: " in refused and "pm-sampling and range-profiler can" in refused
+
+
 @pytest.mark.parametrize("options, said", [
     (["--every", "60s"], "--every needs --for"), (["--every", "2s", "--for", "1500ms"], "at most half"), (["--for", "1s"], "need --every"),
     (["--every", "9s", "--for", "1s", "-o", "x"], "leave out -o")])
@@ -754,7 +774,7 @@ def test_windows_of_a_command(program, player, source, environment, pitot, rows,
 @pytest.mark.parametrize("command, status, said", [
     (["true"], 0, "nothing was recorded: the command ended before the first window"), (["sh", "-c", "exit 7"], 7, "nothing was recorded"),
     (["/nonexistent"], 127, "cannot run '/nonexistent'"), (["--ring", "1m", "--", "true"], 2, "leave out --ring"),
-    (["--engine", "pc-sampling", "--", "true"], 2, "leave out --ring, --log, --perfetto, --engine")])
+    (["--log", "gpufl", "--", "true"], 2, "leave out --ring, --log, --perfetto")])
 def test_commands_without_windows(pitot, tmp_path, command, status, said):
     options = [] if "--" in command else ["--"]
     assert said in pitot("record", "--every", "1h", "--for", "1s", *options, *command, status=status, cwd=tmp_path).stderr

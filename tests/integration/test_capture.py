@@ -167,6 +167,32 @@ def test_two_at_once(prepared, loop, program, environment, pitot, rows, tmp_path
     assert process.poll() is None
 
 
+@pytest.mark.parametrize("engine", ["pm-sampling", "range-profiler"])
+def test_steps_that_an_engine_measures(prepared, loop, capture, rows, engine):
+    """Counters of just these steps: of each of their kernels, or of their time."""
+    process = prepared(loop)
+    folder, said, _ = capture(process.pid, "--steps", 2, "--engine", engine, "--metrics", "launch__correlation.sum,sm__cycles_active.avg")
+    assert len(said["steps"]) == 2
+    kernels = {row["correlation"] for row in rows(folder, "kernel")}
+    if engine == "range-profiler":
+        measured = rows(folder, "metric_value")
+        assert measured and {row["correlation"] for row in measured} <= kernels
+        assert all(row["value"] == row["correlation"] for row in measured if row["metric"] == "launch__correlation.sum")
+    else:
+        [begin], [end] = ([row["time_ns"] for row in rows(folder, "capability") if row["name"] == "window" and row["state"] == state]
+                          for state in ("on", "off"))
+        times = [row["time_ns"] for row in rows(folder, "counter_sample")]
+        assert times and begin <= min(times) and max(times) <= end
+
+
+def test_an_engine_needs_a_prepared_program(recorded, loop, pitot, tmp_path):
+    process = recorded(loop)
+    refused = pitot("capture", "--engine", "pm-sampling", "-o", tmp_path / "a.pitot", process.pid, status=1).stderr
+    assert "--engine: process" in refused and "has the recorder, but was not prepared: start it with PITOT_IDLE=1" in refused
+    for options in ("--metrics", "x"), ("--engine", "trace", "--kernels", "x"):
+        assert "need --engine pm-sampling or range-profiler" in pitot("capture", *options, process.pid, status=2).stderr
+
+
 def test_steps_of_another_thread(recorded, loop, capture, rows):
     """The thread that spends most time in steps counts, unless steps are named."""
     process = recorded(loop)
@@ -337,7 +363,7 @@ def test_keys_while_a_program_is_recorded(prepared, loop, screen, rows, tmp_path
     terminal = screen("record", "--no-cpu", "--stacks", "none", "-o", tmp_path / "r.pitot", "-p", process.pid)
     terminal.wait(lambda s: "? for keys" in s.text() and "kernels/s" in s.text(), "the live line says that there are keys")
     terminal.type("?x")
-    terminal.wait(lambda s: "keys: m mark, c capture a step, q quit" in s.text(), "the keys that there are")
+    terminal.wait(lambda s: "keys: m mark, c capture a step, e capture a step with hardware counters, q quit" in " ".join(s.text().split()), "the keys that there are")
     terminal.type("mm")
     terminal.wait(lambda s: "mark 1" in s.text() and "mark 2" in s.text(), "two marks")
     terminal.type("cc")

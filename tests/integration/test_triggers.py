@@ -23,7 +23,7 @@ def ring(player, program, source, environment, tmp_path):
     class Ring:
         def __init__(self, tape, *options, faults="", arguments=(), rings=("--ring", "10m"), env=()):
             (tmp_path / "faults").write_text(faults)
-            self.end_file, self.folder = tmp_path / "end", tmp_path / "run.pitot"
+            self.end_file, self.folder, self.program = tmp_path / "end", tmp_path / "run.pitot", program
             command = [program, "record", *rings, "-o", self.folder, "--stacks", "none", "--no-symbols", *options, "--", player, "--now",
                        "--realtime", "--faults", tmp_path / "faults", "--end-when", self.end_file, *arguments, tape or source / TAPE]
             self.process = subprocess.Popen(list(map(str, command)), env={**environment, "ASAN_OPTIONS": "detect_leaks=0:handle_segv=0", **dict(env)},
@@ -47,6 +47,13 @@ def ring(player, program, source, environment, tmp_path):
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
+
+
+def rows_of_ring(run, what):
+    """Whether a segment in the memory of the command's processes has something by now: of what a dump would have."""
+    folder = run.folder.parent / "looked.pitot"
+    done = subprocess.run([run.program, "dump", str(run.process.pid), "-f", "-o", folder], capture_output=True, text=True)
+    return done.returncode == 0 and subprocess.run([run.program, "view", folder, what, "-n", "1", "--json"], capture_output=True, text=True).stdout
 
 
 def held(rows, folder):
@@ -120,6 +127,28 @@ def test_a_driver_that_does_not_answer(ring, make_tape, pitot, rows, build):
     assert any("did not answer" in (row["reason"] or "") for row in rows(dump, "capability") if row["name"] == "nvml")
     assert rows(dump, "kernel") and [row for row in rows(dump, "unfinished") if row["kind"] == "thread"]
     run.end()
+
+
+METRICS = "launch__correlation.sum,sm__cycles_active.avg"
+
+
+def test_an_engine_that_a_rule_starts(ring, source, rows, tmp_path):
+    """It measures for a while in the process that goes on, and the dump that is made afterwards has its samples."""
+    run = ring(source / "tests/data/tapes/launch.tape", "--no-rules", "--post", "0s", "--metrics", METRICS, "--when",
+               f"file {tmp_path}/now touched: deepen pm-sampling 1s", arguments=("--repeat", "1000000"), rings=("--ring", "10m", "-v"))
+    run.until(lambda: rows_of_ring(run, "kernel"), "it launches kernels")
+    (tmp_path / "now").touch()
+    run.until(run.dumps, "the dump is made")
+    [dump] = run.dumps()
+    assert {row["name"] for row in rows(dump, "counter")} >= set(METRICS.split(","))
+    samples = rows(dump, "counter_sample")
+    assert samples and rows(dump, "kernel")
+    [moment] = [row["time_ns"] for row in rows(dump, "trigger")]
+    assert min(row["time_ns"] for row in samples) >= moment, "nothing was measured before"
+    assert "on" in {row["state"] for row in rows(dump, "capability") if row["name"] == "engine"}
+    os.killpg(run.process.pid, signal.SIGTERM)
+    said = run.process.communicate(timeout=120)[1]
+    assert "engine pm-sampling measures for 1 s" in said and "did not measure" not in said
 
 
 class Listener(http.server.BaseHTTPRequestHandler):

@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "rules/rule_list.h"
+#include "schema/settings.h"
 #include "support/cmocka_tests.h"
 
 static const struct accepted {
@@ -101,6 +102,15 @@ static const struct {
 	{ "every 500ms", "'every' needs a time with its unit of at least 1s" },
 	{ "every 1h > 3", "'every' does not take '>'" },
 	{ "straggler > 20", "needs a percentage" },
+	{ "every 1h: dump", "after ':' comes: deepen ENGINE TIME, not 'dump'" },
+	{ "every 1h:", "after ':' comes: deepen ENGINE TIME, not ''" },
+	{ "every 1h: deepen", "'deepen' needs an engine that can begin late, pm-sampling or" },
+	{ "every 1h: deepen trace", "range-profiler, not 'trace'" },
+	{ "every 1h: deepen sass-metrics", "engine sass-metrics cannot begin late: CUPTI counts" },
+	{ "xid : deepen deep 3s", "engine deep cannot begin late: it samples only" },
+	{ "xid: deepen pm-sampling 3", "'deepen' needs a time with its unit, such as 10s" },
+	{ "xid: deepen pm-sampling 3s for", "nothing may follow, but 'for' does" },
+	{ "hang > 3s:deepen pm-sampling", "needs a time with its unit" },
 	{ "launch-rate < 100", "needs a number a second, such as 100/s" },
 	{ "launch-rate < -1/s", "needs a number a second" },
 	{ "launch-rate < 1/s for 2", "'for' needs a time with its unit" },
@@ -134,6 +144,37 @@ static void wrong_rules_are_explained(void **state)
 			fail_msg("'%s': %d, %s", refused[i].text, rc, e.text);
 		assert_memory_equal(e.text, "rule '", 6);
 		assert_int_equal(rule.for_ns, 7);
+	}
+}
+
+static void rules_start_engines(void **state)
+{
+	static const struct {
+		const char *text;
+		int engine;
+		uint64_t for_ns;
+	} rules[] = {
+		{ "xid", 0, 0 },
+		{ "xid == 79: deepen pm-sampling 3s", SETTING_ENGINE_PM_SAMPLING, 3 * NS_PER_S },
+		{ "step-time > 2x median : deepen range-profiler", SETTING_ENGINE_RANGE_PROFILER,
+		  RULE_DEEPEN_NS },
+		{ "gpu-busy < 5% for 2s: deepen pm-sampling 500ms", SETTING_ENGINE_PM_SAMPLING,
+		  500 * NS_PER_MS },
+		{ "range-time \"a: b\" > 5ms", 0, 0 },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(rules); i++) {
+		struct rule_list list = { .count = 0 };
+		struct error e = { 0 };
+
+		if (rule_list_add(&list, rules[i].text, &e) < 0)
+			fail_msg("%s", e.text);
+		assert_int_equal(list.rules[0].deepen, rules[i].engine);
+		assert_int_equal(list.rules[0].deepen_ns, rules[i].for_ns);
+		assert_int_equal(rule_list_deepens(&list), rules[i].engine != 0);
+		assert_int_equal(rule_list_add(&list, "xid", NULL), 0);
+		assert_int_equal(rule_list_deepens(&list), rules[i].engine != 0);
 	}
 }
 
@@ -220,6 +261,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(rules_are_parsed),
 		cmocka_unit_test(wrong_rules_are_explained),
+		cmocka_unit_test(rules_start_engines),
 		cmocka_unit_test(long_rules_are_refused),
 		cmocka_unit_test(operators_compare),
 		cmocka_unit_test(examples_and_usual_rules_are_rules),
