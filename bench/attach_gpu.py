@@ -6,8 +6,9 @@ windows  A training that is prepared (PITOT_IDLE=1), with streams and a CUDA gra
 look     `pitot top` beside nvidia-smi and what it costs, and `pitot dump --stacks`.
 inject   Ten trainings and ten launch loops that nobody has prepared are recorded with --inject: through which thread, or why not.
 turns    Launches and steps of prepared and of plain programs, in turns.
+leave    What CUPTI costs when it has been left in several ways (bench/workloads/leave.c); only if it is named; a minute.
 
-Without a stage all of them run, in less than five minutes. Needs a GPU and PyTorch, and nvcc for the launch loops. Prints as it goes.
+Without a stage all others run, in less than five minutes. Needs a GPU and PyTorch, and nvcc for the launch loops. Prints as it goes.
 """
 import bisect
 import collections
@@ -29,6 +30,10 @@ BUILD = Path(sys.argv[1] if len(sys.argv) > 1 else "gpu/new").resolve()
 PITOT, LIBRARY = BUILD / "pitot", BUILD / "libpitot.so"
 WINDOWS, PROCESSES, TURNS = 100, 10, 4
 WINDOWS_S, LIMIT_S = 140, 285
+# To a client that came after a graph was instantiated, CUPTI shows this copy of it as a kernel.
+LATE_COPY = {"kernel": "memcpy32_post", "copy": "memcpy DtoD"}
+CUDA = Path(os.environ.get("CUDA_HOME", "/usr/local/cuda"))
+LEAVES = ["none", "callbacks", "kernels", "both", "finalize", "thread"]
 BEGUN = time.monotonic()
 
 # Both write "begun end" of each step in ns since 1970, wait for a file `FILE.go` before they work, and end with FILE.stop.
@@ -127,12 +132,12 @@ def run(*words, limit=60):
 class Program:
     """A training or a launch loop in a process of its own."""
 
-    def __init__(self, folder, kind, name, prepared=False, wrap=()):
+    def __init__(self, folder, kind, name, prepared=False, wrap=(), **variables):
         self.file = folder / f"{kind}-{name}"
         command = [sys.executable, folder / "train.py"] if kind == "train" else [folder / "loop"]
         clean = {key: value for key, value in os.environ.items() if not key.startswith("PITOT_")}
         idle = {"PITOT_IDLE": "1", "CUDA_INJECTION64_PATH": str(LIBRARY)} if prepared else {}
-        self.process = subprocess.Popen(list(map(str, [*wrap, *command, self.file])), env={**clean, **idle}, stdin=subprocess.DEVNULL)
+        self.process = subprocess.Popen(list(map(str, [*wrap, *command, self.file])), env={**clean, **idle, **variables}, stdin=subprocess.DEVNULL)
 
     def touch(self, what):
         Path(f"{self.file}.{what}").touch()
@@ -193,6 +198,8 @@ def work_by_step(recording, steps):
     first, last, starts = int(rows[0][0]), int(rows[-1][0]), [step[0] for step in steps]
     found = {i: {"kernel": collections.Counter(), "copy": collections.Counter()} for i, step in enumerate(steps) if first < step[0] and step[1] < last}
     for start, kind, name in rows:
+        if name == LATE_COPY["kernel"]:
+            kind, name = "copy", LATE_COPY["copy"]
         i = bisect.bisect_right(starts, int(start)) - 1
         if i in found:
             found[i][kind][name] += 1
@@ -256,7 +263,7 @@ def windows(folder):
         f"{sum(len(each[1]) for each in judged)} steps of {sum(bool(each[1]) for each in judged)} windows, other copies in "
         f"{sum(len(each[2]) for each in judged)} steps of {sum(bool(each[2]) for each in judged)} windows; inside {statistics.median([each[4] for each in judged] or [0]):.1f} us a step")
     for i, each in zip(made, judged):
-        if each[1] or not each[0]:
+        if (each[1] or not each[0]) and i < 10:
             say(f"window {i}: of {each[0]} steps these have other kernels: {each[1][:8]}")
     for difference, count in differences.most_common(12):
         say(f"  in {count} steps: {difference}")
@@ -336,6 +343,35 @@ def turns(folder):
         say(f"turns: {kind} {'prepared' if prepared else 'plain   '}: {' '.join(f'{value:.1f}' for value in values)} us a step, median {statistics.median(values):.1f}")
 
 
+def leave(folder):
+    """Steps of a launch loop before a tracer comes, and after it has left in one of several ways."""
+    libraries = [CUDA / "lib64", CUDA / "extras/CUPTI/lib64"]
+    status, _, errors, _ = run("cc", "-O2", "-shared", "-fPIC", "-pthread", f"-I{CUDA}/include", f"-I{CUDA}/extras/CUPTI/include", "-o", folder / "libleave.so",
+                               Path(__file__).resolve().parent / "workloads/leave.c", *[f"-L{path}" for path in libraries], "-lcupti",
+                               *[f"-Wl,-rpath,{path}" for path in libraries])
+    if status:
+        return say(f"leave: {errors[:500]}")
+    seen = collections.defaultdict(list)
+    for turn in range(2):
+        for way in LEAVES:
+            file = folder / f"{way}{turn}"
+            program = Program(folder, "loop", file.name, CUDA_INJECTION64_PATH=str(folder / "libleave.so"), LEAVE=way, LEAVE_FILE=str(file))
+            program.start()
+            before = measure(1)
+            if way != "none":
+                Path(f"{file}.attach").touch()
+            end = time.monotonic() + 8
+            while way != "none" and not Path(f"{file}.left").exists() and program.process.poll() is None and time.monotonic() < end:
+                time.sleep(0.05)
+            time.sleep(0.3)
+            after, used = measure(1), program.used() if program.process.poll() is None else {}
+            steps = program.steps()
+            seen[way].append((median_us(steps, *before), median_us(steps, *after)))
+            say(f"leave {way}: {seen[way][-1][0]:.1f} us a step before, {seen[way][-1][1]:.1f} after; {used}; ends with {program.end()}")
+    for way, pairs in seen.items():
+        say(f"leave {way}: {' '.join(f'{100 * after / before - 100:+.1f}%' for before, after in pairs)}")
+
+
 def main():
     stages = sys.argv[2:] or ["windows", "look", "inject", "turns"]
     say(f"{platform.release()}, Python {platform.python_version()}, {os.cpu_count()} processors; "
@@ -360,6 +396,8 @@ def main():
             inject(folder)
         if "turns" in stages:
             turns(folder)
+        if "leave" in stages:
+            leave(folder)
     say(f"{time.monotonic() - BEGUN:.0f} s")
 
 
