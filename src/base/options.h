@@ -50,6 +50,8 @@ struct option {
 	const char *bare;
 	bool *given; /* set to true when the option was given; may be NULL */
 	bool is_path; /* completion offers files and folders */
+	/* completion offers what it calls `offer` with; NULL: nothing else */
+	void (*complete)(void (*offer)(void *user, const char *word), void *user);
 	bool positive; /* 0 is refused */
 	uint64_t most; /* largest number accepted; 0: no limit */
 	uint64_t least; /* smallest number accepted besides 0, and how it is written */

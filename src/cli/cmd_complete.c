@@ -103,6 +103,18 @@ static void offer_words(struct strbuf *out, const char *typed, const char *prefi
 		offer(out, typed, prefix, *words, "");
 }
 
+struct offered {
+	struct strbuf *out;
+	const char *typed, *prefix;
+};
+
+static void offer_word(void *user, const char *word)
+{
+	const struct offered *o = user;
+
+	offer(o->out, o->typed, o->prefix, word, "");
+}
+
 static void offer_commands(struct strbuf *out, const char *typed)
 {
 	for (size_t i = 0; commands[i]; i++) {
@@ -181,6 +193,8 @@ static bool answer(const struct place *p, const char *typed, struct strbuf *out)
 	}
 	if (o)
 		offer_words(out, typed, strbuf_text(&prefix), o->choices);
+	if (o && o->complete)
+		o->complete(offer_word, &(struct offered){ out, typed, strbuf_text(&prefix) });
 	return o && o->is_path;
 }
 

@@ -22,6 +22,16 @@ static const char *const fail_choices[] = { "interval", "point", NULL };
 static const char *const inconclusive_choices[] = { "fail", "pass", NULL };
 static int option_inconclusive;
 
+static void complete_baselines(void (*offer)(void *user, const char *word), void *user)
+{
+	struct baseline_list list;
+
+	if (baseline_list_init(&list, NULL) == 0)
+		for (size_t i = 0; i < list.items.count; i++)
+			offer(user, list.items.data[i].name);
+	baseline_list_release(&list);
+}
+
 static const struct option options[] = {
 	OPTION(LIST, "fail-if", 0, option_fail_if, "CONDITION",
 	       "exit with status 1 if a change from A to B meets a condition: 'step > 2%', "
@@ -36,7 +46,8 @@ static const struct option options[] = {
 	       .choices = inconclusive_choices),
 	OPTION(STRING, "against", 0, option_against, "NAME",
 	       "compare with a baseline, which `pitot baseline save` made: it is side A, and all "
-	       "recordings are side B"),
+	       "recordings are side B",
+	       .complete = complete_baselines),
 	FLAG("determinism", 0, option_determinism,
 	     "whether A and B launched the same in the same order, and the first differences; no "
 	     "times are compared"),
@@ -287,13 +298,13 @@ const struct command cmd_diff = {
 		"Compares the steps of two sides: their time, what they spend on the critical "
 		"path, kernels, copies, the lines that launched them, and memory. Steps are those "
 		"of `pitot report --steps`; slow ones are left out.\n\n"
-		"With five recordings or more on each side, each is one value of the sample. The "
+		"Each recording is one value of the sample. With five or more on each side the "
 		"step is called slower or faster if chance is unlikely (Mann-Whitney's test, p "
 		"below 0.01), rows are called significant by their false discovery rate (below "
-		"5%), and no time whose change is below 0.1% of the step or 1 us. With fewer, the "
-		"steps of the recordings are the sample: that says "
-		"how these runs differ, but not whether other runs would, and nothing below 2% is "
-		"called a difference.\n\n"
+		"5%), and no time whose change is below 0.1% of the step or 1 us. With fewer, runs "
+		"are assumed to differ by 3%, and only a large change is called a difference: of "
+		"one run on each side 20%. A smaller one is inconclusive, with how many runs would "
+		"settle it.\n\n"
 		"Recordings of different GPUs, drivers, engines or settings, with other clocks, "
 		"with unsafe losses, or without steps are not compared: the result is "
 		"inconclusive, with the reasons.",

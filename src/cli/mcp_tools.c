@@ -45,7 +45,7 @@ struct parameter {
 static const struct tool {
 	const char *name, *meaning;
 	const char *command[3];
-	bool has_sides; /* "--" stands before the second operand */
+	bool has_sides; /* "--" stands between the first two operands, if both are given */
 	struct parameter parameters[PARAMETERS_MAX];
 } tools[] = {
 	{ "report",
@@ -86,8 +86,9 @@ static const struct tool {
 	  "Compares two sides of recordings of one program, by steps, with statistics.",
 	  { "diff", "--no-pager" },
 	  true,
-	  { { "a", TEXTS, NULL, true, "recordings before the change" },
+	  { { "a", TEXTS, NULL, false, "recordings before the change, if not 'against'" },
 	    { "b", TEXTS, NULL, true, "recordings after the change" },
+	    { "against", TEXT, "--against", false, "a baseline's name, in place of 'a'" },
 	    { "fail_if", TEXTS, "--fail-if", false, "conditions, such as 'step > 2%'" } } },
 	{ "source",
 	  "The hottest source lines of kernels with their stall reasons, or one line or kernel "
@@ -262,7 +263,7 @@ static int make_words(const struct tool *t, const char *arguments, size_t length
 	for (size_t i = 0; i < PARAMETERS_MAX && t->parameters[i].name && rc >= 0; i++) {
 		const struct parameter *p = &t->parameters[i];
 
-		if (t->has_sides && i == 1)
+		if (t->has_sides && i == 1 && rc > 0)
 			rc = add_word(w, NULL, "--", e);
 		if (rc >= 0)
 			rc = add_parameter(w, p, arguments, length, e);

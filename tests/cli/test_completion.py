@@ -178,6 +178,15 @@ def test_every_option_is_offered(pitot, declared):
                 assert answer.splitlines() == ["words", *option["choices"]]
 
 
+def test_baselines(pitot, make_recording, tmp_path):
+    env = {"XDG_DATA_HOME": str(tmp_path)}
+    assert pitot("__complete", "--", "diff", "--against", "", env=env).stdout == "words\n"
+    for name in "main", "release":
+        pitot("baseline", "save", name, make_recording(tmp_path / f"{name}.pitot", "training"), env=env)
+    assert pitot("__complete", "--", "diff", "--against", "", env=env).stdout == "words\nmain\nrelease\n"
+    assert pitot("__complete", "--", "diff", "--against=re", env=env).stdout == "words\n--against=release\n"
+
+
 def test_words_that_cannot_be_completed(pitot):
     pitot("__complete", status=2)
     assert pitot("__complete", "--", "unknown", "--jso").stdout == "words\n"

@@ -90,6 +90,10 @@ def test_answers_are_those_of_the_commands(client, pitot, folder):
     assert not failed and "memory at its peak" in text and text.endswith("(shown by: pitot report --no-pager memory.pitot --until=1s --memory)")
     failed, text = client.call("diff", a=["training.pitot"], b=["training.pitot"], fail_if=["step > 2%"])
     assert not failed and text.endswith("(shown by: pitot diff --no-pager training.pitot -- training.pitot '--fail-if=step > 2%')")
+    failed, text = client.call("diff", b=["training.pitot"], against="none")
+    assert failed and "none" in text and text.endswith("(shown by: pitot diff --no-pager training.pitot --against=none)")
+    failed, text = client.call("diff", b=["training.pitot"])
+    assert failed and "name two recordings" in text
     assert client.call("what_if", recording="training.pitot", changes=["gpu x0.5"])[0] is False
     assert client.call("info", recording="it's.pitot")[1].endswith("(shown by: pitot info --no-pager 'it'\\''s.pitot')")
     assert "start_ns" in client.call("schema", table="kernel")[1] and "memcpy" in client.call("schema")[1]
