@@ -200,6 +200,9 @@ class Memory:
         self.stop()
 
 
+_memory: Optional[Memory] = None  # the latest
+
+
 def memory(*, max_entries: int = 1_000_000) -> Memory:
     """Records all allocations of PyTorch's caching allocator, with the Python stacks that made them.
 
@@ -207,6 +210,9 @@ def memory(*, max_entries: int = 1_000_000) -> Memory:
     max_memory_reserved(). Of more than max_entries events the oldest are forgotten. The process's recordings have the
     memory afterwards, as kinds allocator_segment and allocator_block (``pitot report --memory``). At the end of a program
     that ran out of memory it is what there was; a program that is killed then leaves a snapshot in the folder for
-    temporary files.
+    temporary files. While one runs, memory() returns it: a second history would count everything twice.
     """
-    return Memory(max_entries)
+    global _memory
+    if _memory is None or not _memory._is_on():
+        _memory = Memory(max_entries)
+    return _memory

@@ -7,7 +7,7 @@
 #include "format/recording_dir.h"
 #include "format/recording_json.h"
 #include "import/importer.h"
-#include "trace/trace.h"
+#include "trace/columns.h"
 
 #define OPERANDS_MAX 100
 
@@ -200,6 +200,25 @@ static const struct trace_process *target_process(const struct context *c, const
 	return found;
 }
 
+/* A second history of an allocator would count its blocks twice. */
+static int check_allocator(const struct context *c, struct trace *t, uint32_t pid)
+{
+	struct error e = { 0 };
+
+	if (trace_load(t, TABLE_allocation, COLUMN_BITS(allocation, kind), &e) < 0)
+		return cli_fail(c, &e);
+	for (uint64_t row = 0; row < trace_rows(t, TABLE_allocation); row++) {
+		uint8_t kind = allocation_columns(t)->kind[row];
+
+		if ((kind == memory_kind_allocator_segment ||
+		     kind == memory_kind_allocator_block) &&
+		    trace_process(t, trace_row_process(t, TABLE_allocation, row))->pid == pid)
+			return cli_failf(c, "'%s' has the history of an allocator of process %u",
+					 option_into, pid);
+	}
+	return EXIT_DONE;
+}
+
 static int import_into(const struct context *c, char **argv, struct operand *operands, int count)
 {
 	const struct trace_process *process;
@@ -210,7 +229,7 @@ static int import_into(const struct context *c, char **argv, struct operand *ope
 	if (trace_open(option_into, NULL, &t, &e) < 0)
 		return cli_fail(c, &e);
 	process = target_process(c, t);
-	if (process) {
+	if (process && check_allocator(c, t, process->pid) == EXIT_DONE) {
 		struct import_target into = {
 			.pid = process->pid,
 			.boot_id = trace_string(t, process->boot_id),

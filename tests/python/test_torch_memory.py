@@ -65,6 +65,31 @@ print(json.dumps([between, peaks(), torch.requested]))
     assert said[2] == {"enabled": "all", "context": "alloc", "stacks": "python", "max_entries": 5000}
 
 
+def test_twice(run, found, rows, tmp_path, pitot):
+    """A cell of a notebook that runs again, and a second history for a recording that has one: nothing counts twice."""
+    said = run(BEGIN + """
+import warnings
+with pitot.record("a.pitot"):
+    memory = pitot.torch.memory()
+    use(50)
+    assert pitot.torch.memory(max_entries=7) is memory and torch.requested["max_entries"] == 1_000_000
+    use(50, 4)
+    memory.stop()
+    after = peaks()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        with pitot.torch.memory() as again:
+            assert again is not memory
+            use(20, 5)
+print(json.dumps([after, [str(w.message) for w in caught], os.getpid()]))
+""")
+    assert found(tmp_path / "a.pitot")[1] == said[0]
+    (warning,) = said[1]
+    assert f"a.pitot' has the history of an allocator of process {said[2]}" in warning
+    blocks = [row["address"] for row in rows(tmp_path / "a.pitot", "allocation") if row["operation"] == "allocation"]
+    assert len(blocks) < 200 and "has the history" in pitot("import", warning.split()[-3], "--into", tmp_path / "a.pitot", status=1).stderr
+
+
 def test_out_of_memory(run, tmp_path, rows):
     said = run(BEGIN + """
 memory = pitot.torch.memory()
