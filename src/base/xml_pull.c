@@ -287,6 +287,8 @@ int xml_pull_next(struct xml_pull *p, struct error *e)
 			return error_set(e, c, "%s", error_code_text(c));
 		if (c < 0)
 			return p->depth || !p->is_over ? at_end(p, e, c) : XML_END;
+		if (!c && !p->depth)
+			return fail(p, e, "a NUL byte outside of all elements");
 		if (c != '<') {
 			rc = add_text(p, &p->text, 0, c, e);
 			continue;

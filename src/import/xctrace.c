@@ -2,7 +2,8 @@
  * xctrace.c: converts tables of Apple's Instruments, which `xctrace export --xpath` writes: a node
  * for each table, with the names of its columns and its rows. The children of a row are in the
  * order of the columns. An element that has been written before is a reference to its id, with all
- * that was in it; ids are those of a node. Therefore elements are kept until their node ends.
+ * that was in it. Of several nodes the first one may have the columns and ids of those that follow,
+ * or each begins anew. Therefore elements are kept, and an id is the last element that had it.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -15,7 +16,7 @@
 #include "import/kineto/kineto.h"
 #include "base/xml_pull.h"
 
-#define ELEMENTS_MAX (1u << 24) /* of a node */
+#define ELEMENTS_MAX (1u << 24)
 #define COLUMNS_MAX 256u
 #define FRAMES_MAX 1024u
 #define VISITS_MAX 64u /* in search of an element within one, which can refer to others */
@@ -42,6 +43,7 @@ static const struct {
 	{ "metal-command-buffer-intervals", RANGES },
 	{ "os-signpost-interval", RANGES },
 	{ "os-signpost-intervals", RANGES },
+	{ "OSSignpostIntervals", RANGES },
 	{ "metal-application-encoders-list", RANGES },
 	{ "time-profile", SAMPLES },
 	{ "time-sample", SAMPLES },
@@ -70,7 +72,7 @@ struct xctrace {
 	VEC(uint32_t) columns; /* texts */
 	int roles[ROLES_END]; /* columns; -1: none */
 	VEC(struct element) elements;
-	struct map ids; /* of elements that are complete */
+	struct map ids; /* of elements that are complete, the last ones */
 	uint32_t values[COLUMNS_MAX]; /* elements of the row */
 	size_t value_count;
 	struct map channels, gpus, symbols; /* channels, gpus: text -> number */
@@ -310,12 +312,16 @@ static void add_sample(struct xctrace *x, uint64_t time_ns)
 				      .weight_ns = DEFAULT_WEIGHT_NS };
 	uint64_t frames[FRAMES_MAX];
 	unsigned count = 0, visits = 0;
-	uint32_t stack = find(x, value_of(x, ON_STACK), intern(x, "backtrace"), &visits), e;
+	uint32_t frame = intern(x, "frame");
+	uint32_t column = value_of(x, ON_STACK), e;
+	uint32_t stack = find(x, column, intern(x, "backtrace"), &visits);
 
+	stack = stack ? stack : column; /* a tagged one may have the frames itself */
 	row.thread = number_in(x, ON_THREAD, "tid");
 	number_of(x, ON_WEIGHT, &row.weight_ns);
 	for (e = element(x, stack)->child; e && count < FRAMES_MAX; e = element(x, e)->next)
-		frames[count++] = frame_of(x, element(x, e));
+		if (element(x, e)->type == frame)
+			frames[count++] = frame_of(x, element(x, e));
 	if (count)
 		row.stack = stack_tree_id(&x->k->stacks, x->k->writer, frames, count,
 					  e ? stack_end_depth : stack_end_complete, NULL);
@@ -393,12 +399,7 @@ static void end_node(struct xctrace *x)
 			    (unsigned long long)x->unknown_rows, plural(x->unknown_rows),
 			    text_of(x, x->schema_name));
 	x->unknown_rows = 0;
-	x->schema = -1;
-	x->schema_name = 0;
-	x->columns.count = 0;
-	x->elements.count = 0;
 	strbuf_clear(&x->shown);
-	map_clear(&x->ids);
 }
 
 /* Whether a text is one of the words. */

@@ -112,6 +112,36 @@ def test_ids_begin_anew_in_each_node(bring):
     assert sorted(row["config"] for row in rows("kernel")) == ["a", "a", "b", "b"]
 
 
+def test_nodes_that_go_on(bring):
+    """Without columns of their own, and with references to what was in the node before: so are several tables of one query."""
+    whole = intervals()
+    said, rows = bring(document(whole))
+    expected = [(row["start_ns"], row["config"], row["stream"]) for row in rows("kernel")]
+    parts = Node("metal-gpu-intervals", *COLUMNS), "".join(whole.rows[2:])
+    parts[0].rows = whole.rows[:2]
+    said, rows = bring(document(parts[0], f"<node xpath='//run[1]/data[1]/table[2]'>{parts[1]}</node>"))
+    assert [(row["start_ns"], row["config"], row["stream"]) for row in rows("kernel")] == expected and len(expected) == 4
+    assert said["unknown"] == said["damaged"] == 0
+
+
+def test_stacks_without_a_backtrace_in_them(bring, pitot):
+    """Newer tables have the frames in the tagged backtrace itself."""
+    node = Node("time-profile", ("time", "sample-time"), ("thread", "thread"), ("weight", "weight"), ("stack", "tagged-backtrace"))
+    frames = [part("frame", "", None, part("binary", "", None, name="app"), name=name, addr=address) for name, address in (("leaf", "0x1010"), ("main", "0x1020"))]
+    for i in range(3):
+        node.row(("sample-time", str(i * 1000000), None), MAIN, ("weight", "1000000", "1.00 ms"), ("tagged-backtrace", "", None, *frames))
+    _, rows = bring(document(node))
+    assert len(rows("cpu_sample")) == 3 and all(row["stack"] for row in rows("cpu_sample"))
+    said = pitot("report", "r.pitot").stdout
+    assert "leaf" in said and "main" in said
+
+
+@pytest.mark.parametrize("name", ["os-signpost-interval", "OSSignpostIntervals"])
+def test_signposts(bring, name):
+    _, rows = bring(str(document(ranges())).replace("os-signpost-interval", name))
+    assert rows("nvtx")
+
+
 def test_tables_that_are_unknown(bring, pitot, tmp_path):
     other = Node("thermal-state", ("start", "start-time")).row(time(5)).row(time(6))
     said, rows = bring(document(other, intervals()))
@@ -143,6 +173,11 @@ def test_xml_that_is_refused(bring, pitot, tmp_path, content, said):
     result, rows = bring(good.replace("</node>", "</node>" + content.removeprefix("<trace-query-result>").replace("</trace-query-result>", "")))
     if "second" not in said:
         assert len(rows("kernel")) == 4 and any(said in row["detail"] for row in rows("loss")), rows("loss")
+
+
+def test_nothing_but_zeros(pitot):
+    """A device without end is no document."""
+    assert "no event with a time" in pitot("import", "/dev/zero", "-o", "x.pitot", "--format", "xctrace", status=1).stderr
 
 
 def test_references(bring):
