@@ -60,6 +60,7 @@ struct ncu {
 	VEC(uint32_t) metrics; /* by field: names of metrics */
 	VEC(uint32_t) units;
 	size_t needed; /* fields of a record; of rules, which come last, some have none */
+	bool decimal_comma; /* the user's locale has points between thousands */
 	struct map kernels; /* process id and ID -> correlation */
 	uint64_t records;
 };
@@ -143,17 +144,56 @@ static bool is_grouped(const char *text, char mark)
 }
 
 /*
- * Numbers are those of the user's locale: of two kinds of marks the last one is the decimal point,
- * and a comma, or several points, before three digits each separate thousands.
+ * Whether only a locale with decimal commas writes a number so: with a comma behind its points, or
+ * not before three digits, or with several points before three digits each. 1.234 and 1,234 are
+ * numbers of both kinds of locales.
  */
-static bool read_number(const char *text, double *value)
+static bool has_decimal_comma(const char *text)
+{
+	const char *point = strrchr(text, '.'), *comma = strrchr(text, ',');
+
+	if (*text < '0' || *text > '9')
+		return false; /* such as the comma between two fields */
+	if (comma)
+		return comma == strchr(text, ',') && (point ? point < comma : !is_grouped(text, ','));
+	return point && point != strchr(text, '.') && is_grouped(text, '.');
+}
+
+/* Looks for such a number, which is in quotes, where the file begins. */
+static bool is_of_decimal_commas(const struct input *in)
+{
+	char number[32];
+
+	for (const char *p = in->head, *end = p + in->head_length;
+	     p < end && (p = memchr(p, '"', (size_t)(end - p))); p++) {
+		size_t length = MIN((size_t)(end - p - 1), sizeof(number) - 1);
+
+		memcpy(number, p + 1, length);
+		number[length] = '\0';
+		length = strspn(number, "0123456789.,");
+		if (number[length] == '"' && length) {
+			number[length] = '\0';
+			if (has_decimal_comma(number))
+				return true;
+		}
+	}
+	return false;
+}
+
+/*
+ * Numbers are those of the user's locale: of two kinds of marks the last one is the decimal point,
+ * and a comma, or several points, before three digits each separate thousands. With decimal commas
+ * one point does so, too.
+ */
+static bool read_number(const struct ncu *n, const char *text, double *value)
 {
 	const char *point = strrchr(text, '.'), *comma = strrchr(text, ',');
 	char plain[64], *end;
 	size_t length = 0;
-	bool commas = comma && !point && is_grouped(text, ',') &&
+	bool commas = comma && !point && !n->decimal_comma && is_grouped(text, ',') &&
 		      strspn(text, "+-") < (size_t)(comma - text);
-	bool points = point && !comma && point != strchr(text, '.') && is_grouped(text, '.');
+	bool points = point && !comma && (n->decimal_comma || point != strchr(text, '.')) &&
+		      is_grouped(text, '.');
 	char decimal = commas || points ? '\0' : comma && (!point || point < comma) ? ',' : '.';
 
 	for (; *text && length < sizeof(plain) - 1; text++) {
@@ -295,7 +335,7 @@ static void add_metric(struct ncu *n, uint64_t correlation, uint32_t name, uint3
 
 	if (!*text || !name)
 		return;
-	if (!read_number(text, &value)) {
+	if (!read_number(n, text, &value)) {
 		if (strcasecmp(text, "n/a") != 0) {
 			kineto_count(n->k, KINETO_MARKERS_COUNT); /* such as the GPU's name */
 			return;
@@ -364,7 +404,9 @@ static uint64_t time_of_file(const struct input *in)
 
 static int read_file_of(struct kineto *k)
 {
-	struct ncu n = { .k = k, .piece = malloc(PIECE_BYTES) };
+	struct ncu n = { .k = k,
+			 .piece = malloc(PIECE_BYTES),
+			 .decimal_comma = is_of_decimal_commas(k->input) };
 	int rc = n.piece ? read_head(&n) : -ENOMEM;
 
 	while (rc > 0) {

@@ -72,6 +72,16 @@ def test_numbers_of_locales(bring, text, value):
     assert [row["value"] for row in rows("metric_value")] == [value]
 
 
+@pytest.mark.parametrize("other", ["65,77", "27.595.520", "1.234,5"])
+def test_thousands_of_a_locale(bring, other):
+    """One point or comma before three digits is what the others are: of this locale, or not."""
+    for first, second in (("117.344", 117344), ("1,234", 1.234)):
+        _, rows = bring(line(IDS + ["x", "y"]) + line(KERNELS[0] + [first, other]))
+        assert rows("metric_value")[0]["value"] == second
+        _, rows = bring(line(IDS + ["x", "y"]) + line(KERNELS[0] + [first, "65.77"]))
+        assert rows("metric_value")[0]["value"] == {"117.344": 117.344, "1,234": 1234}[first]
+
+
 @pytest.mark.parametrize("text", ["inf", "nan", "1e999", "text", "1" * 100, "0x10x", "--5", "13.0.1", "1.23.456", "1,2,345"])
 def test_what_is_no_number(bring, text):
     said, rows = bring(line(IDS + ["x"]) + line(KERNELS[0] + [text]))
