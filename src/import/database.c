@@ -176,8 +176,12 @@ int database_open(struct database *d, struct input *in, const char *path,
 {
 	sqlite3_vfs *system = sqlite3_vfs_find(NULL);
 	struct stat st;
-	int rc = input_make_seekable(in);
+	int rc;
 
+	*d = (struct database){ .fd = -1 };
+	if (!input_is_database(in))
+		return error_set(e, E_FORMAT, "'%s' is no SQLite database", path);
+	rc = input_make_seekable(in);
 	*d = (struct database){ .fd = in->fd, .options = options };
 	if (rc < 0)
 		return error_set(e, rc, "cannot copy '%s' to a temporary file: %s", path,

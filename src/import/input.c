@@ -297,25 +297,35 @@ static uint32_t big_endian(const uint8_t *bytes)
 	       bytes[3];
 }
 
-/* The number of pages is valid if it was written with the last change. */
-bool input_is_cut_database(const struct input *in, uint64_t size, struct strbuf *what)
+/* Sets the size of a page and their number; 0: unknown, if that was not written last. */
+static bool read_pages(const struct input *in, uint64_t *page, uint64_t *pages)
 {
 	const uint8_t *head = (const uint8_t *)in->head;
-	uint32_t page, pages;
+
+	if (!input_is_database(in) || in->head_length < 100)
+		return false;
+	*page = (uint32_t)head[16] << 8 | head[17];
+	*page = *page == 1 ? 65536 : *page; /* which 16 bits cannot express */
+	*pages = big_endian(head + 24) == big_endian(head + 92) ? big_endian(head + 28) : 0;
+	return true;
+}
+
+bool input_is_cut_database(const struct input *in, uint64_t size, struct strbuf *what)
+{
+	uint64_t page, pages;
 
 	if (!input_is_database(in) || in->packing)
 		return false;
-	if (in->head_length < 100) {
+	if (!read_pages(in, &page, &pages)) {
 		strbuf_adds(what, "cut off within its header of 100 bytes");
 		return true;
 	}
-	page = (uint32_t)head[16] << 8 | head[17];
-	page = page == 1 ? 65536 : page; /* which 16 bits cannot express */
-	pages = big_endian(head + 24) == big_endian(head + 92) ? big_endian(head + 28) : 0;
-	if (size >= (uint64_t)page * pages)
+	if (size >= page * pages)
 		return false;
-	strbuf_addf(what, "cut off on page %" PRIu64 " of %u: it has %" PRIu64 " of %" PRIu64 " B",
-		    size / page + 1, pages, size, (uint64_t)page * pages);
+	strbuf_addf(what,
+		    "cut off on page %" PRIu64 " of %" PRIu64 ": it has %" PRIu64 " of %" PRIu64
+		    " B",
+		    size / page + 1, pages, size, page * pages);
 	return true;
 }
 
@@ -323,6 +333,7 @@ int input_make_seekable(struct input *in)
 {
 	_cleanup_free_ char *buffer = malloc(INPUT_HEAD_BYTES);
 	const char *folder = getenv("TMPDIR");
+	uint64_t page, pages, left = UINT64_MAX;
 	struct stat st;
 	ssize_t n = 0;
 	int fd;
@@ -332,9 +343,14 @@ int input_make_seekable(struct input *in)
 	fd = open(folder && *folder ? folder : "/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
 	if (fd < 0 || !buffer)
 		n = fd < 0 ? -errno : -ENOMEM;
-	while (n >= 0 && (n = input_read(in, buffer, INPUT_HEAD_BYTES)) > 0)
+	if (read_pages(in, &page, &pages) && pages)
+		left = page * pages; /* what follows is no part of the database */
+	while (n >= 0 && left &&
+	       (n = input_read(in, buffer, MIN(left, INPUT_HEAD_BYTES))) > 0) {
+		left -= (uint64_t)n;
 		if (io_write_all(fd, buffer, (size_t)n) < 0)
 			n = -errno;
+	}
 	if (n < 0) {
 		if (fd >= 0)
 			close(fd);

@@ -3,6 +3,7 @@ import gzip
 import json
 import os
 import random
+import resource
 import sqlite3
 from pathlib import Path
 
@@ -96,7 +97,7 @@ def test_a_range_that_does_not_nest(bring, tmp_path):
     e.rows("NVTX_EVENTS", nvtx(100, 200, "outer"), nvtx(150, 250, "across"), nvtx(160, 170, "inner"))
     e.close()
     _, rows = bring(tmp_path / "a.sqlite")
-    assert [(row["time_ns"], row["kind"]) for row in rows("nvtx")] == [(100, "push"), (150, "start"), (160, "push"), (170, "pop"), (200, "pop"),
+    assert [(row["time_ns"] - 10**9, row["kind"]) for row in rows("nvtx")] == [(100, "push"), (150, "start"), (160, "push"), (170, "pop"), (200, "pop"),
                                                                      (250, "end")]
 
 
@@ -113,7 +114,7 @@ def totals(path):
             found[table] += db.execute(f"SELECT sum(bytes) FROM CUPTI_ACTIVITY_KIND_{WORK[table]}").fetchone()
     if "NVTX_EVENTS" in tables:
         found["ranges"] = db.execute('SELECT count(*), sum("end" - start) FROM NVTX_EVENTS WHERE eventType IN (59, 60)').fetchone()
-    utc = db.execute("SELECT utcEpochNs FROM TARGET_INFO_SESSION_START_TIME").fetchone()[0] if "TARGET_INFO_SESSION_START_TIME" in tables else 0
+    utc = db.execute("SELECT utcEpochNs FROM TARGET_INFO_SESSION_START_TIME").fetchone()[0] if "TARGET_INFO_SESSION_START_TIME" in tables else 10**9
     return found, utc
 
 
@@ -196,7 +197,7 @@ def test_an_old_export(bring, tmp_path):
     said, rows = bring(tmp_path / "a.sqlite")
     assert said["sessions"] == 1 and said["damaged"] == 0
     [found] = rows("kernel", "-c", "config,scope,pid,start_ns")
-    assert (found["config"], found["scope"], found["start_ns"]) == ("gemm(float*)", "step", 200) and found["pid"] == 42
+    assert (found["config"], found["scope"], found["start_ns"]) == ("gemm(float*)", "step", 10**9 + 200) and found["pid"] == 42
     assert rows("device")[0]["compute_major"] == 7
     assert any(row["name"] == "clock" and row["state"] == "degraded" for row in rows("capability"))
 
@@ -317,6 +318,19 @@ def test_a_damaged_table_is_read_as_far_as_it_goes(bring, tmp_path):
     assert any("CUPTI_ACTIVITY_KIND_KERNEL, from row" in (row["detail"] or "") for row in rows("loss"))
 
 
+def test_times_from_0(bring, tmp_path):
+    """Without a start of the capture, 0 is a time as any other."""
+    export = Export(tmp_path / "a.sqlite")
+    export.rows("CUPTI_ACTIVITY_KIND_KERNEL", kernel(0, 500, 1, "k"), kernel(600, 700, 2, "k"))
+    export.rows("NVTX_EVENTS", nvtx(0, 900, "range"))
+    export.close()
+    said, rows = bring(tmp_path / "a.sqlite")
+    first, second = rows("kernel")
+    assert said["damaged"] == 0 and first["end_ns"] - first["start_ns"] == 500 and second["start_ns"] - first["start_ns"] == 600
+    assert [row["time_ns"] - first["start_ns"] for row in rows("nvtx")] == [0, 900]
+    assert any("when the capture began" in (row["reason"] or "") for row in rows("capability"))
+
+
 @pytest.mark.parametrize("select, rows, why", [
     ("SELECT x AS start, x + 1 AS end, x AS correlationId FROM c", True, "more rows than the file has bytes"),
     ("SELECT x AS start, x + 1 AS end, x AS correlationId FROM c WHERE x < 0", False, "a view that computes without end")])
@@ -372,6 +386,17 @@ def test_compressed_and_from_standard_input(bring, pitot, tmp_path):
     piped = json.loads(pitot("import", "-", "-o", "x.pitot", "-f", "--json", text=False, input=path.read_bytes()).stdout)
     assert plain["rows"] == packed["rows"] == piped["rows"]
     assert not [name for name in os.listdir(tmp_path / "x.pitot") if not name.endswith((".pit", ".json"))]
+
+
+def test_what_follows_a_compressed_database(bring, pitot, tmp_path):
+    """A file of some KB that unpacks to gigabytes of nothing is unpacked up to the end of its database."""
+    whole = small(tmp_path / "a.sqlite").read_bytes()
+    (tmp_path / "b.gz").write_bytes(gzip.compress(whole + bytes(2**26), 1))
+    limit = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (len(whole) + 2**20,) * 2)
+    said = pitot("import", "b.gz", "-o", "y.pitot", "--json", json_output=True, preexec_fn=limit)
+    assert said["rows"] == bring(tmp_path / "a.sqlite")[0]["rows"]
+    for name in "nsys", "rocpd":
+        assert "is no SQLite database" in pitot("import", "/dev/zero", "--format", name, "-o", "z.pitot", status=1, preexec_fn=limit).stderr
 
 
 def test_several_files_and_write_ahead_logs(bring, tmp_path):

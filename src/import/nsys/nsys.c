@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/options.h"
 #include "base/starts_with.h"
 #include "format/rows.h"
@@ -48,18 +49,27 @@ static bool is_set(struct database_import *m, const char *table, const char *nam
 	return read_entry(m, table, name, value, sizeof(value)) && !strcmp(value, "true");
 }
 
-/* Times count from the start of the capture, unless they were exported as UTC, plus a shift. */
-static int read_clock(struct database_import *m, struct error *e)
+/*
+ * Times count from the start of the capture, unless they were exported as UTC, plus a shift. If it
+ * is unknown, they begin a second after 1970, because 0 is no time of a recording.
+ */
+static int read_clock(struct nsys *n, struct error *e)
 {
 	static const char *const columns[] = { "utcEpochNs" };
+	struct database_import *m = &n->import;
+	bool is_utc = is_set(m, "META_DATA_EXPORT", "EXPORT_PARAM_TIME_NORMALIZE");
 	char shift[32] = "0";
 	int64_t ns;
 	struct query q;
 	int rc = query_open(&q, &m->db, "TARGET_INFO_SESSION_START_TIME", columns, 1, NULL, e);
 
+	m->offset_ns = is_utc ? 0 : NS_PER_S;
+	n->has_clock = is_utc;
 	if (rc >= 0 && query_next(&q) > 0 && query_value(&q, 0, &ns) == QUERY_INTEGER && ns > 0 &&
-	    ns < INT64_MAX / 2 && !is_set(m, "META_DATA_EXPORT", "EXPORT_PARAM_TIME_NORMALIZE"))
+	    ns < INT64_MAX / 2 && !is_utc) {
 		m->offset_ns = ns;
+		n->has_clock = true;
+	}
 	query_close(&q);
 	read_entry(m, "META_DATA_EXPORT", "EXPORT_PARAM_TIME_SHIFT", shift, sizeof(shift));
 	ns = strtoll(shift, NULL, 10);
@@ -94,7 +104,7 @@ static int read_export(struct nsys *n, struct error *e)
 			m->default_key = (uint64_t)query_number(&q, 0, 0) & NSYS_PROCESS_MASK;
 		query_close(&q);
 	}
-	return rc < 0 ? rc : read_clock(m, e);
+	return rc < 0 ? rc : read_clock(n, e);
 }
 
 /* The process id is cut to 24 bits in the key; PROCESSES has all of it. */
@@ -228,7 +238,7 @@ static void append_capabilities(struct nsys *n, struct database_process *p)
 	if (!n->has_devices)
 		rows_capability_at(w, p->first_ns, feature_device, capability_state_unavailable,
 				   NULL, NULL, "the export does not describe the GPUs");
-	if (!m->offset_ns && !is_set(m, "META_DATA_EXPORT", "EXPORT_PARAM_TIME_NORMALIZE"))
+	if (!n->has_clock)
 		rows_capability_at(w, p->first_ns, feature_clock, capability_state_degraded, NULL,
 				   NULL,
 				   "the export does not say when the capture began: times count "

@@ -40,7 +40,7 @@ struct nsys {
 	struct nsys_chains calls, samples; /* of CUDA's calls, of CPU samples */
 	struct map pids; /* of processes */
 	uint64_t sample_ns; /* CPU time that a sample represents */
-	bool has_calls, has_devices;
+	bool has_calls, has_devices, has_clock;
 	char tool[96], host[64];
 };
 
