@@ -14,13 +14,19 @@ void import_result_release(struct import_result *result)
 
 void import_note(struct import_result *result, const char *format, ...)
 {
+	struct strbuf *notes = &result->notes;
+	size_t start;
 	va_list args;
 
+	if (notes->length)
+		strbuf_addc(notes, '\n');
+	start = notes->length;
 	va_start(args, format);
-	if (result->notes.length)
-		strbuf_addc(&result->notes, '\n');
-	strbuf_vaddf(&result->notes, format, args);
+	strbuf_vaddf(notes, format, args);
 	va_end(args);
+	for (size_t i = start; i < notes->length; i++) /* of names of files */
+		if (notes->data[i] == '\n')
+			notes->data[i] = ' ';
 }
 
 int import_add_part(struct import_result *result, const char *path, int64_t rank, int64_t ranks,

@@ -117,6 +117,23 @@ def test_several_operands(pitot, tmp_path):
     assert not (tmp_path / "y.pitot").exists()
 
 
+def test_hostile_folders(pitot, tmp_path):
+    """FIFOs, devices and links out of the folder are not opened, and names cannot write lines of their own."""
+    outside, folder = tmp_path / "outside.json", tmp_path / "folder"
+    folder.mkdir()
+    event = {"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": 1.7e15, "dur": 5, "args": {"device": 0, "stream": 7}}
+    outside.write_text(json.dumps({"traceEvents": [event] * 9}))
+    (folder / "rank0.json").write_text(json.dumps({"traceEvents": [event]}))
+    (folder / "a\npitot import: forged\x1b[31m.json").write_text("{}")
+    os.mkfifo(folder / "rank1.json")
+    (folder / "rank2.json").symlink_to(outside)
+    (folder / "rank3.json").symlink_to("/dev/zero")
+    (folder / "rank4.json").mkdir()
+    said = pitot("import", "folder", "-o", "x.pitot").stderr
+    assert "1 session, 1 kernel" in said and "left out: 5 files or folders that are no trace, such as" in said
+    assert "\x1b" not in said and not any(line.startswith("pitot import: forged") for line in said.splitlines())
+
+
 def test_help_has_the_list(pitot):
     text = " ".join(pitot("help", "import").stdout.split())
     assert "gpufl: logs of gpufl: a folder of one session or of many" in text and "kineto: Chrome trace JSON" in text and "PATH..." in text
