@@ -345,8 +345,7 @@ int input_make_seekable(struct input *in)
 		n = fd < 0 ? -errno : -ENOMEM;
 	if (read_pages(in, &page, &pages) && pages)
 		left = page * pages; /* what follows is no part of the database */
-	while (n >= 0 && left &&
-	       (n = input_read(in, buffer, MIN(left, INPUT_HEAD_BYTES))) > 0) {
+	while (n >= 0 && left && (n = input_read(in, buffer, MIN(left, INPUT_HEAD_BYTES))) > 0) {
 		left -= (uint64_t)n;
 		if (io_write_all(fd, buffer, (size_t)n) < 0)
 			n = -errno;

@@ -155,7 +155,8 @@ static bool has_decimal_comma(const char *text)
 	if (*text < '0' || *text > '9')
 		return false; /* such as the comma between two fields */
 	if (comma)
-		return comma == strchr(text, ',') && (point ? point < comma : !is_grouped(text, ','));
+		return comma == strchr(text, ',') &&
+		       (point ? point < comma : !is_grouped(text, ','));
 	return point && point != strchr(text, '.') && is_grouped(text, '.');
 }
 

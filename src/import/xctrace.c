@@ -37,16 +37,11 @@ static const struct {
 	const char *name;
 	enum use use;
 } schemas[] = {
-	{ "metal-gpu-intervals", GPU_WORK },
-	{ "metal-application-intervals", RANGES },
-	{ "metal-driver-intervals", RANGES },
-	{ "metal-command-buffer-intervals", RANGES },
-	{ "os-signpost-interval", RANGES },
-	{ "os-signpost-intervals", RANGES },
-	{ "OSSignpostIntervals", RANGES },
-	{ "metal-application-encoders-list", RANGES },
-	{ "time-profile", SAMPLES },
-	{ "time-sample", SAMPLES },
+	{ "metal-gpu-intervals", GPU_WORK },  { "metal-application-intervals", RANGES },
+	{ "metal-driver-intervals", RANGES }, { "metal-command-buffer-intervals", RANGES },
+	{ "os-signpost-interval", RANGES },   { "os-signpost-intervals", RANGES },
+	{ "OSSignpostIntervals", RANGES },    { "metal-application-encoders-list", RANGES },
+	{ "time-profile", SAMPLES },          { "time-sample", SAMPLES },
 };
 
 /* What is taken from a row: R(id, mnemonics of the column, the first one that is there). */

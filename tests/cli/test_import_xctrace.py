@@ -132,8 +132,7 @@ def test_stacks_without_a_backtrace_in_them(bring, pitot):
         node.row(("sample-time", str(i * 1000000), None), MAIN, ("weight", "1000000", "1.00 ms"), ("tagged-backtrace", "", None, *frames))
     _, rows = bring(document(node))
     assert len(rows("cpu_sample")) == 3 and all(row["stack"] for row in rows("cpu_sample"))
-    said = pitot("report", "r.pitot").stdout
-    assert "leaf" in said and "main" in said
+    assert "100.0%  leaf" in pitot("report", "r.pitot").stdout and [row["function"] for row in rows("symbol")] == ["leaf", "main"]
 
 
 @pytest.mark.parametrize("name", ["os-signpost-interval", "OSSignpostIntervals"])
