@@ -403,7 +403,7 @@ static uint64_t time_of_file(const struct input *in)
 		       : clock_read_ns(CLOCK_REALTIME);
 }
 
-static int read_file_of(struct kineto *k)
+static int read_file(struct kineto *k)
 {
 	struct ncu n = { .k = k,
 			 .piece = malloc(PIECE_BYTES),
@@ -441,21 +441,4 @@ static int sniff_head(const struct input *in)
 	return memmem(in->head, in->head_length, head, strlen(head)) ? 90 : 0;
 }
 
-static int read_file(struct import_files *files, struct input *in, const char *path,
-		     struct error *e)
-{
-	return kineto_session(files, in, path, read_file_of, e);
-}
-
-static const struct import_format format = { "CSV of ncu", ".csv", sniff_head, read_file };
-
-int ncu_run(struct import_source *source, const struct import_options *options,
-	    const char *directory, struct import_result *result, struct error *e)
-{
-	return kineto_read_all(&format, source, options, directory, result, e);
-}
-
-int ncu_sniff(const struct import_source *source)
-{
-	return import_files_sniff(&format, source);
-}
+KINETO_IMPORTER(ncu, "CSV of ncu", ".csv", sniff_head, read_file)

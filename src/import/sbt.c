@@ -9,7 +9,6 @@
 #include "import/kineto/kineto.h"
 #include "schema/gpu_vendor.h"
 
-#define ABSOLUTE_NS UINT64_C(100000000000000000) /* earlier times are not since the epoch */
 #define FLUSH_EVENTS 100000u
 #define FRAMES_MAX 1024u
 #define OPEN_MAX ((size_t)1 << 22) /* kernels that have begun: 600 MB of them */
@@ -341,7 +340,7 @@ static int add_event(void *sbt, struct sbt_event *read)
 
 	kineto_count(k, KINETO_EVENTS_COUNT);
 	if (!s->events++) /* time stamps may be 0 */
-		s->base_ns = read->time_ns < ABSOLUTE_NS ? NS_PER_S : 0;
+		s->base_ns = read->time_ns < KINETO_ABSOLUTE_NS ? NS_PER_S : 0;
 	v.start_ns = read->time_ns + s->base_ns;
 	v.end_ns = v.start_ns + read->duration_ns;
 	if (k->options->cancel && *k->options->cancel)
@@ -372,7 +371,8 @@ static void add_metadata(struct kineto *k, const struct sbt_metadata *m)
 	copy_text(m->command.length ? m->command : m->name, k->name, sizeof(k->name));
 	copy_text(m->host, k->host, sizeof(k->host));
 	k->pid = m->pid <= UINT32_MAX ? (uint32_t)m->pid : 0;
-	if (m->start_ns >= ABSOLUTE_NS && m->end_ns >= m->start_ns && m->end_ns <= INT64_MAX) {
+	if (m->start_ns >= KINETO_ABSOLUTE_NS && m->end_ns >= m->start_ns &&
+	    m->end_ns <= INT64_MAX) {
 		k->spans_ns[0] = m->start_ns;
 		k->spans_ns[1] = m->end_ns;
 	}
@@ -402,7 +402,7 @@ static void add_devices(struct kineto *k, struct sbt_reader *file)
 	k->counts[KINETO_DAMAGED_COUNT] += file->devices.failed;
 }
 
-static int read_file_of(struct kineto *k)
+static int read_file(struct kineto *k)
 {
 	_cleanup_strbuf_ struct strbuf bytes = STRBUF_INIT;
 	struct sbt s = { .k = k, .file = { .path = k->path, .add = add_event, .user = &s } };
@@ -432,21 +432,4 @@ static int sniff_head(const struct input *in)
 	return in->head_length >= 4 && !memcmp(in->head, "SBT", 4) ? 95 : 0;
 }
 
-static int read_file(struct import_files *files, struct input *in, const char *path,
-		     struct error *e)
-{
-	return kineto_session(files, in, path, read_file_of, e);
-}
-
-static const struct import_format format = { "SBT", ".sbt", sniff_head, read_file };
-
-int sbt_run(struct import_source *source, const struct import_options *options,
-	    const char *directory, struct import_result *result, struct error *e)
-{
-	return kineto_read_all(&format, source, options, directory, result, e);
-}
-
-int sbt_sniff(const struct import_source *source)
-{
-	return import_files_sniff(&format, source);
-}
+KINETO_IMPORTER(sbt, "SBT", ".sbt", sniff_head, read_file)

@@ -504,15 +504,6 @@ static void add_change(struct kineto *k, struct timeline *t, const int64_t *row)
 	t->changed |= UINT64_C(1) << row[3];
 }
 
-static ssize_t read_text(void *kineto, void *bytes, size_t size)
-{
-	struct kineto *k = kineto;
-	ssize_t n = input_read(k->input, bytes, size);
-
-	k->at_end = n == 0;
-	return n;
-}
-
 static int read_rows(struct kineto *k, struct timeline *t)
 {
 	struct json_pull *p = &k->json;
@@ -543,7 +534,7 @@ static int read_timeline(struct kineto *k)
 	struct timeline t = { .time_ns = 0 };
 	int rc;
 
-	k->json = (struct json_pull){ .read = read_text, .user = k };
+	k->json = (struct json_pull){ .read = kineto_read_text, .user = k };
 	for (uint32_t i = 0; i < CATEGORIES; i++) {
 		struct row_counter counter = { .id = i + 1, .unit = rows_text(k->writer, "bytes") };
 
@@ -556,11 +547,7 @@ static int read_timeline(struct kineto *k)
 	rc = read_rows(k, &t);
 	k->error = error;
 	write_samples(k, &t);
-	if (rc == E_FORMAT)
-		snprintf(k->broken, sizeof(k->broken), "%.159s", own.text);
-	else if (rc < 0)
-		*error = own;
-	return rc == E_FORMAT ? 0 : rc;
+	return kineto_end_text(k, rc, &own);
 }
 
 /* ---- files ---- */
@@ -587,21 +574,10 @@ static int sniff_head(const struct input *in)
 		       : 0;
 }
 
-static int read_file(struct import_files *files, struct input *in, const char *path,
-		     struct error *e)
+static int read_file(struct kineto *k)
 {
-	return kineto_session(files, in, path, is_pickle(in) ? read_snapshot : read_timeline, e);
+	return is_pickle(k->input) ? read_snapshot(k) : read_timeline(k);
 }
 
-static const struct import_format format = { "PyTorch's memory", ".", sniff_head, read_file };
-
-int torch_memory_run(struct import_source *source, const struct import_options *options,
-		     const char *directory, struct import_result *result, struct error *e)
-{
-	return kineto_read_all(&format, source, options, directory, result, e);
-}
-
-int torch_memory_sniff(const struct import_source *source)
-{
-	return source->folder < 0 ? sniff_head(&source->input) : 0;
-}
+/* No name in a folder has a slash: folders are not searched for them. */
+KINETO_IMPORTER(torch_memory, "PyTorch's memory", "/", sniff_head, read_file)

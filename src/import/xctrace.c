@@ -473,32 +473,16 @@ static int read_nodes(struct xctrace *x)
 
 /* ---- the file ---- */
 
-static ssize_t read_text(void *kineto, void *bytes, size_t size)
-{
-	struct kineto *k = kineto;
-	ssize_t n = input_read(k->input, bytes, size);
-
-	k->at_end = n == 0;
-	import_files_progress(k->files, k->input);
-	return n;
-}
-
-static int read_file_of(struct kineto *k)
+static int read_file(struct kineto *k)
 {
 	struct error own = { 0 }, *error = k->error;
-	struct xctrace x = { .k = k, .schema = -1, .xml = { .read = read_text, .user = k } };
+	struct xctrace x = { .k = k, .schema = -1, .xml = { .read = kineto_read_text, .user = k } };
 	int rc;
 
 	k->error = &own;
 	rc = read_nodes(&x);
 	k->error = error;
 	end_node(&x);
-	if (rc == E_FORMAT)
-		snprintf(k->broken, sizeof(k->broken), "%.159s", own.text);
-	else if (rc == -ENOMEM)
-		error_set(error, rc, "out of memory");
-	else if (rc < 0)
-		error_set(error, rc, "%s", *own.text ? own.text : error_code_text(rc));
 	xml_pull_release(&x.xml);
 	strbuf_release(&x.shown);
 	vec_release(&x.columns);
@@ -507,7 +491,7 @@ static int read_file_of(struct kineto *k)
 	map_release(&x.channels);
 	map_release(&x.gpus);
 	map_release(&x.symbols);
-	return rc == E_FORMAT ? 0 : rc;
+	return kineto_end_text(k, rc, &own);
 }
 
 static int sniff_head(const struct input *in)
@@ -517,21 +501,4 @@ static int sniff_head(const struct input *in)
 									    : 0;
 }
 
-static int read_file(struct import_files *files, struct input *in, const char *path,
-		     struct error *e)
-{
-	return kineto_session(files, in, path, read_file_of, e);
-}
-
-static const struct import_format format = { "XML of xctrace", ".xml", sniff_head, read_file };
-
-int xctrace_run(struct import_source *source, const struct import_options *options,
-		const char *directory, struct import_result *result, struct error *e)
-{
-	return kineto_read_all(&format, source, options, directory, result, e);
-}
-
-int xctrace_sniff(const struct import_source *source)
-{
-	return import_files_sniff(&format, source);
-}
+KINETO_IMPORTER(xctrace, "XML of xctrace", ".xml", sniff_head, read_file)

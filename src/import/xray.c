@@ -26,7 +26,6 @@
 #define FUNCTION_BYTES 8u
 #define SLED_BYTES 32u
 #define VERSION_MAX 5u
-#define ABSOLUTE_NS UINT64_C(100000000000000000) /* earlier times are not since the epoch */
 #define FUNCTIONS_MAX (1u << 24)
 
 enum { BASIC = 0, FLIGHT = 1 };
@@ -198,7 +197,7 @@ static uint64_t time_of(const struct xray *x, uint64_t tsc)
 {
 	unsigned __int128 ns = (unsigned __int128)tsc * NS_PER_S / x->frequency;
 
-	if (ns < ABSOLUTE_NS)
+	if (ns < KINETO_ABSOLUTE_NS)
 		ns += NS_PER_S;
 	return ns > INT64_MAX ? 0 : (uint64_t)ns;
 }
@@ -375,7 +374,7 @@ static int read_log(struct xray *x)
 	return load_u16(b + 2) == BASIC ? read_basic(x) : read_flight(x);
 }
 
-static int read_file_of(struct kineto *k)
+static int read_file(struct kineto *k)
 {
 	struct xray x = { .k = k };
 	int rc = read_log(&x);
@@ -408,21 +407,4 @@ static int sniff_head(const struct input *in)
 		       : 0;
 }
 
-static int read_file(struct import_files *files, struct input *in, const char *path,
-		     struct error *e)
-{
-	return kineto_session(files, in, path, read_file_of, e);
-}
-
-static const struct import_format format = { "logs of XRay", "xray-log.", sniff_head, read_file };
-
-int xray_run(struct import_source *source, const struct import_options *options,
-	     const char *directory, struct import_result *result, struct error *e)
-{
-	return kineto_read_all(&format, source, options, directory, result, e);
-}
-
-int xray_sniff(const struct import_source *source)
-{
-	return import_files_sniff(&format, source);
-}
+KINETO_IMPORTER(xray, "logs of XRay", "xray-log.", sniff_head, read_file)

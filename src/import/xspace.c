@@ -590,21 +590,4 @@ static int sniff_head(const struct input *in)
 									   : 0;
 }
 
-static int read_file(struct import_files *files, struct input *in, const char *path,
-		     struct error *e)
-{
-	return kineto_session(files, in, path, read_space, e);
-}
-
-static const struct import_format format = { "XSpace", ".xplane.pb", sniff_head, read_file };
-
-int xspace_run(struct import_source *source, const struct import_options *options,
-	       const char *directory, struct import_result *result, struct error *e)
-{
-	return kineto_read_all(&format, source, options, directory, result, e);
-}
-
-int xspace_sniff(const struct import_source *source)
-{
-	return import_files_sniff(&format, source);
-}
+KINETO_IMPORTER(xspace, "XSpace", ".xplane.pb", sniff_head, read_space)

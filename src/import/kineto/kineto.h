@@ -97,6 +97,7 @@ struct kineto_event {
 
 enum kineto_kind { KINETO_RANGE, KINETO_PYTHON, KINETO_CALL, KINETO_UNTIMED };
 #define KINETO_DEVICES 64u
+#define KINETO_ABSOLUTE_NS UINT64_C(100000000000000000) /* earlier times are not since the epoch */
 /* Threads, contexts, functions, counters and so on, of each kind; further ones have no room. */
 #define KINETO_KINDS_MAX 16000u
 #define KINETO_WORK_MAX ((size_t)1 << 25) /* that can wait for its calls */
@@ -229,6 +230,33 @@ int kineto_session(struct import_files *files, struct input *in, const char *pat
 int kineto_read_all(const struct import_format *format, struct import_source *source,
 		    const struct import_options *options, const char *directory,
 		    struct import_result *result, struct error *e);
+/*
+ * Defines <name>_sniff() and <name>_run(): `title` and `part` are members of struct import_format,
+ * `sniff_head` sniffs an input, and `reader` reads a file.
+ */
+#define KINETO_IMPORTER(name, title, part, sniff_head, reader)                                     \
+	static int read_session(struct import_files *files, struct input *in, const char *path,    \
+				struct error *e)                                                   \
+	{                                                                                          \
+		return kineto_session(files, in, path, reader, e);                                 \
+	}                                                                                          \
+	static const struct import_format format = { title, part, sniff_head, read_session };      \
+	int name##_sniff(const struct import_source *source)                                       \
+	{                                                                                          \
+		return import_files_sniff(&format, source);                                        \
+	}                                                                                          \
+	int name##_run(struct import_source *source, const struct import_options *options,         \
+		       const char *directory, struct import_result *result, struct error *e)       \
+	{                                                                                          \
+		return kineto_read_all(&format, source, options, directory, result, e);            \
+	}
+/* Reads the text of the file, for parsers (json_pull, xml_pull). */
+ssize_t kineto_read_text(void *kineto, void *bytes, size_t size);
+/*
+ * Hands the result of reading a text on, with its error. What is broken has been read up to there:
+ * the rest is a loss, and the result is 0.
+ */
+int kineto_end_text(struct kineto *k, int rc, const struct error *why);
 /* Writes what the writer has. */
 int kineto_flush(struct kineto *k) MUST_USE;
 

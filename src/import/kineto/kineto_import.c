@@ -12,21 +12,9 @@
 #include "import/kineto/kineto.h"
 
 #define FLUSH_BYTES ((uint64_t)8 << 20) /* of text */
-/* Stamps before 1973 are relative to a base, which may come after the events. */
-#define ABSOLUTE_NS (INT64_C(100000000) * 1000000000)
 #define BASE_KEY "\"baseTimeNanoseconds\""
 
-/* ---- the text ---- */
-
-static ssize_t read_text(void *kineto, void *bytes, size_t size)
-{
-	struct kineto *k = kineto;
-	ssize_t n = input_read(k->input, bytes, size);
-
-	k->at_end = n == 0;
-	k->unflushed_bytes += n > 0 ? (uint64_t)n : 0;
-	return n;
-}
+/* ---- the base of times ---- */
 
 /* Returns the number that follows a key in an input; false if the key is not there. */
 static bool scan_for_number(struct input *in, const char *key, uint64_t *value)
@@ -178,15 +166,13 @@ static int read_events(struct kineto *k)
 			rc = kineto_read_event(k);
 			if (rc == 0 && !k->has_base &&
 			    kineto_time(kineto_text(k, KINETO_TS), &stamp) && stamp > 0 &&
-			    stamp < ABSOLUTE_NS)
+			    stamp < (int64_t)KINETO_ABSOLUTE_NS)
 				find_base(k);
 			if (rc == 0 && k->event.has)
 				kineto_add_event(k);
 		}
-		if (rc == 0 && k->unflushed_bytes >= FLUSH_BYTES) {
+		if (rc == 0 && k->unflushed_bytes >= FLUSH_BYTES)
 			rc = kineto_flush(k);
-			import_files_progress(k->files, k->input);
-		}
 		if (rc < 0)
 			break;
 	}
@@ -233,17 +219,11 @@ static int read_trace(struct kineto *k)
 	int rc;
 
 	k->is_torch = true;
-	k->json = (struct json_pull){ .read = read_text, .user = k, .accepts_nan = true };
+	k->json = (struct json_pull){ .read = kineto_read_text, .user = k, .accepts_nan = true };
 	k->error = &own;
 	rc = read_json(k);
 	k->error = error;
-	if (rc < 0 && rc != E_FORMAT) {
-		*error = own;
-		return error_prefix(error, "'%s'", k->path);
-	}
-	snprintf(k->broken, sizeof(k->broken), "%.159s",
-		 k->input->is_truncated ? "the compressed file is damaged at its end" : own.text);
-	return 0;
+	return kineto_end_text(k, rc, &own);
 }
 
 /* ---- files ---- */
@@ -272,21 +252,4 @@ static int sniff_head(const struct input *in)
 	return in->head[blank] == '[' && contains(in, "\"ph\"") && contains(in, "\"ts\"") ? 60 : 0;
 }
 
-static int read_file(struct import_files *files, struct input *in, const char *path,
-		     struct error *e)
-{
-	return kineto_session(files, in, path, read_trace, e);
-}
-
-static const struct import_format format = { "Chrome trace JSON", ".json", sniff_head, read_file };
-
-int kineto_run(struct import_source *source, const struct import_options *options,
-	       const char *directory, struct import_result *result, struct error *e)
-{
-	return kineto_read_all(&format, source, options, directory, result, e);
-}
-
-int kineto_sniff(const struct import_source *source)
-{
-	return import_files_sniff(&format, source);
-}
+KINETO_IMPORTER(kineto, "Chrome trace JSON", ".json", sniff_head, read_trace)

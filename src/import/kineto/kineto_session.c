@@ -219,6 +219,29 @@ static void release(struct kineto *k)
 	vec_release(&k->all_work);
 }
 
+ssize_t kineto_read_text(void *kineto, void *bytes, size_t size)
+{
+	struct kineto *k = kineto;
+	ssize_t n = input_read(k->input, bytes, size);
+
+	k->at_end = n == 0;
+	k->unflushed_bytes += n > 0 ? (uint64_t)n : 0;
+	import_files_progress(k->files, k->input);
+	return n;
+}
+
+int kineto_end_text(struct kineto *k, int rc, const struct error *why)
+{
+	if (rc == E_FORMAT || (rc >= 0 && k->input->is_truncated))
+		snprintf(k->broken, sizeof(k->broken), "%.159s",
+			 k->input->is_truncated ? "the compressed file is damaged at its end"
+						: why->text);
+	else if (rc < 0)
+		error_set(k->error, rc, "'%s': %s", k->path,
+			  *why->text ? why->text : error_code_text(rc));
+	return rc == E_FORMAT ? 0 : MIN(rc, 0);
+}
+
 static int read_session(struct kineto *k, const struct writer_options *o, kineto_reader *read)
 {
 	int rc = writer_open(o, &k->writer, k->error);
