@@ -67,13 +67,18 @@ static void send_notice(void *context)
 	static const char *const none[] = { NULL };
 	const struct http_options options = { .stall_timeout_ns = LIMIT_NS, .headers = headers };
 	struct notice *n = context;
+	const struct http_request request = { .method = HTTP_POST,
+					      .url = n->url,
+					      .headers = none,
+					      .body = &n->body,
+					      .timeout_ns = LIMIT_NS };
 	struct http_response response = { 0 };
 	struct http *http;
 
 	n->rc = http_open(&options, &http, &n->e);
 	if (n->rc < 0)
 		return;
-	n->rc = http_post(http, n->url, none, &n->body, LIMIT_NS, &response, &n->e);
+	n->rc = http_send(http, &request, &response, &n->e);
 	if (n->rc == 0 && (response.status < 200 || response.status > 299))
 		n->rc = error_set(&n->e, -EPROTO, "it answered %ld", response.status);
 	http_response_release(&response);

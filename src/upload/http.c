@@ -2,6 +2,8 @@
 
 #include <errno.h>
 #include <string.h>
+#include <strings.h>
+#include <unistd.h>
 
 #ifdef PITOT_HAVE_CURL
 
@@ -22,7 +24,10 @@
 	F(easy_strerror)                                                                           \
 	F(easy_cleanup)                                                                            \
 	F(slist_append)                                                                            \
-	F(slist_free_all)
+	F(slist_free_all)                                                                          \
+	F(version_info)
+
+#define SIGNS_PUT 0x075800 /* 7.88.0: bodies of files are signed as unsigned payload */
 
 struct http {
 	struct http_options options;
@@ -31,8 +36,11 @@ struct http {
 	CURL_FUNCTIONS(MEMBER)
 	char problem[CURL_ERROR_SIZE];
 	/* Of the current request. */
+	const struct http_request *request;
 	struct http_response *response;
 	size_t received;
+	uint64_t read; /* bytes of request->file */
+	int receive_code; /* of request->receive */
 	uint64_t transferred,
 		transferred_ns; /* bytes in both directions, and when the number last changed */
 	bool stalled;
@@ -62,10 +70,28 @@ static size_t on_body(char *bytes, size_t size, size_t count, void *user)
 {
 	struct http *h = user;
 	size_t length = size * count, kept = h->response->body.length;
+	long status = 0;
 
+	h->easy_getinfo(h->curl, CURLINFO_RESPONSE_CODE, &status);
+	if (h->request->receive && status == 200) {
+		h->receive_code = h->request->receive(h->request->user, bytes, length);
+		return h->receive_code < 0 ? 0 : length;
+	}
 	strbuf_add(&h->response->body, bytes, MIN(length, BODY_KEPT - MIN(kept, BODY_KEPT)));
 	h->received += length;
 	return h->received > BODY_MAX ? 0 : length;
+}
+
+static size_t on_read(char *bytes, size_t size, size_t count, void *user)
+{
+	struct http *h = user;
+	uint64_t left = h->request->file_bytes - h->read;
+	ssize_t n = pread(h->request->file, bytes, MIN(size * count, left), (off_t)h->read);
+
+	if (n < 0)
+		return CURL_READFUNC_ABORT;
+	h->read += (uint64_t)n;
+	return (size_t)n;
 }
 
 /* A nonzero result ends the request. Called at least once a second. */
@@ -114,7 +140,8 @@ int http_open(const struct http_options *options, struct http **out, struct erro
 	h->easy_setopt(h->curl, CURLOPT_XFERINFOFUNCTION, on_progress);
 	h->easy_setopt(h->curl, CURLOPT_XFERINFODATA, h);
 	h->easy_setopt(h->curl, CURLOPT_NOPROGRESS, 0L);
-	h->easy_setopt(h->curl, CURLOPT_POST, 1L);
+	h->easy_setopt(h->curl, CURLOPT_READFUNCTION, on_read);
+	h->easy_setopt(h->curl, CURLOPT_READDATA, h);
 	/* libcurl would resend on a reused connection that has been closed meanwhile. */
 	h->easy_setopt(h->curl, CURLOPT_FORBID_REUSE, 1L);
 	if (options->no_proxy)
@@ -157,6 +184,9 @@ static int failure(struct http *h, CURLcode code, struct error *e)
 	case CURLE_OUT_OF_MEMORY:
 		return error_set(e, -ENOMEM, "out of memory");
 	case CURLE_WRITE_ERROR:
+		if (h->receive_code < 0)
+			return error_set(e, h->receive_code, "%s",
+					 error_code_text(h->receive_code));
 		return error_set(e, -EIO, "the response is longer than 4 MiB");
 	default:
 		if (h->stalled)
@@ -184,31 +214,71 @@ static void read_response(struct http *h, struct http_response *response)
 	}
 }
 
-int http_post(struct http *h, const char *url, const char *const *headers,
-	      const struct strbuf *body, uint64_t timeout_ns, struct http_response *response,
+static void set_body(struct http *h, const struct http_request *request)
+{
+	switch (request->method) {
+	case HTTP_POST:
+		h->easy_setopt(h->curl, CURLOPT_POST, 1L);
+		h->easy_setopt(h->curl, CURLOPT_POSTFIELDS, strbuf_text(request->body));
+		h->easy_setopt(h->curl, CURLOPT_POSTFIELDSIZE_LARGE,
+			       (curl_off_t)request->body->length);
+		break;
+	case HTTP_PUT:
+		h->easy_setopt(h->curl, CURLOPT_UPLOAD, 1L);
+		h->easy_setopt(h->curl, CURLOPT_INFILESIZE_LARGE, (curl_off_t)request->file_bytes);
+		break;
+	case HTTP_GET:
+		h->easy_setopt(h->curl, CURLOPT_HTTPGET, 1L);
+	}
+}
+
+static int set_signer(struct http *h, const struct http_signer *signer, struct error *e)
+{
+	if (signer && h->version_info(CURLVERSION_NOW)->version_num < SIGNS_PUT)
+		return error_set(e, E_UNSUPPORTED,
+				 "this libcurl cannot sign requests to object storage: version "
+				 "7.88 or a newer one is needed");
+	h->easy_setopt(h->curl, CURLOPT_AWS_SIGV4, signer ? signer->scope : NULL);
+	h->easy_setopt(h->curl, CURLOPT_USERNAME, signer ? signer->key : NULL);
+	h->easy_setopt(h->curl, CURLOPT_PASSWORD, signer ? signer->secret : NULL);
+	return 0;
+}
+
+static void begin(struct http *h, const struct http_request *request,
+		  struct http_response *response)
+{
+	*response = (struct http_response){ 0 };
+	h->request = request;
+	h->response = response;
+	h->received = h->transferred = h->read = 0;
+	h->receive_code = 0;
+	h->transferred_ns = clock_monotonic_ns();
+	h->stalled = false;
+	h->problem[0] = '\0';
+}
+
+int http_send(struct http *h, const struct http_request *request, struct http_response *response,
 	      struct error *e)
 {
 	struct curl_slist *list = NULL;
 	int r = add_headers(h, h->options.headers, &list);
 	CURLcode code = CURLE_OUT_OF_MEMORY;
 
-	*response = (struct http_response){ 0 };
-	h->response = response;
-	h->received = h->transferred = 0;
-	h->transferred_ns = clock_monotonic_ns();
-	h->stalled = false;
-	h->problem[0] = '\0';
+	begin(h, request, response);
 	if (r == 0)
-		r = add_headers(h, headers, &list);
+		r = add_headers(h, request->headers, &list);
+	if (r < 0)
+		error_set(e, r, "out of memory");
+	else
+		r = set_signer(h, request->signer, e);
 	if (r == 0) {
-		h->easy_setopt(h->curl, CURLOPT_URL, url);
+		h->easy_setopt(h->curl, CURLOPT_URL, request->url);
 		h->easy_setopt(h->curl, CURLOPT_HTTPHEADER, list);
-		h->easy_setopt(h->curl, CURLOPT_POSTFIELDS, strbuf_text(body));
-		h->easy_setopt(h->curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)body->length);
-		h->easy_setopt(h->curl, CURLOPT_TIMEOUT_MS, milliseconds(timeout_ns));
+		h->easy_setopt(h->curl, CURLOPT_TIMEOUT_MS, milliseconds(request->timeout_ns));
+		set_body(h, request);
 		code = h->easy_perform(h->curl);
+		r = code == CURLE_OK ? 0 : failure(h, code, e);
 	}
-	r = code == CURLE_OK ? 0 : failure(h, code, e);
 	if (r == 0)
 		read_response(h, response);
 	else
@@ -235,15 +305,11 @@ int http_open(const struct http_options *options, struct http **out, struct erro
 			 "libcurl4-openssl-dev and rebuild it");
 }
 
-int http_post(struct http *h, const char *url, const char *const *headers,
-	      const struct strbuf *body, uint64_t timeout_ns, struct http_response *response,
+int http_send(struct http *h, const struct http_request *request, struct http_response *response,
 	      struct error *e)
 {
 	(void)h;
-	(void)url;
-	(void)headers;
-	(void)body;
-	(void)timeout_ns;
+	(void)request;
 	(void)response;
 	return error_set(e, E_UNSUPPORTED, "built without libcurl");
 }
@@ -254,6 +320,24 @@ void http_free(struct http *h)
 }
 
 #endif
+
+bool http_is_header_text(const char *text)
+{
+	for (; *text; text++)
+		if (*text < '!' || *text > '~')
+			return false;
+	return true;
+}
+
+bool http_is_loopback(const char *url)
+{
+	const char *colon = strstr(url, "://"), *host = colon ? colon + 3 : url;
+	size_t length = strcspn(host, host[0] == '[' ? "]" : ":/");
+
+	return (length == 9 && !strncasecmp(host, "localhost", 9)) ||
+	       (!strncmp(host, "[::1]", 5) && strchr(":/", host[5])) ||
+	       (!strncmp(host, "127.", 4) && strspn(host, "0123456789.") == length);
+}
 
 void http_make_printable(char *text)
 {

@@ -1,5 +1,5 @@
 /*
- * http.h: POST over HTTP and HTTPS by the machine's libcurl, loaded at the first connection, so
+ * http.h: requests over HTTP and HTTPS by the machine's libcurl, loaded at the first connection, so
  * that certificates, proxies and security fixes are the machine's. Redirects are not followed,
  * because they would send the key elsewhere.
  */
@@ -25,6 +25,31 @@ struct http_options {
 	void *user;
 };
 
+enum http_method { HTTP_POST, HTTP_PUT, HTTP_GET };
+
+/* With which requests to object storage are signed (AWS Signature Version 4). */
+struct http_signer {
+	const char *scope; /* "aws:amz:REGION:SERVICE" */
+	const char *key, *secret;
+};
+
+struct http_request {
+	enum http_method method;
+	const char *url;
+	const char *const *headers; /* of this request; NULL-terminated */
+	const struct http_signer *signer; /* NULL: it is not signed */
+	const struct strbuf *body; /* of POST */
+	int file; /* of PUT: what is sent, from its beginning */
+	uint64_t file_bytes;
+	/*
+	 * Receives the body of a response with status 200, and returns 0, or a negative code, which
+	 * ends the request. NULL: it is response.body.
+	 */
+	int (*receive)(void *user, const void *bytes, size_t length);
+	void *user;
+	uint64_t timeout_ns;
+};
+
 struct http_response {
 	long status;
 	uint64_t retry_after_s; /* 0: none */
@@ -37,12 +62,15 @@ int http_open(const struct http_options *options, struct http **out, struct erro
 
 /*
  * Returns 0 after a complete response of any status; -EIO if there was none but a retry may succeed
- * (*e describes the failure); -ECANCELED; or another negative code if a retry is useless. `headers`
- * are those of this request.
+ * (*e describes the failure); -ECANCELED; or another negative code if a retry is useless.
  */
-int http_post(struct http *h, const char *url, const char *const *headers,
-	      const struct strbuf *body, uint64_t timeout_ns, struct http_response *response,
+int http_send(struct http *h, const struct http_request *request, struct http_response *response,
 	      struct error *e) MUST_USE;
+
+/* Whether a text is printable ASCII without blanks, so that it cannot end a header. */
+bool http_is_header_text(const char *text);
+/* Whether a URL leads to this machine itself. */
+bool http_is_loopback(const char *url);
 
 /*
  * Replaces characters other than printable ASCII by '?', so that texts from the server cannot

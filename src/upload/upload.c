@@ -191,6 +191,9 @@ static int send_request(struct upload *u, const char *what, const char *const *h
 			const struct upload_body *body, bool is_window, struct http_response *a)
 {
 	char url[sizeof(u->api) + 32];
+	struct http_request request = {
+		.method = HTTP_POST, .url = url, .headers = headers, .body = &body->gzip
+	};
 	int r;
 
 	snprintf(url, sizeof(url), "%s%s", u->api, what);
@@ -200,7 +203,8 @@ static int send_request(struct upload *u, const char *what, const char *const *h
 
 		if (!time_left_ns(u))
 			return set_timeout_error(u);
-		r = http_post(u->http, url, headers, &body->gzip, time_left_ns(u), a, u->error);
+		request.timeout_ns = time_left_ns(u);
+		r = http_send(u->http, &request, a, u->error);
 		if (r < 0 && r != -EIO)
 			return error_prefix(u->error, "cannot send to '%s'", url);
 		if (r == 0)
@@ -453,29 +457,9 @@ static void on_sent(void *user, uint64_t sent)
 		u->options->progress(u->options->user, u->done + sent, u->total);
 }
 
-/* Printable, without blanks: cannot end a header. */
-static bool is_header_text(const char *text)
-{
-	for (; *text; text++)
-		if (*text < '!' || *text > '~')
-			return false;
-	return true;
-}
-
 static bool has_scheme(const char *url, const char *scheme)
 {
 	return !strncasecmp(url, scheme, strlen(scheme));
-}
-
-/* Whether the URL, which check_url() has accepted, leads to this machine itself. */
-static bool is_loopback(const char *url)
-{
-	const char *host = strstr(url, "://") + 3;
-	size_t length = strcspn(host, host[0] == '[' ? "]" : ":/");
-
-	return (length == 9 && !strncasecmp(host, "localhost", 9)) ||
-	       (!strncmp(host, "[::1]", 5) && strchr(":/", host[5])) ||
-	       (!strncmp(host, "127.", 4) && strspn(host, "0123456789.") == length);
 }
 
 /* Does not print what may be a password. */
@@ -490,7 +474,8 @@ static int check_url(const char *url, struct error *e)
 			"the address of a backend must not contain a user, a password or a "
 			"query: give https://HOST or http://HOST:PORT, and the key by "
 			"PITOT_API_KEY or --api-key-file");
-	if ((!has_scheme(url, "https://") && !has_scheme(url, "http://")) || !is_header_text(url))
+	if ((!has_scheme(url, "https://") && !has_scheme(url, "http://")) ||
+	    !http_is_header_text(url))
 		return error_set(e, E_USAGE,
 				 "'%s' is not the address of a backend: give https://HOST or "
 				 "http://HOST:PORT",
@@ -507,7 +492,7 @@ static int set_url(struct upload *u)
 
 	if (n < 0)
 		return n;
-	if (!is_header_text(api))
+	if (!http_is_header_text(api))
 		return error_set(
 			u->error, E_USAGE,
 			"'%s' is not a path: give one without blanks, such as " UPLOAD_API_PATH
@@ -537,20 +522,20 @@ static int set_headers(struct upload *u)
 	u->headers[n++] = "X-GpuFlight-Wire-Version: " WIRE_VERSION;
 	/* a server that ignores it would delay each request by a second */
 	u->headers[n++] = "Expect:";
-	if (gethostname(host, sizeof(host) - 1) == 0 && *host && is_header_text(host)) {
+	if (gethostname(host, sizeof(host) - 1) == 0 && *host && http_is_header_text(host)) {
 		snprintf(u->hostname, HEADER_BYTES, "X-GpuFlight-Hostname: %s", host);
 		u->headers[n++] = u->hostname;
 	}
 	if (!o->api_key || !*o->api_key)
 		return 0;
-	if (!is_header_text(o->api_key) ||
+	if (!http_is_header_text(o->api_key) ||
 	    snprintf(u->authorization, HEADER_BYTES, "Authorization: Bearer %s", o->api_key) >=
 		    HEADER_BYTES)
 		return error_set(
 			u->error, E_USAGE,
 			"the key is too long, or contains blanks or other invalid characters");
 	u->headers[n++] = u->authorization;
-	if (o->url && has_scheme(o->url, "http://") && !is_loopback(o->url))
+	if (o->url && has_scheme(o->url, "http://") && !http_is_loopback(o->url))
 		warn(u, "'%s' is not encrypted: the key can be read on the way; use https://",
 		     o->url);
 	return 0;
@@ -626,7 +611,7 @@ static int run(struct upload *u)
 	if (r == 0)
 		r = list_sessions(u);
 	if (r == 0 && !o->dry_run) {
-		http.no_proxy = is_loopback(o->url);
+		http.no_proxy = http_is_loopback(o->url);
 		r = http_open(&http, &u->http, u->error);
 	}
 	return r == 0 ? upload_sessions(u) : r;
