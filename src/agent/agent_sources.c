@@ -9,7 +9,7 @@
 #include "base/io.h"
 #include "base/path.h"
 #include "base/search.h"
-#include "record/live_segments.h"
+#include "record/live_segment.h"
 #include "sampler/proc_tree.h"
 
 #define SEARCH_NS (5 * NS_PER_S)

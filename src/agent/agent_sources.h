@@ -2,7 +2,7 @@
  * agent_sources.h: the recordings of this machine that the agent's user may read, as they grow.
  * Prints nothing. Single-threaded.
  *
- * Segments are found among the descriptors of processes (record/live_segments.h) and in folders of
+ * Segments are found among the descriptors of processes (record/live_segment.h) and in folders of
  * recordings. A descriptor of each is held until it is read, so that neither the end of a process
  * nor the removal of a file takes anything away. What is next is known by session, number of the
  * segment and number of the block: also of a copy, such as a dump of a ring. Files of different

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/io.h"
-#include "record/live_segments.h"
+#include "record/live_segment.h"
 #include "record/segment_cut.h"
 #include "recover/recover.h"
 
