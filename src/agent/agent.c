@@ -11,14 +11,18 @@
 #include "rules/rule_plan.h"
 
 #define RULES_NS NS_PER_S /* between evaluations of rules */
+#define SHIP_NS (2 * NS_PER_S) /* longest time without a reading, but for what is begun then */
+#define POLL_NS (100 * NS_PER_MS) /* of what is on its way */
+#define FINISH_NS (10 * NS_PER_S) /* longest time that an end waits for what is on its way */
+#define RETRY_MAX_NS (120 * NS_PER_S) /* between attempts to ship */
 #define ROWS_BYTES_MAX ((size_t)8 << 20) /* that are not in objects */
 
-static void warn(struct agent *a, const struct error *e)
+static void warn(struct agent *a, int *problem, const struct error *e)
 {
 	a->counts.failures++;
-	if (a->problem != e->code)
+	if (*problem != e->code)
 		a->warn(a->user, e->text);
-	a->problem = e->code;
+	*problem = e->code;
 }
 
 /* --- rows to objects --- */
@@ -43,20 +47,28 @@ static size_t row_bytes(const struct agent *a)
 /* What the spool had no room for is a loss of the agent. */
 static void append_dropped(struct agent *a)
 {
+	static const char *const details[] = {
+		[SPOOL_LAKE] = "rows of objects that the lake did not take in time",
+		[SPOOL_KAFKA] = "rows that Kafka did not take in time",
+	};
 	struct utsname names;
-	struct fleet_loss row = { .missing = FLEET_BIT(loss, job) | FLEET_BIT(loss, rank) |
-					     FLEET_BIT(loss, pid) | FLEET_BIT(loss, session),
-				  .time_ns = clock_read_ns(CLOCK_REALTIME),
-				  .count = a->spool.dropped_rows };
 
-	if (!row.count || uname(&names) < 0)
-		return;
-	row.host = fleet_text(&a->rows, names.nodename);
-	row.lost_by = fleet_text(&a->rows, "agent");
-	row.reason = fleet_text(&a->rows, "spool_full");
-	row.detail = fleet_text(&a->rows, "rows of objects that the lake did not take in time");
-	fleet_append(&a->rows, FLEET_loss, &row);
-	a->counts.dropped_rows += row.count;
+	for (enum spool_sink sink = 0; sink < SPOOL_SINKS; sink++) {
+		struct fleet_loss row = { .missing = FLEET_BIT(loss, job) | FLEET_BIT(loss, rank) |
+						     FLEET_BIT(loss, pid) |
+						     FLEET_BIT(loss, session),
+					  .time_ns = clock_read_ns(CLOCK_REALTIME),
+					  .count = a->spool.dropped_rows[sink] };
+
+		if (!row.count || uname(&names) < 0)
+			continue;
+		row.host = fleet_text(&a->rows, names.nodename);
+		row.lost_by = fleet_text(&a->rows, "agent");
+		row.reason = fleet_text(&a->rows, "spool_full");
+		row.detail = fleet_text(&a->rows, details[sink]);
+		fleet_append(&a->rows, FLEET_loss, &row);
+		a->counts.dropped_rows += row.count;
+	}
 }
 
 /* Makes objects of all rows, and lets the state say so. 0 or a negative code. */
@@ -82,16 +94,117 @@ static int commit(struct agent *a, struct error *e)
 	return 0;
 }
 
-static int ship(struct agent *a, struct error *e)
-{
-	struct error problem = { 0 };
+/* --- shipping --- */
 
-	a->counts.objects += spool_ship(&a->spool, &a->lake, &problem);
-	if (!problem.code)
-		a->counts.windows += spool_ship_windows(&a->spool, &a->lake, &problem);
-	if (problem.code)
-		*e = problem;
-	return problem.code;
+static int put_lake(void *user, int file, const char *table, const char *key, const char *name,
+		    struct error *e)
+{
+	const struct agent *a = user;
+
+	(void)table;
+	(void)name;
+	return lake_put(&a->lake, file, key, LAKE_ONCE, e);
+}
+
+/* Rows of one host of a job are in order: JOB.HOST is the key. */
+static int put_kafka(void *user, int file, const char *table, const char *key, const char *name,
+		     struct error *e)
+{
+	struct agent *a = user;
+	size_t job = strcspn(name, "."), host = name[job] ? strcspn(name + job + 1, ".") + 1 : 0;
+	char text[2 * LAKE_NAME_MAX + 8];
+
+	(void)key;
+	snprintf(text, sizeof(text), "%.*s", (int)(job + host), name);
+	return kafka_send(a->kafka, file, table, text, name, e);
+}
+
+static int ship_lake(struct agent *a, uint64_t until_ns, bool *is_waiting, struct error *e)
+{
+	struct spool_shipped objects = { 0 }, windows = { 0 };
+	int rc = spool_ship(&a->spool, SPOOL_LAKE, put_lake, a, until_ns, &objects, e);
+
+	if (rc == 0)
+		rc = spool_ship_windows(&a->spool, &a->lake, until_ns, &windows, e);
+	a->counts.objects += objects.objects;
+	a->counts.windows += windows.objects;
+	*is_waiting = objects.is_waiting || windows.is_waiting;
+	return rc;
+}
+
+static int ship_kafka(struct agent *a, uint64_t until_ns, bool *is_waiting, struct error *e)
+{
+	struct spool_shipped objects = { 0 };
+	int rc = !a->kafka
+			 ? 0
+			 : spool_ship(&a->spool, SPOOL_KAFKA, put_kafka, a, until_ns, &objects, e);
+
+	a->counts.kafka_objects += objects.objects;
+	*is_waiting = objects.is_waiting;
+	return rc;
+}
+
+static int (*const shippers[])(struct agent *a, uint64_t until_ns, bool *is_waiting,
+			       struct error *e) = {
+	[SPOOL_LAKE] = ship_lake, [SPOOL_KAFKA] = ship_kafka
+};
+
+/*
+ * Doubles with each failure; a random half of it keeps the agents of a fleet from trying again at
+ * the same moment.
+ */
+static uint64_t retry_delay_ns(const struct agent *a, struct agent_sink *sink, uint64_t now)
+{
+	uint64_t longest = MIN(NS_PER_S << MIN(sink->failures, 10u), RETRY_MAX_NS);
+
+	sink->failures++;
+	return longest - hash_u64(a->spool.agent ^ now) % (longest / 2);
+}
+
+/* Ships what waits for a sink, until then, and sets when the rest is due. 0 or a negative code. */
+static int ship(struct agent *a, enum spool_sink which, uint64_t until_ns, struct error *e)
+{
+	struct agent_sink *sink = &a->sinks[which];
+	bool is_waiting;
+	int rc = shippers[which](a, until_ns, &is_waiting, e);
+	uint64_t now = clock_monotonic_ns();
+
+	if (rc < 0) {
+		/* What is on its way is tried again by the sink itself. */
+		sink->due_ns = now + (rc == -EINPROGRESS ? NS_PER_S : retry_delay_ns(a, sink, now));
+		return rc;
+	}
+	sink->due_ns = is_waiting ? now + POLL_NS : UINT64_MAX;
+	sink->failures = 0;
+	return 0;
+}
+
+/* Ships all there is. Returns 0 or a negative code: the spool has the rest. */
+static int ship_all(struct agent *a, struct error *e)
+{
+	int code = 0;
+
+	for (enum spool_sink which = 0; which < SPOOL_SINKS; which++) {
+		uint64_t end_ns = clock_monotonic_ns() + FINISH_NS;
+		struct error problem = { 0 };
+		int rc;
+
+		while ((rc = ship(a, which, UINT64_MAX, &problem)) == 0 &&
+		       a->sinks[which].due_ns != UINT64_MAX && clock_monotonic_ns() < end_ns)
+			nanosleep(&(struct timespec){ .tv_nsec = POLL_NS }, NULL);
+		while (rc == -EINPROGRESS && clock_monotonic_ns() < end_ns) {
+			nanosleep(&(struct timespec){ .tv_nsec = POLL_NS }, NULL);
+			rc = ship(a, which, UINT64_MAX, &problem);
+		}
+		if (rc == 0 && a->sinks[which].due_ns != UINT64_MAX)
+			rc = error_set(&problem, -ETIMEDOUT,
+				       "some rows are not delivered yet; the spool has them");
+		if (rc < 0 && !code) {
+			*e = problem;
+			code = rc;
+		}
+	}
+	return code;
 }
 
 /* --- reading --- */
@@ -134,6 +247,31 @@ static int read_all(struct agent *a, bool now, struct error *e)
 	return rc < 0 ? rc : batches;
 }
 
+/* What is due of commit and ship. Returns 0 or a negative code. */
+static int step_shipping(struct agent *a, uint64_t now, struct error *e)
+{
+	int rc = 0;
+
+	if (now >= a->ship_due_ns) {
+		rc = commit(a, e);
+		a->ship_due_ns = now + a->options->ship_ns;
+		for (enum spool_sink which = 0; which < SPOOL_SINKS; which++)
+			if (!a->sinks[which].failures)
+				a->sinks[which].due_ns = now;
+	}
+	for (enum spool_sink which = 0; which < SPOOL_SINKS && rc == 0; which++) {
+		struct error problem = { 0 };
+
+		if (now < a->sinks[which].due_ns)
+			continue;
+		if (ship(a, which, clock_monotonic_ns() + SHIP_NS, &problem) < 0)
+			warn(a, &a->sinks[which].problem, &problem);
+		else
+			a->sinks[which].problem = 0;
+	}
+	return rc;
+}
+
 int agent_step(struct agent *a, uint64_t *due_ns, struct error *e)
 {
 	uint64_t now = clock_monotonic_ns();
@@ -143,18 +281,17 @@ int agent_step(struct agent *a, uint64_t *due_ns, struct error *e)
 		rc = read_all(a, false, e);
 		a->read_due_ns = now + a->options->read_ns;
 	}
-	if (rc >= 0 && now >= a->ship_due_ns) {
-		rc = commit(a, e);
-		rc = rc < 0 ? rc : ship(a, e);
-		a->ship_due_ns = now + a->options->ship_ns;
-		if (rc >= 0)
-			a->problem = 0;
-	}
+	if (rc >= 0)
+		rc = step_shipping(a, now, e);
 	if (a->rows.failed)
 		return error_set(e, -ENOMEM, "out of memory");
 	if (rc < 0)
-		warn(a, e);
+		warn(a, &a->problem, e);
+	else
+		a->problem = 0;
 	*due_ns = MIN(a->read_due_ns, a->ship_due_ns);
+	for (enum spool_sink which = 0; which < SPOOL_SINKS; which++)
+		*due_ns = MIN(*due_ns, a->sinks[which].due_ns);
 	if (a->windows) { /* after the reading, which knows whose they are */
 		windows_step(a->windows);
 		*due_ns = MIN(*due_ns, now + RULES_NS);
@@ -176,7 +313,7 @@ int agent_finish(struct agent *a, bool all, struct error *e)
 	if (a->rows.failed)
 		return error_set(e, -ENOMEM, "out of memory");
 	rc = rc < 0 ? rc : commit(a, e);
-	return rc < 0 ? rc : ship(a, e);
+	return rc < 0 ? rc : ship_all(a, e);
 }
 
 /* --- begin and end --- */
@@ -187,14 +324,17 @@ int agent_open(struct agent *a, struct error *e)
 	int rc;
 
 	fleet_rows_init(&a->rows);
-	a->lake.folder = a->spool.folder = a->spool.lock = -1;
+	a->spool.folder = a->spool.lock = -1;
 	a->spool.bytes_max = a->options->spool_bytes;
 	a->sources.roots = a->options->recordings;
 	a->sources.pids = a->options->pids;
 	a->sources.pid_count = a->options->pid_count;
 	a->sources.no_processes = a->options->no_processes;
 	a->lake.mode = a->options->mode;
-	rc = lake_open(&a->lake, a->options->lake, e);
+	rc = lake_open(&a->lake, a->options->lake, &a->options->s3, e);
+	if (rc == 0 && a->options->kafka.brokers)
+		rc = kafka_open(&a->kafka, &a->options->kafka, e);
+	a->spool.has_kafka = a->kafka;
 	rc = rc < 0 ? rc : spool_open(&a->spool, a->options->spool, &state, e);
 	if (rc == 0 && state.length)
 		rc = agent_state_read(&state, &a->spool, &a->sources, e);
@@ -211,6 +351,9 @@ int agent_open(struct agent *a, struct error *e)
 			return error_set(e, -ENOMEM, "out of memory");
 	}
 	a->read_due_ns = clock_monotonic_ns();
+	for (enum spool_sink which = 0; which < SPOOL_SINKS; which++)
+		a->sinks[which].due_ns =
+			which == SPOOL_LAKE || a->kafka ? a->read_due_ns : UINT64_MAX;
 	/* Not all agents of a fleet at once. */
 	a->ship_due_ns = a->read_due_ns + hash_u64(a->spool.agent) % a->options->ship_ns;
 	return 0;
@@ -223,4 +366,5 @@ void agent_release(struct agent *a)
 	fleet_rows_release(&a->rows);
 	spool_release(&a->spool);
 	lake_release(&a->lake);
+	kafka_free(a->kafka);
 }

@@ -1,17 +1,23 @@
 /*
  * agent.h: `pitot agent`: reads the recordings of a machine as they grow, and ships small rows of
- * them into a lake. Single-threaded but for the encoding of files; prints nothing: the caller gets
- * messages. Its timers are those of CLOCK_MONOTONIC, so steps of the clock change nothing.
+ * them into a lake, and to Kafka. Single-threaded but for the encoding of files and librdkafka;
+ * prints nothing: the caller gets messages. Between two readings it ships for a few seconds at
+ * most, plus one request that hangs. Its timers are those of CLOCK_MONOTONIC, so steps of the clock
+ * change nothing.
  */
 #ifndef PITOT_AGENT_AGENT_H
 #define PITOT_AGENT_AGENT_H
 
 #include "agent/batch.h"
+#include "agent/kafka.h"
 #include "agent/spool.h"
 #include "agent/windows.h"
 
 struct agent_options {
-	const char *lake, *spool; /* folders */
+	const char *lake; /* a folder or a bucket */
+	struct s3_options s3; /* of a bucket */
+	struct kafka_options kafka; /* also, if it has brokers */
+	const char *spool; /* a folder */
 	const char *const *recordings; /* folders with recordings, NULL-terminated */
 	const pid_t *pids; /* only these and their descendants; none: all processes */
 	size_t pid_count;
@@ -24,9 +30,17 @@ struct agent_options {
 };
 
 struct agent_counts {
-	uint64_t batches, objects, windows; /* shipped */
+	uint64_t batches, objects, windows; /* shipped into the lake */
+	uint64_t kafka_objects; /* delivered */
 	uint64_t rows[FLEET_TABLE_COUNT];
 	uint64_t dropped_rows, failures;
+};
+
+/* Where objects go. */
+struct agent_sink {
+	uint64_t due_ns; /* CLOCK_MONOTONIC, of what waits; UINT64_MAX: nothing waits */
+	unsigned failures; /* since the last success */
+	int problem; /* code of the last warning; 0: there is none */
 };
 
 struct agent {
@@ -38,9 +52,11 @@ struct agent {
 	struct fleet_rows rows;
 	struct spool spool;
 	struct lake lake;
+	struct kafka *kafka; /* NULL: it is not used */
 	struct windows *windows; /* NULL: there are no rules */
 	struct agent_counts counts;
 	uint64_t read_due_ns, ship_due_ns; /* CLOCK_MONOTONIC */
+	struct agent_sink sinks[SPOOL_SINKS];
 	int problem; /* code of the last warning; 0: there is none */
 };
 

@@ -177,6 +177,8 @@ static void add_agent(const struct agent *a, struct strbuf *out)
 	} values[] = {
 		{ "pitot_agent_objects_total", "counter", "Objects shipped into the lake.",
 		  a->counts.objects },
+		{ "pitot_agent_kafka_objects_total", "counter",
+		  "Files of rows that Kafka has confirmed.", a->counts.kafka_objects },
 		{ "pitot_agent_windows_total", "counter", "Windows shipped into the lake.",
 		  a->counts.windows },
 		{ "pitot_agent_windows_failed_total", "counter", "Windows that could not be made.",

@@ -3,6 +3,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/json.h"
+
 #define IS_MAYBE true
 #define IS_ALWAYS false
 #define COLUMN(table, name_, type_, presence, doc)                                                 \
@@ -71,6 +73,42 @@ void fleet_append(struct fleet_rows *rows, enum fleet_table table, const void *r
 size_t fleet_row_count(const struct fleet_rows *rows, enum fleet_table table)
 {
 	return rows->values[table].count / (1 + fleet_schemas[table].column_count);
+}
+
+static void add_value(struct json *j, enum flat_type type, uint64_t value,
+		      const struct interner *texts)
+{
+	switch (type) {
+	case FLAT_TEXT:
+		json_bytes(j, texts->items[value].text, texts->items[value].length);
+		break;
+	case FLAT_I32:
+	case FLAT_I64:
+		json_i64(j, type == FLAT_I32 ? (int32_t)value : (int64_t)value);
+		break;
+	default:
+		json_u64(j, value);
+	}
+}
+
+void fleet_add_json(enum fleet_table table, const uint64_t *values, size_t rows,
+		    const struct interner *texts, struct strbuf *out)
+{
+	const struct fleet_schema *schema = &fleet_schemas[table];
+
+	for (size_t i = 0; i < rows; i++, values += 1 + schema->column_count) {
+		struct json j = JSON_INIT(out);
+
+		json_object(&j);
+		for (size_t c = 0; c < schema->column_count; c++) {
+			json_key(&j, schema->columns[c].name);
+			if (values[0] >> c & 1)
+				json_null(&j);
+			else
+				add_value(&j, schema->columns[c].type, values[1 + c], texts);
+		}
+		json_finish(&j);
+	}
 }
 
 int fleet_write(enum fleet_table table, const uint64_t *values, size_t rows,

@@ -114,6 +114,13 @@ void fleet_append(struct fleet_rows *rows, enum fleet_table table, const void *r
 size_t fleet_row_count(const struct fleet_rows *rows, enum fleet_table table);
 
 /*
+ * Appends rows of a table as lines of JSON: objects with all columns; times are nanoseconds since
+ * 1970, and what is unknown is null.
+ */
+void fleet_add_json(enum fleet_table table, const uint64_t *values, size_t rows,
+		    const struct interner *texts, struct strbuf *out);
+
+/*
  * Writes rows of a table, with texts of `texts`, into a Parquet file. Returns 0 or a negative code.
  */
 int fleet_write(enum fleet_table table, const uint64_t *values, size_t rows,

@@ -1,7 +1,6 @@
 #include "agent/lake_list.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -9,115 +8,128 @@
 #include "base/search.h"
 #include "base/starts_with.h"
 #include "format/segment.h"
-#include "record/segment_ring.h"
 
 #define DATE "date="
-#define ENTRIES_MAX 1000000u
+#define ENTRIES_MAX 100000u /* tables and windows */
 
-/* Calls visit for each entry of the folders DATE=… of a table or of windows. */
-struct visit {
-	void (*entry)(struct visit *v, int folder, const char *date, const char *name);
-	struct lake_list *list;
-	struct lake_table table;
-	bool failed;
+/* TABLE/date=DATE/NAME, and /FILE of a window. */
+struct key_parts {
+	char table[32], date[16], name[256], file[256]; /* file "": it has none */
 };
 
-static void visit_dates(int folder, struct visit *v)
+/* Copies up to the next '/', or the end. False: it is too long, or empty. */
+static bool copy_part(const char **at, char *out, size_t size)
 {
-	_cleanup_list_ DIR *dates = folder_list(folder);
-	const char *date, *name;
+	size_t length = strcspn(*at, "/");
 
-	while (dates && (date = folder_next(dates))) {
-		_cleanup_close_ int inner =
-			starts_with(date, DATE) ? folder_enter(folder, date, FOLDER_ANY) : -1;
-		_cleanup_list_ DIR *names = inner < 0 ? NULL : folder_list(inner);
-
-		while (names && (name = folder_next(names)))
-			if (*name != '.')
-				v->entry(v, inner, date + strlen(DATE), name);
-	}
+	if (!length || length >= size)
+		return false;
+	memcpy(out, *at, length);
+	out[length] = '\0';
+	*at += length + ((*at)[length] == '/');
+	return true;
 }
 
-/* --- tables --- */
-
-static void add_object(struct visit *v, int folder, const char *date, const char *name)
+static bool split(const char *key, struct key_parts *p)
 {
-	struct lake_table *t = &v->table;
-	struct stat st;
+	p->file[0] = '\0';
+	if (!copy_part(&key, p->table, sizeof(p->table)) || !starts_with(key, DATE))
+		return false;
+	key += strlen(DATE);
+	if (!copy_part(&key, p->date, sizeof(p->date)) ||
+	    !copy_part(&key, p->name, sizeof(p->name)))
+		return false;
+	return !*key || (copy_part(&key, p->file, sizeof(p->file)) && !*key);
+}
 
-	if (!has_suffix(name, ".parquet") || !strcmp(name, LAKE_SCHEMA) ||
-	    folder_stat(folder, name, &st) < 0 || !S_ISREG(st.st_mode))
-		return;
-	if (!t->objects || strncmp(date, t->first, sizeof(t->first) - 1) < 0)
-		snprintf(t->first, sizeof(t->first), "%s", date);
-	if (!t->objects || strncmp(date, t->last, sizeof(t->last) - 1) > 0)
-		snprintf(t->last, sizeof(t->last), "%s", date);
+/* --- all --- */
+
+static struct lake_table *table_of(struct lake_list *l, const char *name)
+{
+	struct lake_table t = { .objects = 0 };
+
+	for (size_t i = 0; i < l->tables.count; i++)
+		if (!strcmp(l->tables.data[i].name, name))
+			return &l->tables.data[i];
+	snprintf(t.name, sizeof(t.name), "%s", name);
+	if (l->tables.count >= ENTRIES_MAX || vec_push(&l->tables, t) < 0)
+		return NULL;
+	return &l->tables.data[l->tables.count - 1];
+}
+
+static int add_object(struct lake_list *l, const struct key_parts *p, uint64_t bytes)
+{
+	struct lake_table *t;
+
+	if (!has_suffix(p->name, ".parquet") || !strcmp(p->name, LAKE_SCHEMA))
+		return 0;
+	t = table_of(l, p->table);
+	if (!t)
+		return -ENOMEM;
+	if (!t->objects || strcmp(p->date, t->first) < 0)
+		memcpy(t->first, p->date, sizeof(t->first));
+	if (!t->objects || strcmp(p->date, t->last) > 0)
+		memcpy(t->last, p->date, sizeof(t->last));
 	t->objects++;
-	t->bytes += (uint64_t)st.st_size;
+	t->bytes += bytes;
+	return 0;
 }
 
-/* --- windows --- */
+struct reading {
+	struct lake_list *list;
+	const char *whole;
+};
 
-static uint64_t folder_bytes(int folder, const char *name)
+/* Files of a window come one after the other. */
+static int add_file(const struct reading *r, const struct key_parts *p, uint64_t bytes)
 {
-	_cleanup_close_ int inner = folder_enter(folder, name, FOLDER_ANY);
-	_cleanup_list_ DIR *files = inner < 0 ? NULL : folder_list(inner);
-	const char *file;
-	uint64_t bytes = 0;
-	struct stat st;
+	struct lake_list *l = r->list;
+	struct lake_window *w = l->windows.count ? &l->windows.data[l->windows.count - 1] : NULL;
 
-	while (files && (file = folder_next(files)))
-		if (folder_stat(inner, file, &st) == 0 && S_ISREG(st.st_mode))
-			bytes += (uint64_t)st.st_size;
-	return bytes;
+	if (!has_suffix(p->name, LAKE_WINDOW_SUFFIX))
+		return 0;
+	if (!w || strcmp(w->name, p->name) != 0 || strcmp(w->date, p->date) != 0) {
+		struct lake_window new = { .is_whole = !r->whole };
+
+		memcpy(new.name, p->name, sizeof(new.name));
+		memcpy(new.date, p->date, sizeof(new.date));
+		if (l->windows.count >= ENTRIES_MAX || vec_push(&l->windows, new) < 0)
+			return -ENOMEM;
+		w = &l->windows.data[l->windows.count - 1];
+	}
+	w->is_whole |= r->whole && !strcmp(p->file, r->whole);
+	w->bytes += bytes;
+	return 0;
 }
 
-static void add_window(struct visit *v, int folder, const char *date, const char *name)
+static int add_key(void *user, const char *key, uint64_t bytes)
 {
-	struct lake_window w = { .bytes = 0 };
-	struct stat st;
+	const struct reading *r = user;
+	struct key_parts p;
 
-	if (!has_suffix(name, LAKE_WINDOW_SUFFIX) || folder_stat(folder, name, &st) < 0 ||
-	    !S_ISDIR(st.st_mode) || strlen(name) >= sizeof(w.name) ||
-	    v->list->windows.count >= ENTRIES_MAX)
-		return;
-	snprintf(w.name, sizeof(w.name), "%s", name);
-	snprintf(w.date, sizeof(w.date), "%s", date);
-	w.bytes = folder_bytes(folder, name);
-	v->failed |= vec_push(&v->list->windows, w) < 0;
+	if (!split(key, &p))
+		return 0;
+	if (!*p.file)
+		return add_object(r->list, &p, bytes);
+	return strcmp(p.table, LAKE_WINDOWS) ? 0 : add_file(r, &p, bytes);
 }
 
 ORDER(by_date, struct lake_window, strcmp(a->date, b->date) ?: strcmp(a->name, b->name))
 ORDER(by_name, struct lake_table, strcmp(a->name, b->name))
 
-static int read_folder(const struct lake *lake, const char *name, struct lake_list *out)
-{
-	bool is_windows = !strcmp(name, LAKE_WINDOWS);
-	struct visit v = { .entry = is_windows ? add_window : add_object, .list = out };
-	_cleanup_close_ int folder = folder_enter(lake->folder, name, FOLDER_ANY);
-
-	if (folder < 0 || strlen(name) >= sizeof(v.table.name))
-		return 0;
-	visit_dates(folder, &v);
-	snprintf(v.table.name, sizeof(v.table.name), "%s", name);
-	if (v.table.objects)
-		v.failed |= vec_push(&out->tables, v.table) < 0;
-	return v.failed ? -ENOMEM : 0;
-}
-
 int lake_list_read(const struct lake *lake, struct lake_list *out, struct error *e)
 {
-	_cleanup_list_ DIR *list = folder_list(lake->folder);
-	const char *name;
-	int rc = list ? 0 : -errno;
+	struct reading r = { out, lake->whole };
+	int rc = lake_list(lake, "", add_key, &r, e);
+	size_t kept = 0;
 
-	while (rc == 0 && (name = folder_next(list)))
-		rc = read_folder(lake, name, out);
+	for (size_t i = 0; i < out->windows.count; i++)
+		if (out->windows.data[i].is_whole)
+			out->windows.data[kept++] = out->windows.data[i];
+	out->windows.count = kept;
 	vec_sort(&out->tables, by_name);
 	vec_sort(&out->windows, by_date);
-	return rc < 0 ? error_set(e, rc, "cannot list the lake '%s': %s", lake->path,
-				  error_code_text(rc))
-		      : 0;
+	return rc;
 }
 
 void lake_list_release(struct lake_list *l)
@@ -128,53 +140,62 @@ void lake_list_release(struct lake_list *l)
 
 /* --- get --- */
 
-static int copy_window(int window, int to)
-{
-	_cleanup_list_ DIR *list = folder_list(window);
-	const char *name;
-	int rc = list ? 0 : -errno, count = 0;
-
-	while (rc == 0 && (name = folder_next(list))) {
-		_cleanup_close_ int file = -1;
-
-		if (!has_suffix(name, SEGMENT_SUFFIX))
-			continue;
-		file = folder_open_file(window, name, O_RDONLY, FOLDER_ANY);
-		rc = file < 0 ? file : segment_copy(file, to, name, UINT64_MAX);
-		count++;
-	}
-	return rc < 0 ? rc : count;
-}
-
 struct search {
-	struct visit visit; /* first: it is passed on */
-	const char *name;
-	int found;
+	const char *name, *whole;
+	char date[16]; /* of the first one of that name */
+	bool is_whole;
+	VEC(struct file { char name[256]; }) files;
 };
 
-static void find_window(struct visit *v, int folder, const char *date, const char *name)
+static int find_file(void *user, const char *key, uint64_t bytes)
 {
-	struct search *s = (struct search *)v;
+	struct search *s = user;
+	struct key_parts p;
+	struct file file;
 
-	(void)date;
-	if (s->found < 0 && !strcmp(name, s->name))
-		s->found = folder_enter(folder, name, FOLDER_ANY);
+	(void)bytes;
+	if (!split(key, &p) || !*p.file || strcmp(p.name, s->name) != 0 ||
+	    (*s->date && strcmp(s->date, p.date) != 0))
+		return 0;
+	memcpy(s->date, p.date, sizeof(s->date));
+	s->is_whole |= !s->whole || !strcmp(p.file, s->whole);
+	if (!has_suffix(p.file, SEGMENT_SUFFIX))
+		return 0;
+	if (s->files.count >= ENTRIES_MAX)
+		return E_LIMIT;
+	memcpy(file.name, p.file, sizeof(file.name));
+	return vec_push(&s->files, file);
+}
+
+static int get_files(const struct lake *lake, const struct search *s, int to, struct error *e)
+{
+	int rc = 0;
+
+	for (size_t i = 0; i < s->files.count && rc == 0; i++) {
+		_cleanup_strbuf_ struct strbuf key = STRBUF_INIT;
+
+		strbuf_addf(&key, LAKE_WINDOWS "/" DATE "%s/%s/%s", s->date, s->name,
+			    s->files.data[i].name);
+		rc = key.failed ? error_set(e, -ENOMEM, "out of memory")
+				: lake_get(lake, strbuf_text(&key), to, s->files.data[i].name, e);
+	}
+	return rc < 0 ? rc : (int)s->files.count;
 }
 
 int lake_get_window(const struct lake *lake, const char *name, const char *directory,
 		    const struct folder_id *id, struct error *e)
 {
-	_cleanup_close_ int windows = folder_enter(lake->folder, LAKE_WINDOWS, FOLDER_ANY);
 	_cleanup_close_ int to = folder_open_known(directory, id);
-	struct search s = { { .entry = find_window }, name, -ENOENT };
-	int rc;
+	struct search s = { .name = name, .whole = lake->whole };
+	int rc = lake_list(lake, LAKE_WINDOWS, find_file, &s, e);
 
-	if (windows >= 0)
-		visit_dates(windows, &s.visit);
-	if (s.found < 0)
-		return error_set(e, s.found, "no window '%s' in '%s': pitot lake ls %s lists them",
-				 name, lake->path, lake->path);
-	rc = to < 0 ? to : copy_window(s.found, to);
-	close(s.found);
-	return rc < 0 ? error_set(e, rc, "cannot copy '%s': %s", name, error_code_text(rc)) : rc;
+	if (rc == 0 && (!s.is_whole || !s.files.count))
+		rc = error_set(e, -ENOENT, "no window '%s' in '%s': pitot lake ls %s lists them",
+			       name, lake->path, lake->path);
+	if (rc == 0)
+		rc = to < 0 ? error_set(e, to, "cannot open '%s': %s", directory,
+					error_code_text(to))
+			    : get_files(lake, &s, to, e);
+	vec_release(&s.files);
+	return rc;
 }

@@ -15,6 +15,7 @@ struct lake_table {
 struct lake_window {
 	char name[256], date[16];
 	uint64_t bytes;
+	bool is_whole; /* of all that are listed */
 };
 
 struct lake_list {

@@ -19,7 +19,8 @@
 #define STATE_BYTES_MAX ((size_t)16 << 20)
 #define DROPPED "dropped!"
 #define WINDOW LAKE_WINDOWS "!"
-#define SUFFIX ".parquet"
+
+static const char *const suffixes[] = { [SPOOL_LAKE] = ".parquet", [SPOOL_KAFKA] = ".jsonl" };
 
 static void release_object(struct spool_object *o)
 {
@@ -68,10 +69,11 @@ int spool_open(struct spool *s, const char *path, struct strbuf *state, struct e
 static bool parse_name(const char *name, struct spool_object *o)
 {
 	*o = (struct spool_object){ .is_dropped = starts_with(name, DROPPED) };
-	if (o->is_dropped)
-		return sscanf(name, DROPPED "%" SCNu64 "!%" SCNu64, &o->batch, &o->rows) == 2;
+	while (o->sink < SPOOL_SINKS && !has_suffix(name, suffixes[o->sink]))
+		o->sink++;
+	name += o->is_dropped ? strlen(DROPPED) : 0;
 	return sscanf(name, "%" SCNu64 "!%" SCNu64 "!", &o->batch, &o->rows) == 2 &&
-	       has_suffix(name, SUFFIX);
+	       o->sink < SPOOL_SINKS;
 }
 
 ORDER(by_batch, struct spool_object, UP(batch) ?: strcmp(a->name, b->name))
@@ -105,7 +107,7 @@ static int recover_name(struct spool *s, const char *name)
 		unlinkat(s->folder, name, 0);
 		return 0;
 	}
-	s->dropped_rows += o.is_dropped ? o.rows : 0;
+	s->dropped_rows[o.sink] += o.is_dropped ? o.rows : 0;
 	return add_object(s, name, &o);
 }
 
@@ -158,12 +160,32 @@ static int add_row(struct part *p, const uint64_t *row, size_t words, uint64_t t
 	return 0;
 }
 
-static int write_part(struct spool *s, const struct fleet_rows *rows, enum fleet_table table,
-		      const struct part *p, struct error *e)
+static int write_file(struct spool *s, const struct fleet_rows *rows, enum fleet_table table,
+		      const struct part *p, enum spool_sink sink, const char *name, struct error *e)
 {
-	_cleanup_strbuf_ struct strbuf name = STRBUF_INIT, path = STRBUF_INIT;
+	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT, path = STRBUF_INIT;
+	int rc;
+
+	if (sink == SPOOL_KAFKA) {
+		fleet_add_json(table, p->values.data, p->rows, &rows->texts, &text);
+		rc = text.failed ? -ENOMEM : folder_write_file(s->folder, name, &text, true);
+		return rc < 0 ? error_set(e, rc, "cannot write into the spool '%s': %s", s->path,
+					  error_code_text(rc))
+			      : 0;
+	}
+	strbuf_addf(&path, "/proc/self/fd/%d/%s", s->folder, name);
+	if (path.failed)
+		return error_set(e, -ENOMEM, "out of memory");
+	return fleet_write(table, p->values.data, p->rows, &rows->texts, strbuf_text(&path), NULL,
+			   e);
+}
+
+static int write_part(struct spool *s, const struct fleet_rows *rows, enum fleet_table table,
+		      const struct part *p, enum spool_sink sink, struct error *e)
+{
+	_cleanup_strbuf_ struct strbuf name = STRBUF_INIT;
 	_cleanup_close_ int fd = -1;
-	struct spool_object o = { .batch = s->batch + 1, .rows = p->rows };
+	struct spool_object o = { .sink = sink, .batch = s->batch + 1, .rows = p->rows };
 	int rc;
 
 	strbuf_addf(&name, "%" PRIu64 "!%" PRIu64 "!%s!", o.batch, o.rows,
@@ -177,11 +199,10 @@ static int write_part(struct spool *s, const struct fleet_rows *rows, enum fleet
 	lake_add_time(&name, p->from_ns);
 	strbuf_addc(&name, '-');
 	lake_add_time(&name, p->until_ns);
-	strbuf_addf(&name, ".%016" PRIx64 "-%" PRIu64 SUFFIX, s->agent, o.batch);
-	strbuf_addf(&path, "/proc/self/fd/%d/%s", s->folder, strbuf_text(&name));
-	if (name.failed || path.failed)
+	strbuf_addf(&name, ".%016" PRIx64 "-%" PRIu64 "%s", s->agent, o.batch, suffixes[sink]);
+	if (name.failed)
 		return error_set(e, -ENOMEM, "out of memory");
-	rc = fleet_write(table, p->values.data, p->rows, &rows->texts, strbuf_text(&path), NULL, e);
+	rc = write_file(s, rows, table, p, sink, strbuf_text(&name), e);
 	if (rc < 0)
 		return rc;
 	fd = folder_open_file(s->folder, strbuf_text(&name), O_RDONLY, FOLDER_OWN);
@@ -259,8 +280,9 @@ static int write_table(struct spool *s, const struct fleet_rows *rows, enum flee
 	if (rc < 0)
 		error_set(e, rc, "out of memory");
 	for (size_t i = 0; i < count; i++) {
-		if (rc == 0)
-			rc = write_part(s, rows, table, &parts[i], e);
+		for (enum spool_sink sink = 0; sink < SPOOL_SINKS && rc == 0; sink++)
+			if (sink != SPOOL_KAFKA || s->has_kafka)
+				rc = write_part(s, rows, table, &parts[i], sink, e);
 		vec_release(&parts[i].values);
 	}
 	free(parts);
@@ -313,15 +335,16 @@ static void drop(struct spool *s)
 			i++;
 			continue;
 		}
-		snprintf(name, sizeof(name), DROPPED "%" PRIu64 "!%" PRIu64 "!%016" PRIx64,
-			 s->batch + 1, o->rows, hash_bytes(o->name, strlen(o->name)));
+		snprintf(name, sizeof(name), DROPPED "%" PRIu64 "!%" PRIu64 "!%016" PRIx64 "%s",
+			 s->batch + 1, o->rows, hash_bytes(o->name, strlen(o->name)),
+			 suffixes[o->sink]);
 		if (folder_rename_new(s->folder, o->name, s->folder, name) < 0)
 			return;
 		empty(s, name);
-		s->dropped_rows += o->rows;
+		s->dropped_rows[o->sink] += o->rows;
 		s->bytes -= o->bytes;
 		release_object(o);
-		*o = (struct spool_object){ strdup(name), s->batch + 1, o->rows, 0, true };
+		*o = (struct spool_object){ strdup(name), o->sink, s->batch + 1, o->rows, 0, true };
 	}
 }
 
@@ -337,7 +360,7 @@ int spool_commit(struct spool *s, const struct strbuf *state, struct error *e)
 				 error_code_text(rc));
 	}
 	s->batch++;
-	s->dropped_rows = 0;
+	memset(s->dropped_rows, 0, sizeof(s->dropped_rows));
 	for (size_t i = s->objects.count; i-- > 0;)
 		if (s->objects.data[i].is_dropped)
 			remove_object(s, i);
@@ -357,51 +380,69 @@ static bool make_key(const char *name, char key[LAKE_KEY_MAX])
 	return true;
 }
 
-static int ship(struct spool *s, const struct lake *lake, const struct spool_object *o,
+static int ship(struct spool *s, const struct spool_object *o, spool_put *put, void *user,
 		struct error *e)
 {
-	char key[LAKE_KEY_MAX];
-	const char *at = strchr(o->name, '!');
+	_cleanup_close_ int file = -1;
+	const char *batch = strchr(o->name, '!'), *at = batch ? strchr(batch + 1, '!') : NULL;
+	char key[LAKE_KEY_MAX], table[32];
 
-	at = at ? strchr(at + 1, '!') : NULL;
 	if (!at || !make_key(at + 1, key))
 		return error_set(e, -EINVAL, "'%s' is no object", o->name);
-	return lake_put(lake, s->folder, o->name, key, e);
+	snprintf(table, sizeof(table), "%.*s", (int)strcspn(key, "/"), key);
+	file = folder_open_file(s->folder, o->name, O_RDONLY, FOLDER_OWN);
+	if (file < 0)
+		return error_set(e, file, "cannot read '%s/%s': %s", s->path, o->name,
+				 error_code_text(file));
+	return put(user, file, table, key, base_name(key), e);
 }
 
-size_t spool_ship_windows(struct spool *s, const struct lake *lake, struct error *e)
+int spool_ship(struct spool *s, enum spool_sink sink, spool_put *put, void *user, uint64_t until_ns,
+	       struct spool_shipped *out, struct error *e)
+{
+	for (size_t i = 0; i < s->objects.count;) {
+		const struct spool_object *o = &s->objects.data[i];
+		int rc = 1;
+
+		if (o->is_dropped || o->batch > s->batch || o->sink != sink) {
+			i++;
+			continue;
+		}
+		if (clock_monotonic_ns() < until_ns)
+			rc = ship(s, o, put, user, e);
+		if (rc < 0)
+			return rc;
+		if (rc == 0) {
+			remove_object(s, i);
+			out->objects++;
+		}
+		out->is_waiting |= rc > 0;
+		i += rc > 0;
+	}
+	return 0;
+}
+
+int spool_ship_windows(struct spool *s, const struct lake *lake, uint64_t until_ns,
+		       struct spool_shipped *out, struct error *e)
 {
 	_cleanup_list_ DIR *list = folder_list(s->folder);
 	char key[LAKE_KEY_MAX];
 	const char *name;
-	size_t shipped = 0;
 
 	while (list && (name = folder_next(list))) {
+		int rc;
+
 		if (!starts_with(name, WINDOW) || !make_key(name, key))
 			continue;
-		if (lake_put_folder(lake, s->folder, name, key, e) < 0)
+		if (clock_monotonic_ns() >= until_ns) {
+			out->is_waiting = true;
 			break;
-		lake_remove_folder(s->folder, name);
-		shipped++;
-	}
-	return shipped;
-}
-
-size_t spool_ship(struct spool *s, const struct lake *lake, struct error *e)
-{
-	size_t shipped = 0;
-
-	for (size_t i = 0; i < s->objects.count;) {
-		const struct spool_object *o = &s->objects.data[i];
-
-		if (o->is_dropped || o->batch > s->batch) {
-			i++;
-			continue;
 		}
-		if (ship(s, lake, o, e) < 0)
-			return shipped;
-		remove_object(s, i);
-		shipped++;
+		rc = lake_put_folder(lake, s->folder, name, key, e);
+		if (rc < 0)
+			return rc;
+		lake_remove_folder(s->folder, name);
+		out->objects++;
 	}
-	return shipped;
+	return 0;
 }

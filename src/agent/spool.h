@@ -5,14 +5,16 @@
  *  1. The objects of a batch are written into the spool, and are on the disk.
  *  2. The state, with all that was read, and the number of the batch, replaces the one before. This
  *     is the moment at which rows become part of the lake's future.
- *  3. Objects are copied into the lake, under names that do not depend on when, and then removed.
+ *  3. Objects are copied to where they are for, under names that do not depend on when, and then
+ *     removed.
  *
  * Objects of a batch that the state does not name are removed at the start: their rows are read
  * again. The names of objects in the spool have all that is needed:
  *
  *	BATCH!ROWS!TABLE!date=DATE!NAME.parquet     the key in the lake, with ! for /
+ *	BATCH!ROWS!TABLE!date=DATE!NAME.jsonl       the same rows for Kafka, if it is used
  *	window!date=DATE!NAME.pitot                 a folder; it belongs to no batch, and is whole
- *	dropped!BATCH!ROWS                          dropped for want of room; a loss of that batch
+ *	dropped!BATCH!ROWS!HASH.parquet             dropped for want of room; a loss of that batch
  */
 #ifndef PITOT_AGENT_SPOOL_H
 #define PITOT_AGENT_SPOOL_H
@@ -20,8 +22,12 @@
 #include "agent/fleet_tables.h"
 #include "agent/lake.h"
 
+/* What objects are for: each has its own, so that one that is away does not hold up another. */
+enum spool_sink { SPOOL_LAKE, SPOOL_KAFKA, SPOOL_SINKS };
+
 struct spool_object {
 	char *name;
+	enum spool_sink sink;
 	uint64_t batch, rows, bytes;
 	bool is_dropped;
 };
@@ -34,7 +40,8 @@ struct spool {
 	uint64_t batch; /* of the state */
 	VEC(struct spool_object) objects; /* oldest first */
 	uint64_t bytes; /* of them */
-	uint64_t dropped_rows; /* of objects that were dropped, and no loss says so */
+	uint64_t dropped_rows[SPOOL_SINKS]; /* of objects that were dropped, and no loss says so */
+	bool has_kafka; /* rows are also written for it */
 };
 
 /*
@@ -57,9 +64,24 @@ int spool_write(struct spool *s, const struct fleet_rows *rows, struct error *e)
  */
 int spool_commit(struct spool *s, const struct strbuf *state, struct error *e) MUST_USE;
 
-/* Ships objects, the oldest first, until one fails. Returns how many, and *e why not all. */
-size_t spool_ship(struct spool *s, const struct lake *lake, struct error *e);
-/* Ships the windows, in the same way. */
-size_t spool_ship_windows(struct spool *s, const struct lake *lake, struct error *e);
+/*
+ * Ships an object: a file, and the table, the key and the name that it has wherever it is. Returns
+ * 0, 1 if it is on its way and this is to be asked again, or a negative code.
+ */
+typedef int spool_put(void *user, int file, const char *table, const char *key, const char *name,
+		      struct error *e);
+struct spool_shipped {
+	size_t objects;
+	bool is_waiting; /* some are on their way, or there was no time */
+};
+/*
+ * Ships objects for one sink, the oldest first, until one fails, or until then (CLOCK_MONOTONIC).
+ * Returns 0 or a negative code.
+ */
+int spool_ship(struct spool *s, enum spool_sink sink, spool_put *put, void *user, uint64_t until_ns,
+	       struct spool_shipped *out, struct error *e) MUST_USE;
+/* Ships the windows into the lake, in the same way. */
+int spool_ship_windows(struct spool *s, const struct lake *lake, uint64_t until_ns,
+		       struct spool_shipped *out, struct error *e) MUST_USE;
 
 #endif

@@ -8,6 +8,7 @@
 #include "agent/metrics_page.h"
 #include "base/clock.h"
 #include "cli/option_file.h"
+#include "cli/s3_options.h"
 #include "cli/ui.h"
 
 #define MODE_DEFAULT "0640"
@@ -21,16 +22,30 @@ static bool option_no_live;
 static uint64_t option_interval = 10 * NS_PER_S, option_ship = 60 * NS_PER_S;
 static uint64_t option_spool_size = (uint64_t)256 << 20;
 static bool option_once;
+static struct s3_options option_s3;
+static struct s3_given given_s3;
+static struct kafka_options option_kafka = { .topic = "pitot" };
 static struct {
 	bool lake, spool, mode, interval, ship, spool_size, no_live, once, listen;
+	bool kafka, kafka_topic, kafka_config;
 } given;
 
 static const struct option options[] = {
 	OPTION(STRING, "config", 0, option_config, "FILE",
 	       "read options from FILE: a JSON object, whose keys are their names",
 	       .is_path = true),
-	OPTION(STRING, "lake", 0, option_lake, "DIR", "ship into DIR (see `pitot lake`)",
+	OPTION(STRING, "lake", 0, option_lake, "LAKE",
+	       "ship into a folder, or a bucket: s3://BUCKET/PREFIX (see `pitot lake`)",
 	       .is_path = true, .given = &given.lake),
+	S3_OPTIONS(option_s3, given_s3),
+	OPTION(STRING, "kafka", 0, option_kafka.brokers, "HOST:PORT,…",
+	       "also send rows to these brokers of Kafka, as JSON", .given = &given.kafka),
+	OPTION(STRING, "kafka-topic", 0, option_kafka.topic, "PREFIX",
+	       "topics are PREFIX.step, PREFIX.kernel_sketch and PREFIX.loss (default pitot)",
+	       .given = &given.kafka_topic),
+	OPTION(STRING, "kafka-config", 0, option_kafka.config, "FILE",
+	       "properties of librdkafka, NAME=VALUE, such as those of SASL and TLS",
+	       .is_path = true, .given = &given.kafka_config),
 	OPTION(STRING, "spool", 0, option_spool, "DIR",
 	       "what is not shipped yet, and the state of the agent; a folder of its own",
 	       .is_path = true, .given = &given.spool),
@@ -65,6 +80,8 @@ static const struct option options[] = {
 
 static const struct command_example examples[] = {
 	{ "pitot agent --lake /mnt/lake --spool /var/lib/pitot", "one on each machine" },
+	{ "pitot agent --lake s3://pitot/v1 --kafka broker:9092 --spool /var/lib/pitot",
+	  "into object storage, and to Kafka" },
 	{ "pitot agent --config /etc/pitot/agent.json", "the same, from a file" },
 	{ "pitot agent --once --recordings runs --lake lake --spool spool",
 	  "ship finished recordings, once" },
@@ -197,6 +214,8 @@ static int run_agent(struct context *c, int argc, char **argv)
 	o.pid_count = option_pids.count;
 	o.no_processes = option_no_live;
 	o.lake = option_lake;
+	o.s3 = option_s3;
+	o.kafka = option_kafka;
 	o.spool = option_spool;
 	o.read_ns = option_interval;
 	o.ship_ns = option_ship;
@@ -219,7 +238,8 @@ const struct command cmd_agent = {
 	.description =
 		"Finds the recordings of this machine that its user may read, on the disk and in "
 		"memory (--ring), as they are made, and ships rows of them as Parquet objects into "
-		"a folder: steps, GPU work by kernel in spans of 10 seconds, and losses. The "
+		"a folder or a bucket, and to Kafka if wanted: steps, GPU work by kernel in spans "
+		"of 10 seconds, and losses. The "
 		"recorded processes do nothing for it, and go on if it ends.\n\n"
 		"Each row is shipped once, whenever the agent is killed and started again. Rows "
 		"wait in the spool while the lake cannot be written.",

@@ -1,32 +1,35 @@
 /* cmd_lake.c: `pitot lake`: makes a lake, lists what agents have shipped, gets windows back. */
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "agent/lake_ddl.h"
 #include "agent/lake_list.h"
 #include "base/human.h"
 #include "base/json.h"
 #include "base/plural.h"
+#include "cli/s3_options.h"
 #include "cli/ui.h"
 #include "format/recording_dir.h"
 #include "report/text_table.h"
 
 static const char *option_output;
 static bool option_force;
+static struct s3_options option_s3;
+static struct s3_given given_s3;
 
 static const struct option options[] = {
 	OPTION(STRING, "output", 'o', option_output, "DIR",
 	       "get: write into DIR (default: the window's name, here)", .is_path = true),
 	FLAG("force", 'f', option_force, "get: replace DIR if it is a recording"),
+	S3_OPTIONS(option_s3, given_s3),
 	OPTION_END,
 };
 
 static const struct command_example examples[] = {
 	{ "pitot lake init /mnt/lake", "make a lake, with the DDL of engines in its folder sql" },
 	{ "pitot lake ls /mnt/lake", "its tables and windows" },
+	{ "pitot lake ls s3://pitot/v1", "those of a bucket" },
 	{ "pitot lake get /mnt/lake 77.node1.20261129T140530Z.hang-4711.pitot",
 	  "bring a window back, for `pitot report`" },
 	{ NULL, NULL },
@@ -34,13 +37,11 @@ static const struct command_example examples[] = {
 
 static int init(const struct context *c, const char *path)
 {
-	struct lake lake = { .folder = -1, .mode = 0644 };
+	struct lake lake = { .mode = 0644 };
 	struct error e = { 0 };
-	int rc;
+	int rc = lake_make(path, &e);
 
-	if (mkdir(path, 0777) < 0 && errno != EEXIST)
-		return cli_failf(c, "cannot make the lake '%s': %s", path, strerror(errno));
-	rc = lake_open(&lake, path, &e);
+	rc = rc < 0 ? rc : lake_open(&lake, path, &option_s3, &e);
 	rc = rc < 0 ? rc : lake_ddl_write(&lake, &e);
 	lake_release(&lake);
 	if (rc < 0)
@@ -153,7 +154,7 @@ static int get(const struct context *c, const struct lake *lake, const char *nam
 
 static int run_lake(struct context *c, int argc, char **argv)
 {
-	struct lake lake = { .folder = -1 };
+	struct lake lake = { .mode = 0 };
 	struct error e = { 0 };
 	bool is_get = argc > 1 && !strcmp(argv[1], "get");
 	int status;
@@ -169,7 +170,7 @@ static int run_lake(struct context *c, int argc, char **argv)
 
 		return cli_unknown(c, "action", argv[1], known, "pitot lake --help");
 	}
-	if (lake_open(&lake, argv[2], &e) < 0)
+	if (lake_open(&lake, argv[2], &option_s3, &e) < 0)
 		return cli_fail(c, &e);
 	status = is_get ? get(c, &lake, argv[3]) : list(c, &lake);
 	lake_release(&lake);
@@ -181,10 +182,11 @@ static const char *const actions[] = { "init", "ls", "get", NULL };
 const struct command cmd_lake = {
 	.name = "lake",
 	.group = COMMAND_MACHINE,
-	.summary = "make, list and read the folder into which agents ship",
+	.summary = "make, list and read the folder or bucket into which agents ship",
 	.usage = "init LAKE | ls LAKE | get [options] LAKE WINDOW",
 	.description =
-		"init makes the folder, and writes statements into its folder sql with which "
+		"A lake is a folder, or a bucket of object storage: s3://BUCKET/PREFIX. init makes "
+		"the folder (a bucket has to exist), and writes statements below sql with which "
 		"DuckDB, ClickHouse and Spark read its tables. ls lists tables and windows. get "
 		"copies a window, which is a recording of a few seconds that a rule has made; it "
 		"is then read like any other.",

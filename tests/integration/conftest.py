@@ -174,6 +174,48 @@ def start_play(player, build, source, environment, pitot, tmp_path):
 
 
 @pytest.fixture
+def started(environment, tmp_path):
+    """started(command…): a process that ends with the test."""
+    processes = []
+
+    def start(*command, **options):
+        processes.append(subprocess.Popen(list(map(str, command)), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, cwd=tmp_path,
+                                          env={**environment, "ASAN_OPTIONS": "detect_leaks=0", **options.pop("env", {})}, **options))
+        return processes[-1]
+
+    yield start
+    for process in processes:
+        if process.poll() is None:
+            process.kill()
+        process.wait()
+
+
+@pytest.fixture
+def played(started, program, player, source, tmp_path):
+    """played("train", 5, "--ring", "10m"): `pitot record` of a tape that is played at its pace, five times; its folder."""
+
+    def play(tape, times, *options, **env):
+        folder = tmp_path / "runs" / f"{tape}.pitot"
+        folder.parent.mkdir(exist_ok=True)
+        process = started(program, "record", "-q", "--no-cpu", "--stacks", "none", "-o", folder, *options, "--", player, "--realtime",
+                          "--repeat", times, source / f"tests/data/tapes/{tape}.tape", env=env)
+        return process, folder
+
+    return play
+
+
+@pytest.fixture
+def agent(started, program, lake, tmp_path):
+    """agent("--once"): an agent that is running."""
+
+    def start(*options, quiet=True):
+        words = ("-q", "--listen", "off") if quiet else ()
+        return started(program, "agent", *words, "--lake", lake, "--spool", tmp_path / "spool", *options, stderr=subprocess.PIPE, text=True)
+
+    return start
+
+
+@pytest.fixture
 def make_tape(build, tmp_path):
     """make_tape("wrap", 100): a tape of one of tape-make's programs."""
     tool = build / "standin" / "tape-make"

@@ -9,13 +9,12 @@ import socket
 import subprocess
 from pathlib import Path
 
-import duckdb
 import pytest
 
+from shipped_rows import WORK, ask, recorded, shipped, steps_of
 from waiting import wait_until
 
 FAST = ("--interval", "1s", "--ship", "1s")
-WORK = "kernel", "memcpy", "memset"
 
 
 @pytest.fixture
@@ -25,80 +24,9 @@ def lake(tmp_path):
     return folder
 
 
-@pytest.fixture
-def started(environment, tmp_path):
-    """started(command…): a process that ends with the test."""
-    processes = []
-
-    def start(*command, **options):
-        processes.append(subprocess.Popen(list(map(str, command)), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, cwd=tmp_path,
-                                          env={**environment, "ASAN_OPTIONS": "detect_leaks=0", **options.pop("env", {})}, **options))
-        return processes[-1]
-
-    yield start
-    for process in processes:
-        if process.poll() is None:
-            process.kill()
-        process.wait()
-
-
-@pytest.fixture
-def played(started, program, player, source, tmp_path):
-    """played("train", 5, "--ring", "10m"): `pitot record` of a tape that is played at its pace, five times; its folder."""
-
-    def play(tape, times, *options, **env):
-        folder = tmp_path / "runs" / f"{tape}.pitot"
-        folder.parent.mkdir(exist_ok=True)
-        process = started(program, "record", "-q", "--no-cpu", "--stacks", "none", "-o", folder, *options, "--", player, "--realtime",
-                          "--repeat", times, source / f"tests/data/tapes/{tape}.tape", env=env)
-        return process, folder
-
-    return play
-
-
-@pytest.fixture
-def agent(started, program, lake, tmp_path):
-    """agent("--once"): an agent that is running."""
-
-    def start(*options, quiet=True):
-        words = ("-q", "--listen", "off") if quiet else ()
-        return started(program, "agent", *words, "--lake", lake, "--spool", tmp_path / "spool", *options, stderr=subprocess.PIPE, text=True)
-
-    return start
-
-
 def ship(pitot, lake, tmp_path, *options, **more):
     """Recordings of other tests, which this user may read, are not shipped."""
     return pitot("agent", "--once", "--no-live", "--lake", lake, "--spool", tmp_path / "spool", *options, **more)
-
-
-def ask(lake, question):
-    """Rows of a question in which {table} stands for a table of the lake."""
-    tables = {folder.name: f"read_parquet('{folder}/**/*.parquet')" for folder in lake.iterdir()}
-    connection = duckdb.connect()
-    return connection.execute(question.format(**tables)).fetchall()
-
-
-def shipped(lake):
-    """{kind: (number of pieces of work, sum of their durations)}"""
-    return {kind: (count, total) for kind, count, total in ask(lake, "SELECT kind, sum(count)::BIGINT, sum(total_ns)::BIGINT FROM {kernel_sketch} GROUP BY 1")}
-
-
-def recorded(rows, folder):
-    found = {table: [row["duration"] for row in rows(folder, table, "-c", "duration")] for table in WORK}
-    return {table: (len(durations), sum(durations)) for table, durations in found.items() if durations}
-
-
-def steps_of(rows, folder):
-    """(start, end) of each step, by the rows of the recording."""
-    opened, steps = {}, []
-    for row in rows(folder, "nvtx"):
-        place = row["thread"], row["level"]
-        if row["kind"] == "push":
-            opened[place] = row
-        elif row["kind"] == "pop" and (begin := opened.pop(place, None)) and begin["message"].startswith("step"):
-            steps.append((begin["time_ns"], row["time_ns"]))
-    return steps
 
 
 def check(pitot, rows, lake, folder):
@@ -175,7 +103,7 @@ def test_a_full_spool(pitot, rows, played, lake, tmp_path):
     assert process.wait() == 0
     (lake / "kernel_sketch").write_text("in the way")
     ship(pitot, lake, tmp_path, "--recordings", folder.parent, "--spool-size", "1")
-    assert not list((tmp_path / "spool").glob("*.parquet"))
+    assert not list((tmp_path / "spool").glob("[0-9]*.parquet"))
     (lake / "kernel_sketch").unlink()
     ship(pitot, lake, tmp_path, "--recordings", folder.parent)
     [[rows_lost]] = ask(lake, "SELECT sum(count)::BIGINT FROM {loss} WHERE lost_by = 'agent' AND reason = 'spool_full'")

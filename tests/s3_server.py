@@ -1,0 +1,156 @@
+"""Object storage on 127.0.0.1 that checks signatures (AWS Signature Version 4) and misbehaves as it is told."""
+import contextlib
+import hashlib
+import hmac
+import re
+import socket
+import threading
+import urllib.parse
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from xml.sax.saxutils import escape
+
+KEY, SECRET, REGION, BUCKET = "AKIDEXAMPLE", "wJalr/XUtnFEMI+K7MDENG", "eu-central-1", "fleet"
+
+
+def signature(handler, secret):
+    """What the signature of a request must be, by its own date and scope, or None if it has none."""
+    words = re.fullmatch(r"AWS4-HMAC-SHA256 Credential=([^/]+)/(\d{8}/([^/]+)/s3/aws4_request), ?SignedHeaders=([^,]+), ?Signature=([0-9a-f]{64})",
+                         handler.headers.get("Authorization", ""))
+    if not words:
+        return None
+    key, scope, region, signed, given = words.groups()
+    path, _, query = handler.path.partition("?")
+    pairs = sorted(tuple((pair + "=").split("=")[:2]) for pair in query.split("&") if pair)
+    headers = "".join(f"{name}:{' '.join(handler.headers.get(name, '').split())}\n" for name in signed.split(";"))
+    request = "\n".join((handler.command, path, "&".join("=".join(pair) for pair in pairs), headers, signed,
+                         handler.headers["x-amz-content-sha256"]))
+    date = scope.split("/")[0]
+    text = "\n".join(("AWS4-HMAC-SHA256", handler.headers["x-amz-date"], scope, hashlib.sha256(request.encode()).hexdigest()))
+    sign = lambda secret, text: hmac.new(secret, text.encode(), hashlib.sha256).digest()
+    made = f"AWS4{secret}".encode()
+    for part in date, region, "s3", "aws4_request":
+        made = sign(made, part)
+    assert {"host", "x-amz-date"} <= set(signed.split(";"))
+    return key, region, given == sign(made, text).hex()
+
+
+class Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, *_):
+        pass
+
+    def reply(self, status, body=b"", **headers):
+        self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name.replace("_", "-"), value)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def refuse(self, status, code, more="", **headers):
+        self.reply(status, f"<?xml version='1.0'?><Error><Code>{code}</Code><Message>{SECRET}</Message>{more}</Error>".encode(), **headers)
+
+    def reset(self):
+        """The connection ends as when the machine is gone."""
+        self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+        self.connection.close()
+        self.close_connection = True
+
+    def handle_one_request(self):
+        with contextlib.suppress(OSError, ValueError):
+            return super().handle_one_request()
+        self.close_connection = True
+
+    def check(self):
+        """Whether the request is one of a known user to the bucket."""
+        found = signature(self, SECRET)
+        self.server.requests.append((self.command, self.path, dict(self.headers)))
+        if not found:
+            self.refuse(403, "AccessDenied")
+        elif found[0] != KEY:
+            self.refuse(403, "InvalidAccessKeyId")
+        elif found[1] != REGION:
+            self.refuse(400, "AuthorizationHeaderMalformed", f"<Region>{REGION}</Region>")
+        elif not found[2]:
+            self.refuse(403, "SignatureDoesNotMatch")
+        elif self.server.token and self.headers.get("x-amz-security-token") != self.server.token:
+            self.refuse(403, "ExpiredToken")
+        elif urllib.parse.urlsplit(self.path).path.split("/")[1] != BUCKET:
+            self.refuse(404, "NoSuchBucket")
+        else:
+            return True
+        return False
+
+    def do_PUT(self):
+        server = self.server
+        fault = server.next_fault()
+        if fault == "before":
+            return self.reset()
+        if fault == "cut":
+            self.rfile.read(int(self.headers["Content-Length"]) // 2)
+            return self.reset()
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        if fault == "silent":
+            self.rfile.read(1)
+            return self.reset()
+        if isinstance(fault, int):
+            return self.refuse(fault, "SlowDown", **server.headers)
+        if not self.check():
+            return None
+        key = urllib.parse.unquote(urllib.parse.urlsplit(self.path).path).split("/", 2)[2]
+        with server.lock:
+            if key in server.objects and self.headers.get("If-None-Match") == "*":
+                return self.refuse(412, "PreconditionFailed")
+            server.objects[key] = body
+        return self.reset() if fault == "after" else self.reply(200)
+
+    def do_GET(self):
+        if not self.check():
+            return None
+        parts = urllib.parse.urlsplit(self.path)
+        key = urllib.parse.unquote(parts.path).partition(f"/{BUCKET}")[2].strip("/")
+        if key:
+            body = self.server.objects.get(key)
+            return self.refuse(404, "NoSuchKey") if body is None else self.reply(200, body)
+        query = urllib.parse.parse_qs(parts.query)
+        keys = sorted(key for key in self.server.objects if key.startswith(query.get("prefix", [""])[0]))
+        begin = int(query.get("continuation-token", ["+0"])[0][1:])
+        found, rest = keys[begin:begin + self.server.page], keys[begin + self.server.page:]
+        quote = urllib.parse.quote if query.get("encoding-type") == ["url"] else escape
+        body = "".join(f"<Contents><Key>{quote(key)}</Key><Size>{len(self.server.objects[key])}</Size><Owner><ID>x</ID></Owner></Contents>" for key in found)
+        more = f"<NextContinuationToken>/{begin + len(found)}</NextContinuationToken>" if rest else ""
+        return self.reply(200, f"<?xml version='1.0' encoding='UTF-8'?>\n<ListBucketResult>{body}{more}</ListBucketResult>".encode())
+
+
+class Server(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 64
+
+    def __init__(self, port=0):
+        self.objects, self.requests, self.faults, self.headers, self.page, self.token = {}, [], [], {}, 1000, None
+        self.lock = threading.Lock()
+        super().__init__(("127.0.0.1", port), Handler)
+        self.endpoint = f"http://127.0.0.1:{self.server_address[1]}"
+        threading.Thread(target=self.serve_forever, args=(0.02,), daemon=True).start()
+
+    def handle_error(self, *_):
+        pass
+
+    def next_fault(self):
+        """What the next PUT meets: None, a status, or one of before, cut, after and silent."""
+        with self.lock:
+            return self.faults.pop(0) if self.faults else None
+
+    def end(self):
+        self.shutdown()
+        self.server_close()
+
+
+@contextlib.contextmanager
+def running():
+    server = Server()
+    try:
+        yield server
+    finally:
+        server.end()
