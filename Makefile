@@ -6,7 +6,7 @@ BUILD_TYPE ?= Release
 JOBS ?= $(shell nproc)
 PYTHON ?= python3
 
-.PHONY: all deps test demo bench stress gpu-test test-aarch64 install wheel clean help
+.PHONY: all deps test test-fleet demo bench stress gpu-test test-aarch64 install wheel clean help
 
 all:
 	@tools/install-deps --check
@@ -20,6 +20,9 @@ deps:			## install what is missing, through apt
 test:			## everything that can be tested on this machine; installs what is missing, ends with "N passed, N failed"
 	@tools/install-deps --tests
 	@tools/run-tests --build $(BUILD) --jobs $(JOBS)
+
+test-fleet:		## other servers and engines for what agents ship: moto, ClickHouse, Spark (5 minutes; installs 2 GB)
+	@tools/test-fleet $(BUILD)
 
 demo: deps all		## record a program (or play a tape where there is no GPU), report, export
 	@tools/demo $(BUILD)

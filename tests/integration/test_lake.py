@@ -77,7 +77,7 @@ def test_questions_of_an_operator(ship, pitot, rows, rank_recording, source, dat
     by_kind = {}
     for row in answers["gpu_time_by_kernel"]:
         count, total = by_kind.get(row["kind"], (0, 0))
-        by_kind[row["kind"]] = count + row["count"], total + row["total_ns"]
+        by_kind[row["kind"]] = count + row["count_of_work"], total + row["sum_ns"]
     assert by_kind == {table: (len(found), sum(row["duration"] or 0 for row in found)) for table, found in work.items() if found}
     assert answers["seen"][0]["processes"] == 2 and answers["gpu_hours"][0]["gpus"] >= 1
     assert {row["ratio"] for row in answers["kernels_by_host"]} == {1.0}, "there is one host"
