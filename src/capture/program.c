@@ -665,7 +665,7 @@ static int arm(struct pitot_session *session, int engine, uint64_t delay_ns, uin
 	return session_arm(session->session, engine, delay_ns, duration_ns, e);
 }
 
-#define E(value, name, help, start)                                                                       \
+#define E(value, name, help, start)                                                                \
 	_Static_assert((int)PITOT_ENGINE_##value == SETTING_ENGINE_##value + 1,                    \
 		       "pitot.h numbers engines alike");
 SETTING_ENGINES_BEYOND_TRACE(E)

@@ -46,7 +46,7 @@ enum {
 #define E(value, name, help, start) SETTING_ENGINE_##value,
 	SETTING_ENGINES_BEYOND_TRACE(E)
 #undef E
-	SETTING_ENGINES, /* their number */
+		SETTING_ENGINES, /* their number */
 };
 #define SETTING_ENGINE_HELP(value, name, help, start) "; " name ": " help
 enum { SETTING_GRAPHS_LAUNCH, SETTING_GRAPHS_NODE };
