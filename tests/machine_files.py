@@ -21,7 +21,7 @@ int nvmlDeviceGetNvLinkState(handle d, unsigned link, unsigned *active)
 	*active = LINKS;
 	return 0;
 }
-int nvmlDeviceGetNvLinkVersion(handle d, unsigned link, unsigned *version) { *version = 4; return 0; }
+int nvmlDeviceGetNvLinkVersion(handle d, unsigned link, unsigned *version) { *version = 6; return 0; }
 int nvmlDeviceGetNvLinkRemoteDeviceType(handle d, unsigned link, int *type) { *type = TYPE; return 0; }
 int nvmlDeviceGetNvLinkRemotePciInfo_v2(handle d, unsigned link, struct pci *out)
 {

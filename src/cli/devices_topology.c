@@ -122,6 +122,20 @@ static void add_legend(const struct topology *t, struct strbuf *out)
 	}
 }
 
+static void add_nvlinks(struct text_table *table, const struct topology_device *d)
+{
+	double gbs = nvlink_gbs(d->nvlink_version, d->nvlinks);
+	struct strbuf *out = text_table_begin(table);
+
+	strbuf_addf(out, "%u", d->nvlinks);
+	if (d->nvlink_version)
+		strbuf_addf(out, " of version %u", d->nvlink_version);
+	if (d->switch_links)
+		strbuf_adds(out, ", to a switch");
+	if (gbs > 0)
+		strbuf_addf(out, ", %.0f GB/s", gbs);
+}
+
 static void add_devices(struct view *v, struct strbuf *out)
 {
 	static const struct text_column columns[] = { LEFT(""),      LEFT("PCI"),    RIGHT("NUMA"),
@@ -139,9 +153,7 @@ static void add_devices(struct view *v, struct strbuf *out)
 			text_table_add(&table, "-");
 		add_gbs(&table, d->pcie_gbs);
 		if (d->nvlinks)
-			text_table_addf(&table, "%u of version %u%s, %.0f GB/s", d->nvlinks,
-					d->nvlink_version, d->switch_links ? ", to a switch" : "",
-					nvlink_gbs(d->nvlink_version, d->nvlinks));
+			add_nvlinks(&table, d);
 		else
 			text_table_add(&table, d->nvlink_known ? "none" : "-");
 		text_table_safe(&table, d->name);

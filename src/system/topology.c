@@ -264,6 +264,14 @@ static void link_gpus(struct topology *t, unsigned a, unsigned b, unsigned direc
 	set_path(t, a, b, path);
 }
 
+/* NVML numbers the versions 1.0, 2.0, 2.2, 3.0, 3.1, 4.0 and 5.0 from 1; an H200 says 6. */
+static unsigned nvlink_major(unsigned number)
+{
+	static const unsigned char majors[] = { 0, 1, 2, 2, 3, 3, 4, 5 };
+
+	return number < ARRAY_SIZE(majors) ? majors[number] : 0;
+}
+
 /* What NVML knows of a GPU; links[i] becomes the number of its links to GPU i. */
 static void ask_nvml(struct topology *t, struct topology_device *d, const struct nvml_device *gpu,
 		     unsigned *links)
@@ -274,7 +282,7 @@ static void ask_nvml(struct topology *t, struct topology_device *d, const struct
 	d->nvlink_known = true;
 	d->nvlinks = count;
 	for (unsigned i = 0; i < count; i++) {
-		d->nvlink_version = d->nvlink_version ?: all[i].version;
+		d->nvlink_version = d->nvlink_version ?: nvlink_major(all[i].version);
 		d->switch_links += all[i].to_switch;
 		for (unsigned k = 0; k < t->gpus; k++)
 			links[k] += !all[i].to_switch && !strcmp(t->devices[k].pci, all[i].pci);

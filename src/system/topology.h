@@ -34,7 +34,7 @@ struct topology_device {
 	double pcie_gbs; /* nominal bandwidth in each direction, in GB/s; 0: unknown */
 	bool nvlink_known; /* NVML has told; then: */
 	unsigned nvlinks; /* active ones */
-	unsigned nvlink_version; /* of the first one; 0: unknown */
+	unsigned nvlink_version; /* of the first one, without what follows its dot; 0: unknown */
 	unsigned switch_links; /* those that lead to a switch */
 };
 
