@@ -176,7 +176,7 @@ static const struct {
 	BOUND(OFF_CPU) = { "off_cpu", "host waiting off the CPU",
 			   "the launching thread off the CPU",
 			   "what the thread waits for: locks, other threads, I/O; the lines below "
-			   "and `pitot flame --off-cpu` show where",
+			   "and `pitot flame` (after `pitot record --off-cpu`) show where",
 			   .side = OF_HOST },
 	BOUND(HOST) = { "host", "host-bound", "host code in steps of 100 us or more",
 			"less work on the CPU in the gaps: data loading, Python, I/O, GPU "

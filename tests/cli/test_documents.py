@@ -77,6 +77,22 @@ def test_every_command_has_a_page_and_a_line_in_the_readme(source, pitot):
         assert f"pitot {command['name']}" in pages
 
 
+def test_options_that_texts_name(source, pitot):
+    """What documents, help and messages tell people to type: each option is one of its command."""
+    options = {}
+    for name in [command["name"] for command in pitot("help", "--json", json_output=True)["commands"]]:
+        [command] = pitot("help", name, "--json", json_output=True)["commands"]
+        options[name] = {"help", "json", "quiet", "verbose", "color", "pager", "no-pager"}
+        for option in command["options"]:
+            options[name] |= {option["name"], *["no-" + option["name"]] * option["negatable"]}
+    files = [source / "README.md", source / "CONTRIBUTING.md", *(source / "docs").glob("*.md"), *(source / "src").rglob("*.[ch]")]
+    named = [(str(path), *found) for path in files
+             for found in re.findall(r"\bpitot ([a-z-]+)((?: [^\n`|&;:\"]*)?)", re.sub(r'"[ \\]*\n\s*"', "", path.read_text()))]
+    assert len(named) > 500
+    assert [(path, command, option) for path, command, rest in named if command in options
+            for option in re.findall(r"(?<![\w-])--([a-z][a-z-]*)", rest.split(" -- ")[0]) if option not in options[command]] == []
+
+
 def test_the_next_id_of_a_table(source, pitot):
     """CONTRIBUTING.md shows how to add a table, with an id that is free."""
     ids = [table["id"] for table in pitot("schema", "--json", json_output=True)["tables"]]
