@@ -1,4 +1,5 @@
 /* cmd_timeline.c: `pitot timeline`: what GPUs, streams and threads did over time, in a terminal. */
+#include <errno.h>
 #include <string.h>
 
 #include "cli/ui.h"
@@ -45,7 +46,10 @@ static int print(const struct context *c, const struct report *r, const struct s
 	};
 	int code = c->json ? timeline_json(&view, steps) : timeline_text(&view, steps), status;
 
-	status = code < 0 ? cli_failf(c, "out of memory") : cli_print(c, &out);
+	status = code == -ENODATA ? cli_failf(c, "nothing to show: no GPU work and no CUDA calls "
+						 "here; `pitot report` says why")
+		 : code < 0       ? cli_failf(c, "out of memory")
+				  : cli_print(c, &out);
 	strbuf_release(&out);
 	return status;
 }

@@ -297,6 +297,8 @@ int timeline_text(const struct report_view *v, const struct steps *steps)
 	struct timeline t;
 	int code = find(&t, v, steps, 0);
 
+	if (code >= 0 && !t.lanes.count)
+		code = -ENODATA;
 	if (code >= 0) /* and one for what is outside of the window, and the end */
 		cells = malloc(t.lanes.columns + 2u);
 	if (cells) {
@@ -313,7 +315,7 @@ int timeline_text(const struct report_view *v, const struct steps *steps)
 		print_gaps(&t);
 	}
 	time_lanes_release(&t.lanes);
-	return cells ? 0 : -ENOMEM;
+	return cells ? 0 : code < 0 ? code : -ENOMEM;
 }
 
 /* --- JSON --- */

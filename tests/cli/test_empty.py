@@ -30,6 +30,12 @@ def test_flame(pitot, folder, tmp_path, name, options, words, output):
     assert result.stdout == "" and list(tmp_path.iterdir()) == []
 
 
+def test_timeline(pitot, folder):
+    result = pitot("timeline", folder / "cpu.pitot", status=1)
+    assert "error: nothing to show: no GPU work and no CUDA calls here; `pitot report` says why" in result.stderr and result.stdout == ""
+    assert pitot("timeline", folder / "cpu.pitot", "--json", json_output=True)["lanes"] == []
+
+
 def test_flame_json_has_totals(pitot, folder):
     section, = pitot("flame", folder / "cpu.pitot", "--mode", "gpu", "--json", json_output=True)["sections"]
     assert (section["name"], section["total_ns"], section["nodes"]) == ("[GPU]", 0, [])
