@@ -135,7 +135,7 @@ enum setting_join {
 	  .help = "--engine range-profiler and sass-metrics: measure only launches inside NVTX push/pop ranges that match one of " \
 		  "these comma-separated names or patterns; with --measure range, only matching ranges and scopes (default: all)") \
 	S(sinks, TEXT, OWN, "", .group = "output", .name = "sinks", .argument = "SINK:WHERE[,...]",                               \
-	  .help = "all that is written, separated by commas" SINKS(SINK_HELP))
+	  .help = "all that is written, with commas between" SINKS(SINK_HELP))
 
 /* Settings of programs that record themselves; `pitot record` decides these by other options. */
 #define SETTINGS_OF_PROGRAMS(S)                                                                                        \

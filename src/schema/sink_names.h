@@ -9,6 +9,6 @@
 	S(recording, "DIR")                                                                        \
 	S(gpufl, "DIR (gpufl's logs)")
 
-#define SINK_HELP(name, where) ", " #name ":" where
+#define SINK_HELP(name, where) "; " #name ":" where
 
 #endif
