@@ -129,6 +129,36 @@ static void html_has_the_same(void **state)
 		"<p>first line</p>\n<p>second line</p>\n");
 }
 
+static void add_after(const struct report_view *v, struct strbuf *out)
+{
+	(void)v;
+	strbuf_adds(out, "what is beside the table");
+}
+
+static void print_own(const struct report_view *v)
+{
+	strbuf_adds(v->out, "its own text\n");
+}
+
+/* Notes stand below the table, indented like it; a section with a text of its own has no table. */
+static void text_after_and_instead_of_a_table(void **state)
+{
+	_cleanup_strbuf_ struct strbuf out = STRBUF_INIT;
+	struct section section = {
+		.title = "toys", RESULT(copies), FIELDS(fields), .after = add_after
+	};
+	struct report_view v = view_of(&out);
+
+	(void)state;
+	section_print_text(&section, &v);
+	assert_string_equal(strstr(strbuf_text(&out), "0 B/s"),
+			    "0 B/s\n  what is beside the table\n");
+	strbuf_clear(&out);
+	section.text = print_own;
+	section_print_text(&section, &v);
+	assert_string_equal(strbuf_text(&out), "its own text\n");
+}
+
 /* A bar is a part of its cell, however few characters wide it is in text. */
 static void html_has_bars(void **state)
 {
@@ -287,6 +317,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(text_has_what_has_a_head),
+		cmocka_unit_test(text_after_and_instead_of_a_table),
 		cmocka_unit_test(html_has_the_same),
 		cmocka_unit_test(html_has_bars),
 		cmocka_unit_test(lists_of_half_length_round_up),
