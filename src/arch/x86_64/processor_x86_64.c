@@ -106,7 +106,8 @@ bool arch_is_go_exit(const uint8_t *code)
 
 /*
  * Entries are jmp *slot, then push number, jmp first, of which each may be missing or have a
- * prefix; the first entry is push link, jmp *resolver.
+ * prefix; the first entry is push link, jmp *resolver. mold's entries begin with mov number, %r11d,
+ * which its first entry pushes.
  */
 int arch_plt_depth(const uint8_t *before)
 {
@@ -120,7 +121,7 @@ int arch_plt_depth(const uint8_t *before)
 		at++;
 	if (at[0] == 0xff && at[1] == 0x25)
 		return before[0] == 0xff && before[1] == 0x35 ? 2 : 0;
-	if (at[0] == 0x68)
+	if (at[0] == 0x68 || (at[0] == 0x41 && (at[1] == 0xbb || at[1] == 0x53)))
 		return 0;
 	return before[6] == 0xe9 && before[1] == 0x68 ? 1 : -1;
 }
