@@ -319,6 +319,8 @@ static const struct {
 	{ "void kern<float [4], int (*)(float, int), Foo const&, void*, unsigned long long>(int)",
 	  "kern<float, int(), Foo&, void*, unsigned long long>" },
 	{ "kernel(int) [clone .cold]", "kernel" },
+	{ "float* scale<int>(float*)", "scale<int>" },
+	{ "void kern<float*, Foo>(int)", "kern<float*, Foo>" },
 };
 
 static void names_of_the_usual_libraries(void **state)
