@@ -18,10 +18,10 @@ import time
 from pathlib import Path
 
 PROGRAM = Path(__file__).resolve().parent / "workloads" / "what_if_pairs.py"
-PAIRS = {  # the transform; RATIO: of the kernels of B to those of A, measured alone
+PAIRS = {  # the transform; RATIO: of the kernels of B to those of A, BUSY: what busy() takes, both measured alone
     "spin": "kernel:*spin_kernel* remove",
     "hidden": "kernel:*spin_kernel* remove",
-    "host": "host:*one_launch_each* -20us",
+    "host": "host:*one_launch_each* -BUSYus",
     "sync": "sync:cudaStreamSynchronize remove",
     "tf32": "kernel:*gemm* xRATIO",
     "tf32-tiny": "kernel:*gemm* xRATIO",
@@ -31,17 +31,20 @@ WAYS = ("calibrated", "assumed")  # of knowing what recording adds to calls
 LIMIT = 60  # seconds for one run
 DELAY, UNTIL, MARGIN = 7, 10, 0.6  # seconds: recording begins, the program ends, and what is left out around the beginning
 ENOUGH, ROUNDS = 165, 5  # seconds, after which no round begins that would end later; rounds of bare runs at most
-RATIOS = """
+ALONE = """
+import sys, time
 import torch
+sys.path.insert(0, sys.argv[1])
+import what_if_pairs
 def ms(width, batch, tf32):
     torch.backends.cuda.matmul.allow_tf32 = tf32
-    a, b = torch.randn(batch, width, device="cuda"), torch.randn(width, width, device="cuda")
+    a, weights = torch.randn(batch, width, device="cuda"), [torch.randn(width, width, device="cuda") for _ in range(8)]
     begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
     graph = torch.cuda.CUDAGraph()
-    torch.mm(a, b)
+    torch.mm(a, weights[0])
     with torch.cuda.graph(graph):
-        for _ in range(50):
-            torch.mm(a, b)
+        for i in range(50):
+            torch.mm(a, weights[i % 8])
     graph.replay()
     begin.record()
     graph.replay()
@@ -50,6 +53,10 @@ def ms(width, batch, tf32):
     return begin.elapsed_time(end)
 for width, batch in ((4096, 4096), (1024, 64)):
     print(ms(width, batch, True) / ms(width, batch, False))
+begin = time.perf_counter()
+for _ in range(2000):
+    what_if_pairs.busy()
+print((time.perf_counter() - begin) / 2000 * 1e6)
 """
 
 
@@ -120,10 +127,10 @@ def main():
         for cache in caches.values():
             cache.mkdir()
         print(run(pitot, "calibrate", "--json", cache=caches["calibrated"]), f"{time.monotonic() - started:.0f} s", flush=True)
-        ratios = [float(line) for line in run(sys.executable, "-c", RATIOS).split()] or [1.0, 1.0]
-        print(f"TF32 matrix products take x{ratios[0]:.3f} of FP32 alone, small ones x{ratios[-1]:.3f}", flush=True)
+        large, small, busy = [float(line) for line in run(sys.executable, "-c", ALONE, PROGRAM.parent).split()] or [1.0, 1.0, 20.0]
+        print(f"TF32 matrix products take x{large:.3f} of FP32 alone, small ones x{small:.3f}; busy() takes {busy:.2f} us", flush=True)
         for name, transform in PAIRS.items():
-            transform = transform.replace("RATIO", f"{ratios[0 if name == 'tf32' else -1]:.4f}")
+            transform = transform.replace("RATIO", f"{large if name == 'tf32' else small:.4f}").replace("BUSY", f"{busy:.2f}")
             recording = folder / f"{name}.pitot"
             recorded[name] = record(pitot, recording, name)
             predictions[name] = predict(pitot, recording, name, transform, caches)
