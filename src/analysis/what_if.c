@@ -231,6 +231,7 @@ static int run(struct what_if *w, const struct change *change, struct measured *
 		.cost = cost,
 		.returns_at_once = returns_at_once,
 		.user = (void *)(uintptr_t)change,
+		.order = w->order,
 		.turns = w->turns,
 		.first = w->from_task,
 		.end = w->until_task,
@@ -246,6 +247,22 @@ static int run(struct what_if *w, const struct change *change, struct measured *
 
 /* --- what bounds it --- */
 
+/*
+ * Exchanges what a task follows in the recording and in the simulation. Of the two that it follows
+ * there, the path needs the one that ended last.
+ */
+static void swap_order(struct what_if *w, uint32_t index)
+{
+	struct task *task = &w->report->causes.tasks.data[index];
+	struct task_order *order = w->order ? &w->order[index - w->from_task] : NULL;
+	uint32_t recorded = task->previous;
+
+	if (!order || task->kind == TASK_CALL)
+		return;
+	task->previous = order->previous;
+	order->previous = recorded;
+}
+
 /* Exchanges the times of the tasks and the simulated ones. */
 static void swap_times(struct what_if *w)
 {
@@ -257,6 +274,7 @@ static void swap_times(struct what_if *w)
 		task->start_ns = (uint64_t)MAX(t->start_ns, 0);
 		task->end_ns = MAX((uint64_t)MAX(t->end_ns, 0), task->start_ns);
 		*t = recorded;
+		swap_order(w, i);
 	}
 }
 
@@ -551,6 +569,7 @@ void what_if_release(struct what_if *w)
 	vec_release(&w->calls);
 	free(w->step_of);
 	free(w->all_times);
+	free(w->order);
 	what_if_ranks_release(&w->ranks);
 	free(w->turns);
 	free(w->rank_waits);
@@ -596,7 +615,8 @@ static bool is_of_gpu(const struct what_if_rule *rule)
 {
 	return rule->target == WHAT_IF_kernel || rule->target == WHAT_IF_copy ||
 	       rule->target == WHAT_IF_memset || rule->target == WHAT_IF_gpu ||
-	       rule->target == WHAT_IF_wait;
+	       rule->target == WHAT_IF_wait || rule->target == WHAT_IF_batch ||
+	       rule->target == WHAT_IF_copies || rule->target == WHAT_IF_fuse;
 }
 
 /*
@@ -630,6 +650,22 @@ static int find_call_bar(struct what_if *w, struct change *change, uint64_t pred
 	return 0;
 }
 
+/* Of the rule that changes it, if one does. */
+static int set_order(struct what_if *w, const struct what_if_rule *rules, size_t count)
+{
+	size_t tasks = w->until_task - w->from_task + UINT64_C(1);
+
+	free(w->order);
+	w->order = NULL;
+	for (size_t i = 0; i < count; i++) {
+		if (!what_if_has_order(&rules[i]))
+			continue;
+		w->order = calloc(tasks, sizeof(*w->order));
+		return w->order ? what_if_find_order(w, &rules[i], w->order) : -ENOMEM;
+	}
+	return 0;
+}
+
 int what_if_predict(struct what_if *w, struct what_if_rule *rules, size_t count)
 {
 	struct change change = {
@@ -644,8 +680,9 @@ int what_if_predict(struct what_if *w, struct what_if_rule *rules, size_t count)
 	struct measured m;
 	bool of_gpu = false, of_graph = false;
 
-	if (run(w, &change, &m) < 0 || find_classes(w, &m, &w->predicted) < 0 ||
-	    find_overlap(w, &overlap) < 0 || find_call_bar(w, &change, m.step_ns) < 0)
+	if (set_order(w, rules, count) < 0 || run(w, &change, &m) < 0 ||
+	    find_classes(w, &m, &w->predicted) < 0 || find_overlap(w, &overlap) < 0 ||
+	    find_call_bar(w, &change, m.step_ns) < 0)
 		return -ENOMEM;
 	for (size_t i = 0; i < count; i++) {
 		of_gpu |= is_of_gpu(&rules[i]);
@@ -659,9 +696,9 @@ int what_if_predict(struct what_if *w, struct what_if_rule *rules, size_t count)
 	parts[3] = (double)w->identity_ns;
 	w->runs_bar_ns = m.step_ns * RUNS_PERCENT / 100;
 	parts[4] = (double)w->runs_bar_ns;
-	/* Whether the nodes of the graph would follow each other sooner or later is not known. */
+	/* Whether the nodes of the graph would follow each other at once or later is not known. */
 	w->graph_bar_ns =
-		of_graph ? w->predicted.class_ns[PATH_GAP] / MAX(w->loop ? w->step_count : 1, 1) / 2
+		of_graph ? w->predicted.class_ns[PATH_GAP] / MAX(w->loop ? w->step_count : 1, 1)
 			 : 0;
 	parts[5] = (double)w->graph_bar_ns;
 	for (size_t i = 0; i < ARRAY_SIZE(parts); i++)

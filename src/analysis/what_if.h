@@ -30,12 +30,19 @@
 	X(launch, "launch", "what each call costs that launches kernels or graphs")                \
 	X(call, "call:GLOB", "what CUDA calls cost by name, except waiting")                       \
 	X(host, "host[:GLOB]", "the program's own time, by the line that makes the next call")     \
+	X(python, "python[:GLOB]",                                                                 \
+	  "the program's own time before calls that lines of Python make")                         \
 	X(cpu, "cpu", "the program's own time and what calls cost")                                \
 	X(wait, "wait", "what collectives only wait for other ranks")                              \
 	X(comm, "comm", "transfers of collectives, on all ranks")                                  \
 	X(straggler, "no straggler", "each rank's own work before a collective as the median's")   \
 	X(sync, "sync[:GLOB]", "waiting of calls by name; only with remove")                       \
-	X(graph, "graph SCOPE", "launches of a scope, or of a step, as one CUDA graph")
+	X(graph, "graph SCOPE", "launches of a scope, or of a step, as one CUDA graph")            \
+	X(fuse, "fuse[:GLOB] N [xF]", "N short kernels that follow each other as one")             \
+	X(copies, "copies pinned", "copies of pageable memory as fast as those of pinned memory")  \
+	X(overlap, "overlap copies", "copies beside kernels, on streams of their own")             \
+	X(streams, "streams merge, or streams split SCOPE", "work on one stream, or on another")   \
+	X(batch, "batch xN", "all work on the GPU N times as long")
 
 enum what_if_target {
 #define TARGET(name, usage, text) WHAT_IF_##name,
@@ -44,17 +51,26 @@ enum what_if_target {
 		WHAT_IF_TARGET_COUNT
 };
 
-enum what_if_change { CHANGE_SCALE, CHANGE_SET, CHANGE_ADD, CHANGE_REMOVE };
+enum what_if_change {
+	CHANGE_SCALE,
+	CHANGE_SET,
+	CHANGE_ADD,
+	CHANGE_REMOVE,
+	CHANGE_MERGE,
+	CHANGE_SPLIT,
+};
 
 struct what_if_rule {
 	const char *text; /* as given */
 	enum what_if_target target;
 	enum what_if_change change;
 	double factor; /* SCALE */
+	uint64_t number; /* fuse: of kernels that become one */
 	int64_t ns; /* SET, ADD; graph: cost of its launch */
 	char *glob; /* "": all; owned */
-	uint8_t *
-		matches; /* by row of kernel_config or api_function, by caller, or by call; owned */
+	/* By row of kernel_config or api_function, by caller, or by task from from_task; owned. */
+	uint8_t *matches;
+	uint64_t *times; /* copies: by task, what it takes at most; owned */
 	bool has_ns; /* graph: ns was given */
 	uint64_t matched, cost_ns; /* tasks that it changes, and what they cost in the recording */
 };
@@ -93,6 +109,7 @@ struct what_if {
 	uint32_t *step_of; /* by task from first_task on: number of a simulated step, or NONE */
 	struct simulated *times; /* the same; reused; part of … */
 	struct simulated *all_times; /* by task from from_task on */
+	struct task_order *order; /* the same, of the rule that changes it; NULL: none does */
 	uint32_t *turns;
 	bool beside; /* threads make calls side by side: what they wait for is unknown */
 	uint64_t *rank_waits; /* by task from from_task on: what collectives wait; NULL: nothing */
@@ -146,6 +163,43 @@ uint64_t what_if_rank_wait(const struct what_if *w, const struct what_if_rule *r
 /* Whether the rule removes the waiting of a call. */
 bool what_if_returns(const struct what_if *w, const struct what_if_rule *rule, uint32_t call);
 void what_if_rule_release(struct what_if_rule *rule);
+/* Whether the rules can be simulated together. 0 or E_USAGE. */
+int what_if_check(const struct what_if_rule *rules, size_t count, struct error *e) MUST_USE;
+
+static inline enum api_kind what_if_call_kind(const struct what_if *w, const struct task *call)
+{
+	return calls_kind(&w->report->calls, call->row);
+}
+
+/* --- what_if_runs.c: graph and fuse --- */
+
+int what_if_match_run(const struct what_if *w, struct what_if_rule *rule, struct error *e) MUST_USE;
+bool what_if_run_changes(const struct what_if *w, const struct what_if_rule *rule,
+			 enum cost_of what, uint32_t task);
+uint64_t what_if_run_cost(const struct what_if *w, const struct what_if_rule *rule,
+			  enum cost_of what, uint32_t task, uint64_t ns);
+void what_if_join_runs(const struct what_if *w, const struct what_if_rule *rule,
+		       struct task_order *order);
+/*
+ * Whether a call was made in a step (paths NULL), or in a scope that scope_paths_match found.
+ * *scope is set to its number.
+ */
+bool what_if_in_scope(const struct what_if *w, const struct task *call, const uint8_t *paths,
+		      uint32_t *scope);
+
+/* --- what_if_copies.c: copies --- */
+
+int what_if_match_copies(const struct what_if *w, struct what_if_rule *rule,
+			 struct error *e) MUST_USE;
+
+/* --- what_if_order.c: overlap and streams --- */
+
+/* Whether the rule changes the order of work: one at a time can. */
+bool what_if_has_order(const struct what_if_rule *rule);
+int what_if_match_order(const struct what_if *w, struct what_if_rule *rule) MUST_USE;
+/* Sets the order of the tasks from first_task on. 0 or -ENOMEM. */
+int what_if_find_order(const struct what_if *w, const struct what_if_rule *rule,
+		       struct task_order *order) MUST_USE;
 
 /*
  * Chooses the process with most GPU work, and measures what was recorded. The report has `steps`

@@ -16,6 +16,11 @@ static const char *const target_names[] = {
 #undef TARGET
 		NULL,
 };
+static const char *const target_usages[] = {
+#define TARGET(name, usage, text) usage,
+	WHAT_IF_TARGETS(TARGET)
+#undef TARGET
+};
 
 /* --- syntax --- */
 
@@ -63,7 +68,8 @@ static bool parse_change(struct what_if_rule *rule, const char *text)
 static bool has_glob(enum what_if_target target)
 {
 	return target == WHAT_IF_kernel || target == WHAT_IF_copy || target == WHAT_IF_call ||
-	       target == WHAT_IF_host || target == WHAT_IF_sync || target == WHAT_IF_graph;
+	       target == WHAT_IF_host || target == WHAT_IF_python || target == WHAT_IF_sync ||
+	       target == WHAT_IF_fuse;
 }
 
 /* "graph step", "graph 'step/forward' launch=10us" */
@@ -84,38 +90,96 @@ static int parse_graph(struct what_if_rule *rule, const char *rest, struct error
 				       rule->text);
 }
 
-/* Changes that others simulate, by their first word. */
-static const struct {
-	const char *word, *why;
-} refused[] = {
-	{ "python", "lines are: 'host:*.py* x0.5'" },
-	{ "copies", "how fast copies of these sizes would be is unknown: name it, as in 'copy:HtoD "
-		    "x0.5'" },
-	{ "overlap",
-	  "which work needs the copies is unknown; 'copy remove' is the most that it can "
-	  "bring" },
-	{ "fuse",
-	  "how long the fused kernel takes is unknown: name it by 'kernel:GLOB x0.8' and the "
-	  "launches by 'launch x0.5'" },
-	{ "stream", "how much work side by side slows down is unknown" },
-	{ "batch", "how kernels grow with the batch is unknown: name it by kernel, as in "
-		   "'kernel:*gemm* x2'" },
-};
-
-static int refuse(const char *text, const char *word, struct error *e)
+static int unknown(const char *text, const char *word, struct error *e)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(refused); i++)
-		if (!strcmp(word, refused[i].word))
-			return error_set(e, E_USAGE, "'%s' is not simulated: %s", text,
-					 refused[i].why);
 	error_set(e, E_USAGE, "unknown transform '%s'", text);
 	return error_suggest(e, word, target_names, NULL);
+}
+
+/* "copies pinned", "overlap copies", "streams merge", "streams split SCOPE" */
+static int parse_words(struct what_if_rule *rule, const char *rest, struct error *e)
+{
+	static const struct {
+		enum what_if_target target;
+		const char *words;
+		enum what_if_change change;
+		bool has_scope;
+	} forms[] = {
+		{ WHAT_IF_copies, "pinned", CHANGE_SCALE, false },
+		{ WHAT_IF_overlap, "copies", CHANGE_SPLIT, false },
+		{ WHAT_IF_streams, "merge", CHANGE_MERGE, false },
+		{ WHAT_IF_streams, "split ", CHANGE_SPLIT, true },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(forms); i++) {
+		size_t length = strlen(forms[i].words);
+
+		if (forms[i].target != rule->target || strncmp(rest, forms[i].words, length) != 0 ||
+		    (rest[length] != 0) != forms[i].has_scope)
+			continue;
+		rule->change = forms[i].change;
+		rule->glob = strdup(rest + length);
+		return rule->glob ? 0 : error_set(e, -ENOMEM, "out of memory");
+	}
+	return error_set(e, E_USAGE, "'%s' is no transform: %s", rule->text,
+			 target_usages[rule->target]);
+}
+
+/* "4", "4 x0.8" */
+static bool parse_number(struct what_if_rule *rule, const char *text)
+{
+	size_t digits = strspn(text, "0123456789");
+	_cleanup_free_ char *number = strndup(text, digits);
+
+	rule->change = CHANGE_SCALE;
+	rule->factor = 1;
+	return number && parse_u64(number, &rule->number) == 0 && rule->number > 1 &&
+	       (!text[digits] || (!strncmp(text + digits, " x", 2) &&
+				  parse_factor(text + digits + 2, &rule->factor)));
+}
+
+/* "fuse 4", "fuse:*elementwise* 4 x0.8": the name has no blanks */
+static int parse_fuse(struct what_if_rule *rule, const char *rest, struct error *e)
+{
+	const char *name = *rest == ':' ? rest + 1 : rest;
+	size_t length = strcspn(name, " ");
+
+	rule->glob = strndup(name, length);
+	if (!rule->glob)
+		return error_set(e, -ENOMEM, "out of memory");
+	return name[length] == ' ' && parse_number(rule, name + length + 1)
+		       ? 0
+		       : error_set(e, E_USAGE, "'%s' does not say how many kernels become one: %s",
+				   rule->text, target_usages[WHAT_IF_fuse]);
+}
+
+/* "kernel:*gemm* x0.5" */
+static int parse_cost(struct what_if_rule *rule, const char *rest, struct error *e)
+{
+	const char *change = strrchr(rest, ' ');
+
+	rule->glob = *rest == ':' && change ? strndup(rest + 1, (size_t)(change - rest) - 1)
+					    : strdup("");
+	if (!rule->glob)
+		return error_set(e, -ENOMEM, "out of memory");
+	if (!change || !parse_change(rule, change + 1))
+		return error_set(e, E_USAGE,
+				 "'%s' does not say how it changes: x0.5, =2us, -2us, +2us or "
+				 "remove",
+				 rule->text);
+	if (rule->target == WHAT_IF_sync && rule->change != CHANGE_REMOVE)
+		return error_set(e, E_USAGE, "'%s': waiting can only be removed: 'sync remove'",
+				 rule->text);
+	if (rule->target == WHAT_IF_batch && rule->change != CHANGE_SCALE)
+		return error_set(e, E_USAGE, "'%s': a batch is some times as large: %s", rule->text,
+				 target_usages[WHAT_IF_batch]);
+	return 0;
 }
 
 int what_if_parse(struct what_if_rule *rule, const char *text, struct error *e)
 {
 	size_t length = strcspn(text, ": ");
-	const char *rest = text + length, *change = strrchr(rest, ' ');
+	const char *rest = text + length;
 	_cleanup_free_ char *word = strndup(text, length);
 	size_t target = 0;
 
@@ -129,24 +193,38 @@ int what_if_parse(struct what_if_rule *rule, const char *text, struct error *e)
 	while (target_names[target] && strcmp(target_names[target], word) != 0)
 		target++;
 	if (!target_names[target])
-		return refuse(text, word, e);
+		return unknown(text, word, e);
 	rule->target = (enum what_if_target)target;
-	if (rule->target == WHAT_IF_graph)
-		return parse_graph(rule, *rest ? rest + 1 : rest, e);
 	if (*rest == ':' && !has_glob(rule->target))
 		return error_set(e, E_USAGE, "'%s': %s takes no name", text, word);
-	rule->glob = *rest == ':' && change ? strndup(rest + 1, (size_t)(change - rest) - 1)
-					    : strdup("");
-	if (!rule->glob)
-		return error_set(e, -ENOMEM, "out of memory");
-	if (!change || !parse_change(rule, change + 1))
-		return error_set(e, E_USAGE,
-				 "'%s' does not say how it changes: x0.5, =2us, -2us, +2us or "
-				 "remove",
-				 text);
-	if (rule->target == WHAT_IF_sync && rule->change != CHANGE_REMOVE)
-		return error_set(e, E_USAGE, "'%s': waiting can only be removed: 'sync remove'",
-				 text);
+	switch (rule->target) {
+	case WHAT_IF_graph:
+		return parse_graph(rule, *rest ? rest + 1 : rest, e);
+	case WHAT_IF_copies:
+	case WHAT_IF_overlap:
+	case WHAT_IF_streams:
+		return parse_words(rule, *rest ? rest + 1 : rest, e);
+	case WHAT_IF_fuse:
+		return parse_fuse(rule, rest, e);
+	default:
+		return parse_cost(rule, rest, e);
+	}
+}
+
+int what_if_check(const struct what_if_rule *rules, size_t count, struct error *e)
+{
+	const struct what_if_rule *first = NULL;
+
+	for (size_t i = 0; i < count; i++) {
+		if (!what_if_has_order(&rules[i]))
+			continue;
+		if (first)
+			return error_set(e, E_USAGE,
+					 "'%s' and '%s' both change the order of work, which is "
+					 "simulated one at a time",
+					 first->text, rules[i].text);
+		first = &rules[i];
+	}
 	return 0;
 }
 
@@ -154,8 +232,10 @@ void what_if_rule_release(struct what_if_rule *rule)
 {
 	free(rule->glob);
 	free(rule->matches);
+	free(rule->times);
 	rule->glob = NULL;
 	rule->matches = NULL;
+	rule->times = NULL;
 }
 
 /* --- what it matches --- */
@@ -192,9 +272,9 @@ static const struct task *task_at(const struct what_if *w, uint32_t index)
 	return &w->report->causes.tasks.data[index];
 }
 
-static enum api_kind kind_of(const struct what_if *w, const struct task *call)
+static bool is_python(const struct callers *c, size_t caller)
 {
-	return calls_kind(&w->report->calls, call->row);
+	return caller < c->items.count && c->items.data[caller].class == FRAME_PYTHON;
 }
 
 /* What `matches` is indexed by; SIZE_MAX: the rule is not about this. */
@@ -222,9 +302,12 @@ static size_t key_of(const struct what_if *w, const struct what_if_rule *rule, e
 			return SIZE_MAX;
 		return r->calls.functions[task->row];
 	case WHAT_IF_host:
+	case WHAT_IF_python:
 		if (what != COST_HOST || task->kind != TASK_CALL)
 			return SIZE_MAX;
-		return path_place_of_host(r, task).key;
+		place = path_place_of_host(r, task);
+		return rule->target == WHAT_IF_host || is_python(&r->callers, place.key) ? place.key
+											 : SIZE_MAX;
 	default:
 		return SIZE_MAX;
 	}
@@ -248,6 +331,7 @@ static void add_name(const struct what_if *w, const struct what_if_rule *rule, s
 		strbuf_adds(out, name ? name : "?");
 		break;
 	case WHAT_IF_host:
+	case WHAT_IF_python:
 		caller_text(&r->callers, (uint32_t)key, CALLER_NONE, out);
 		break;
 	default:
@@ -278,6 +362,7 @@ static size_t key_count(const struct what_if *w, const struct what_if_rule *rule
 	case WHAT_IF_kernel:
 		return trace_rows(w->report->trace, TABLE_kernel_config);
 	case WHAT_IF_host:
+	case WHAT_IF_python:
 		return w->report->callers.items.count;
 	case WHAT_IF_copy:
 		return UINT8_MAX + 1u;
@@ -311,150 +396,6 @@ static int match_names(const struct what_if *w, struct what_if_rule *rule, struc
 	return code;
 }
 
-/* --- graphs --- */
-
-enum { NOT_CAPTURED, FIRST_CAPTURED, CAPTURED };
-
-/* The steps of a call's process. */
-static const struct step_loop *loop_of(const struct what_if *w, const struct task *call)
-{
-	const struct steps *s = w->report->steps;
-	uint32_t process = w->report->causes.lanes.data[call->lane].process;
-
-	for (size_t i = 0; i < s->loop_count; i++)
-		if (s->loops[i].process == process && s->loops[i].count)
-			return &s->loops[i];
-	return NULL;
-}
-
-static bool is_in_scope(const struct what_if *w, const struct task *call, const uint8_t *paths,
-			uint32_t *scope)
-{
-	const struct report *r = w->report;
-	const struct step_loop *loop;
-	const struct step *step;
-
-	if (paths) {
-		*scope = r->ranges.of_call[call->row];
-		return scope_path_selected(paths, nvtx_path(&r->ranges, *scope)) &&
-		       *scope != NVTX_NO_RANGE;
-	}
-	loop = loop_of(w, call);
-	step = loop ? steps_at(r->steps, loop, call->start_ns) : NULL;
-	*scope = step ? step->number : 0;
-	return step != NULL;
-}
-
-static bool can_be_captured(const struct what_if *w, const struct task *call)
-{
-	switch (kind_of(w, call)) {
-	case api_kind_launch:
-	case api_kind_memcpy:
-	case api_kind_memset:
-	case api_kind_event:
-	case api_kind_host_function:
-		return !(call->flags & TASK_SYNC_CALL);
-	default:
-		return false;
-	}
-}
-
-/*
- * Launches of a scope become a graph, from one call that cannot be captured to the next; of loops
- * that are passed again (a step) each pass is a launch of the graph.
- */
-static void capture(const struct what_if *w, struct what_if_rule *rule, const uint8_t *paths)
-{
-	uint32_t within = UINT32_MAX, lane = UINT32_MAX;
-
-	for (uint32_t i = w->from_task; i < w->until_task; i++) {
-		const struct task *task = task_at(w, i);
-		uint32_t scope;
-
-		if (task->kind != TASK_CALL)
-			continue;
-		if (!is_in_scope(w, task, paths, &scope) || !can_be_captured(w, task)) {
-			if (task->flags & (TASK_SYNC_CALL | TASK_LAUNCH_CALL))
-				within = UINT32_MAX;
-			continue;
-		}
-		rule->matches[i - w->from_task] =
-			scope == within && lane == task->lane ? CAPTURED : FIRST_CAPTURED;
-		within = scope;
-		lane = task->lane;
-	}
-}
-
-static int compare_u64(const void *a, const void *b)
-{
-	return ORDER_OF(*(const uint64_t *)a, *(const uint64_t *)b);
-}
-
-/* The median cost of the recording's graph launches. */
-static int find_graph_cost(const struct what_if *w, struct what_if_rule *rule, struct error *e)
-{
-	VEC(uint64_t) costs = VEC_INIT;
-
-	for (uint32_t i = w->first_task; i < w->end_task && !rule->has_ns; i++) {
-		const struct task *task = task_at(w, i);
-
-		if (task->kind == TASK_CALL && kind_of(w, task) == api_kind_graph_launch &&
-		    vec_push(&costs, task->end_ns - task->start_ns) < 0) {
-			vec_release(&costs);
-			return error_set(e, -ENOMEM, "out of memory");
-		}
-	}
-	vec_sort(&costs, compare_u64);
-	if (costs.count) {
-		rule->ns = (int64_t)costs.data[costs.count / 2];
-		rule->has_ns = true;
-	}
-	vec_release(&costs);
-	return rule->has_ns ? 0
-			    : error_set(e, E_USAGE,
-					"'%s': the recording has no launch of a graph, so its cost "
-					"is unknown: say it, as in '%s launch=10us'",
-					rule->text, rule->text);
-}
-
-static int match_graph(const struct what_if *w, struct what_if_rule *rule, struct error *e)
-{
-	_cleanup_free_ uint8_t *paths = NULL;
-	int code;
-
-	if (!strcmp(rule->glob, "step") && !w->loop)
-		return error_set(e, E_USAGE, "'%s': no steps were found: pitot report --steps",
-				 rule->text);
-	code = find_graph_cost(w, rule, e);
-	if (code < 0)
-		return code;
-	if (strcmp(rule->glob, "step") != 0)
-		paths = scope_paths_match(&w->report->ranges, w->report->trace, rule->glob);
-	rule->matches = calloc(w->until_task - w->from_task + UINT64_C(1), 1);
-	if (!rule->matches || (!paths && strcmp(rule->glob, "step") != 0))
-		return error_set(e, -ENOMEM, "out of memory");
-	capture(w, rule, paths);
-	return 0;
-}
-
-static uint8_t captured(const struct what_if *w, const struct what_if_rule *rule, uint32_t call)
-{
-	return call == TASK_NONE || call < w->from_task || call >= w->until_task
-		       ? NOT_CAPTURED
-		       : rule->matches[call - w->from_task];
-}
-
-static uint64_t cost_of_graph(const struct what_if *w, const struct what_if_rule *rule,
-			      enum cost_of what, uint32_t index, uint64_t ns)
-{
-	uint8_t state =
-		task_at(w, index)->kind == TASK_CALL ? captured(w, rule, index) : NOT_CAPTURED;
-
-	if (what == COST_CALL && state != NOT_CAPTURED)
-		return state == CAPTURED ? 0 : (uint64_t)rule->ns;
-	return what == COST_HOST && state == CAPTURED ? 0 : ns;
-}
-
 /* --- costs --- */
 
 /* Whether the work of a call is removed, and so the call. */
@@ -481,6 +422,7 @@ bool what_if_changes(const struct what_if *w, const struct what_if_rule *rule, e
 		return false; /* how much of it is waiting, and for what, is unknown */
 	switch (rule->target) {
 	case WHAT_IF_gpu:
+	case WHAT_IF_batch:
 		return what == COST_WORK && task_is_work(task);
 	case WHAT_IF_memset:
 		return what == COST_WORK && task->kind == GPU_WORK_memset;
@@ -494,12 +436,20 @@ bool what_if_changes(const struct what_if *w, const struct what_if_rule *rule, e
 		       !what_if_ranks_has(&w->ranks, index);
 	case WHAT_IF_launch:
 		return what == COST_CALL && is_call && task->flags & TASK_LAUNCH_CALL &&
-		       (kind_of(w, task) == api_kind_launch ||
-			kind_of(w, task) == api_kind_graph_launch);
+		       (what_if_call_kind(w, task) == api_kind_launch ||
+			what_if_call_kind(w, task) == api_kind_graph_launch);
 	case WHAT_IF_cpu:
 		return is_call && (what == COST_CALL || what == COST_HOST);
 	case WHAT_IF_graph:
-		return what == COST_CALL && is_call && captured(w, rule, index) != NOT_CAPTURED;
+	case WHAT_IF_fuse:
+		return what_if_run_changes(w, rule, what, index);
+	case WHAT_IF_copies:
+		return (what == COST_CALL || what == COST_WORK) &&
+		       rule->matches[index - w->from_task];
+	case WHAT_IF_overlap:
+	case WHAT_IF_streams:
+		return what == COST_WORK && task_is_work(task) &&
+		       rule->matches[index - w->from_task];
 	case WHAT_IF_host:
 		if (!*rule->glob)
 			return what == COST_HOST && is_call;
@@ -531,14 +481,19 @@ uint64_t what_if_cost(const struct what_if *w, const struct what_if_rule *rule, 
 	bool of_work = rule->target == WHAT_IF_kernel || rule->target == WHAT_IF_copy ||
 		       rule->target == WHAT_IF_memset;
 
-	if (rule->target == WHAT_IF_graph)
-		return cost_of_graph(w, rule, what, index, ns);
-	if (rule->target == WHAT_IF_sync || rule->target == WHAT_IF_wait)
+	if (rule->target == WHAT_IF_graph || rule->target == WHAT_IF_fuse)
+		return what_if_run_cost(w, rule, what, index, ns);
+	if (rule->target == WHAT_IF_sync || rule->target == WHAT_IF_wait ||
+	    rule->target == WHAT_IF_overlap || rule->target == WHAT_IF_streams)
 		return ns;
 	if (rule->target == WHAT_IF_straggler)
 		return what_if_changes(w, rule, what, index)
 			       ? (uint64_t)((double)ns *
 					    (double)w->ranks.pace[index - w->ranks.first])
+			       : ns;
+	if (rule->target == WHAT_IF_copies)
+		return what_if_changes(w, rule, what, index)
+			       ? MIN(ns, rule->times[index - w->from_task])
 			       : ns;
 	if (of_work && what == COST_CALL)
 		return removes_call(w, rule, index) ? 0 : ns;
@@ -563,7 +518,15 @@ uint64_t what_if_rank_wait(const struct what_if *w, const struct what_if_rule *r
 
 bool what_if_returns(const struct what_if *w, const struct what_if_rule *rule, uint32_t call)
 {
-	return rule->target == WHAT_IF_sync && what_if_changes(w, rule, COST_CALL, call);
+	switch (rule->target) {
+	case WHAT_IF_sync:
+	case WHAT_IF_copies:
+		return what_if_changes(w, rule, COST_CALL, call);
+	case WHAT_IF_overlap:
+		return rule->matches[call - w->from_task];
+	default:
+		return false;
+	}
 }
 
 /* Counts what the rule changes. */
@@ -605,7 +568,9 @@ static int no_match(const struct what_if_rule *rule, const struct known *known, 
 	_cleanup_strbuf_ struct strbuf word = STRBUF_INIT;
 	const char *const *names = (const char *const *)known->names.data;
 
-	error_set(e, E_USAGE, "'%s' changes nothing of what is simulated", rule->text);
+	error_set(e, E_USAGE, "'%s' changes nothing of what is simulated%s", rule->text,
+		  rule->target == WHAT_IF_python ? ": it has no calls that lines of Python make"
+						 : "");
 	for (const char *c = rule->glob; *c; c++)
 		if (!strchr("*?[]", *c))
 			strbuf_addc(&word, *c);
@@ -633,10 +598,22 @@ int what_if_match(const struct what_if *w, struct what_if_rule *rule, struct err
 	int code = 0;
 
 	interner_init(&known.seen);
-	if (rule->target == WHAT_IF_graph)
-		code = match_graph(w, rule, e);
-	else if (has_glob(rule->target))
-		code = match_names(w, rule, &known);
+	switch (rule->target) {
+	case WHAT_IF_graph:
+	case WHAT_IF_fuse:
+		code = what_if_match_run(w, rule, e);
+		break;
+	case WHAT_IF_copies:
+		code = what_if_match_copies(w, rule, e);
+		break;
+	case WHAT_IF_overlap:
+	case WHAT_IF_streams:
+		code = what_if_match_order(w, rule);
+		break;
+	default:
+		if (has_glob(rule->target))
+			code = match_names(w, rule, &known);
+	}
 	if (code >= 0 && vec_push(&known.names, NULL) < 0)
 		code = -ENOMEM;
 	if (code == -ENOMEM)

@@ -48,6 +48,26 @@ static int64_t ready(const struct replay *r, uint32_t task, const struct arrival
 	       (edge.at_start ? time_of(r, edge.from).start_ns : time_of(r, edge.from).end_ns);
 }
 
+/* The same for an edge that the recording has not. Joins are no work that has to begin. */
+static int64_t ready_after(const struct replay *r, uint32_t task, uint32_t from)
+{
+	const struct task *to = &r->c->tasks.data[task];
+	enum edge_kind kind = to->kind == TASK_CALL ? EDGE_sync_stream : EDGE_stream;
+
+	if (from == TASK_NONE)
+		return INT64_MIN;
+	return time_of(r, from).end_ns +
+	       (to->kind == TASK_JOIN ? 0 : (int64_t)r->c->typical_ns[kind]);
+}
+
+static struct task_order order_of(const struct replay *r, uint32_t task)
+{
+	return r->s->order ? r->s->order[task - r->s->first]
+			   : (struct task_order){ .previous = r->c->tasks.data[task].previous,
+						  .also = TASK_NONE,
+						  .latency_ns = TASK_USUAL_NS };
+}
+
 static int64_t ready_by_edges(const struct replay *r, uint32_t i, const struct arrival *best,
 			      uint64_t effect_ns)
 {
@@ -97,7 +117,11 @@ static void replay_call(struct replay *r, uint32_t i)
 	if (waited.from != TASK_NONE)
 		own_ns = MIN(own_ns, (int64_t)(task->end_ns - waited.ns));
 	t->end_ns = t->start_ns + cost(r, COST_CALL, i, EDGE_none, own_ns);
-	by = waits(r, i) ? ready_by_edges(r, i, &waited, task->end_ns) : INT64_MIN;
+	if (!waits(r, i))
+		return;
+	by = ready_by_edges(r, i, &waited, task->end_ns);
+	t->end_ns = MAX(t->end_ns, by);
+	by = ready_after(r, i, order_of(r, i).also);
 	t->end_ns = MAX(t->end_ns, by);
 }
 
@@ -105,6 +129,7 @@ static void replay_work(struct replay *r, uint32_t i)
 {
 	const struct task *task = &r->c->tasks.data[i];
 	struct arrival best = causes_start(r->c, i), returned;
+	struct task_order order = order_of(r, i);
 	struct simulated *t = &r->times[i - r->s->first], *call;
 	int64_t by = ready_by_edges(r, i, &best, task->start_ns), ns = by;
 
@@ -115,13 +140,20 @@ static void replay_work(struct replay *r, uint32_t i)
 			   task->start_ns);
 		ns = MAX(ns, by);
 	}
-	if (task->previous != TASK_NONE) {
+	if (order.latency_ns != TASK_USUAL_NS && order.previous != TASK_NONE)
+		by = time_of(r, order.previous).end_ns + order.latency_ns;
+	else if (order.previous != task->previous)
+		by = ready_after(r, i, order.previous);
+	else if (task->previous != TASK_NONE)
 		by = ready(r, i, &best,
 			   (struct arrival){ .from = task->previous, .kind = task->order },
 			   task->start_ns);
-		ns = MAX(ns, by);
-	}
+	ns = MAX(ns, by);
+	by = ready_after(r, i, order.also);
+	ns = MAX(ns, by);
 	t->start_ns = best.from == TASK_NONE ? MAX(ns, (int64_t)task->start_ns) : ns;
+	if (order.joined)
+		t->start_ns = time_of(r, order.previous).end_ns;
 	t->end_ns = t->start_ns +
 		    cost(r, COST_WORK, i, EDGE_none, (int64_t)(task->end_ns - task->start_ns));
 	if (!(task->flags & TASK_BLOCKS) || task->launch < r->s->first || !waits(r, task->launch))

@@ -19,6 +19,16 @@ enum cost_of {
 	COST_LATENCY, /* of the edge that bound a start or return */
 };
 
+/* Another order of the tasks of a lane. */
+struct task_order {
+	uint32_t previous; /* instead of the task's own, with the usual latency; or TASK_NONE */
+	uint32_t also; /* another task that must have ended: before the return of a call */
+	uint32_t latency_ns; /* after `previous`; TASK_USUAL_NS: as usual */
+	bool joined; /* work: part of `previous`, after which it waits for nothing else */
+};
+
+#define TASK_USUAL_NS UINT32_MAX
+
 struct simulation {
 	const struct causes *causes;
 	/* Returns the cost instead of recorded_ns, never more than 2^62. */
@@ -27,6 +37,7 @@ struct simulation {
 	/* Whether the return of a call does not wait for its edges any more; NULL: they all do. */
 	bool (*returns_at_once)(void *user, uint32_t call);
 	void *user;
+	const struct task_order *order; /* from `first` on; NULL: as recorded */
 	const uint32_t *turns; /* of causes_turns; NULL: threads do not wait for each other */
 	/* Tasks to simulate; those before `first` are as recorded, those from `end` on are not. */
 	uint32_t first, end;

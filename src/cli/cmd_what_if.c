@@ -73,6 +73,8 @@ static int predict(const struct context *c, struct what_if *w, struct rules *rul
 
 	for (size_t i = 0; i < rules->count && code >= 0; i++)
 		code = what_if_match(w, &rules->items[i], &e);
+	if (code >= 0)
+		code = what_if_check(rules->items, rules->count, &e);
 	if (code < 0)
 		return cli_fail(c, &e);
 	code = rules->count ? what_if_predict(w, rules->items, rules->count)
@@ -189,12 +191,14 @@ const struct command cmd_what_if = {
 		"A transform is one argument: what is changed, and how. kernel:GLOB, copy or "
 		"copy:HtoD, memset, gpu (all work), launch (what launching calls cost), call:GLOB, "
 		"host or host:GLOB (the program's own time, by line), cpu (host and calls); then "
-		"x0.5, =20us, -2us, +2us or remove. sync or sync:GLOB with remove: the call does "
-		"not wait. Of ranks, which are simulated together: comm (transfers of "
-		"collectives), "
-		"wait (what collectives only wait), 'no straggler' (no rank's own work before a "
-		"collective is longer than the median rank's). 'graph step' or "
-		"'graph SCOPE': its launches are one CUDA graph.",
+		"x0.5, =20us, -2us, +2us or remove. python or python:GLOB: the same of lines of "
+		"Python. sync or sync:GLOB with remove: the call does not wait. 'graph step' or "
+		"'graph SCOPE': its launches are one CUDA graph. 'fuse 4', 'fuse:GLOB 4 x0.8': so "
+		"many short kernels that follow each other are one. 'copies pinned': from and to "
+		"pinned memory. 'overlap copies': beside kernels. 'streams merge', 'streams split "
+		"SCOPE'. 'batch x2'. Of ranks, which are simulated together: comm (transfers of "
+		"collectives), wait (what collectives only wait), 'no straggler' (no rank's own "
+		"work before a collective is longer than the median rank's).",
 	.options = options,
 	.takes_recording = true,
 	.operands_max = 64,

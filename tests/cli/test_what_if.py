@@ -51,13 +51,24 @@ def test_refusals(pitot, folder):
     """Also on several changes, the first of which is right; a recording that is none is no transform."""
     said = pitot("what-if", "training.pitot", "gpu x0.5", "kernel:sm90_gem_bf16 x2", cwd=folder, status=2).stderr
     assert "'kernel:sm90_gem_bf16 x2' changes nothing of what is simulated, did you mean 'sm90_gemm_bf16'?" in said
-    for words, why in (("no straggler", "needs all ranks of a job"), ("comm x0.5", "needs all ranks of a job"),
-                       ("copies pinned", "name it, as in 'copy:HtoD x0.5'"), ("stream split", "is not simulated")):
+    for words, why in (("no straggler", "needs all ranks of a job"), ("comm x0.5", "needs all ranks of a job")):
         said = pitot("what-if", "training.pitot", words, cwd=folder, status=2).stderr
         assert f"'{words}' " in said and why in said
     assert "'wait remove' changes nothing" in pitot("what-if", "training.pitot", "wait remove", cwd=folder, status=2).stderr
+    assert "did you mean 'streams'?" in pitot("what-if", "training.pitot", "stream split", cwd=folder, status=2).stderr
+    said = pitot("what-if", "streams.pitot", "streams merge", "fuse 2", cwd=folder, status=2).stderr
+    assert "'streams merge' and 'fuse 2' both change the order of work, which is simulated one at a time" in said
     assert "unknown transform 'faster please'" in pitot("what-if", "training.pitot", "faster please", cwd=folder, status=2).stderr
     assert "cannot open" in pitot("what-if", "none.pitot", "gpu x0.5", cwd=folder, status=1).stderr
+
+
+@pytest.mark.parametrize("name, change", [("streams", "streams merge"), ("train", "fuse 2"), ("train", "batch x1.0")])
+def test_other_orders(pitot, folder, name, change):
+    """In text and JSON; what bounds the predicted time tiles it."""
+    found = json.loads(pitot("what-if", "--json", f"{name}.pitot", change, cwd=folder).stdout)
+    assert found["transforms"][0]["matched"] > 0
+    assert sum(found["predicted"]["bounded_by"].values()) == found["predicted"]["span_ns"]
+    assert change in pitot("what-if", f"{name}.pitot", change, cwd=folder).stdout
 
 
 def test_without_work(pitot, make_recording, tmp_path):
