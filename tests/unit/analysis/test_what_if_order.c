@@ -12,6 +12,7 @@
 
 #define US UINT64_C(1000)
 #define BEGIN (100 * US) /* the time 0 of the programs below */
+#define BEFORE 3u /* launches before that, which are not simulated */
 
 struct written {
 	struct maker *m;
@@ -28,6 +29,11 @@ static struct written start_program(const char *folder)
 	for (apart.id = 20; apart.id < 22; apart.id++)
 		writer_append(p.m->writer, TABLE_stream, &apart);
 	p.kernel = maker_config(p.m, "k", 1, 32);
+	maker_stream(p.m, 8, 0);
+	for (uint64_t us = 10; us < 10 + 20 * BEFORE; us += 20) {
+		maker_call(p.m, MAKER_LAUNCH, 1, us * US, (us + 1) * US, ++p.correlation);
+		maker_kernel(p.m, p.kernel, 8, (us + 5) * US, (us + 10) * US, p.correlation);
+	}
 	return p;
 }
 
@@ -201,6 +207,8 @@ static const struct {
 	/* calls at 0, 7 (about an event) and 10; kernels at 5, 7, 9, 15, 17 and 19 */
 	{ short_kernels, "fuse 3", 57, 21 },
 	{ short_kernels, "fuse:k 3 x0.5", 57, 18 },
+	/* what the host needs stays: calls at 0, 9, 18, 24 (an event's), 27, 36 and 45 */
+	{ short_kernels, "kernel:k remove", 57, 45 },
 	{ pageable_copy, "copies pinned", 175, 106 },
 	{ synchronous_pageable_copy, "copies pinned", 175, 115 },
 	{ larger_pageable_copy, "copies pinned", 475, 226 },
@@ -219,6 +227,8 @@ struct guess {
 static void open_guess(struct guess *g, const char *folder)
 {
 	struct report_options options = { .filter = FILTER_ALL, .steps = true };
+
+	options.filter.since_ns = BEGIN;
 	const uint64_t no_cost = 0;
 	struct error e = { 0 };
 
@@ -228,6 +238,7 @@ static void open_guess(struct guess *g, const char *folder)
 		fail_msg("%s", e.text);
 	assert_null(g->w.loop);
 	assert_int_equal(g->w.identity_ns, 0);
+	assert_int_equal(g->w.first_task, 2 * BEFORE);
 }
 
 static int set_rule(struct guess *g, const char *text, struct error *e)
@@ -356,6 +367,20 @@ static void an_unknown_rate_is_refused(void **state)
 			fail_msg("%s", e.text);
 		guess_release(&g);
 	}
+}
+
+/* Two kernels of each of two runs, and of each the second one's call and the 9 us before it. */
+static void what_is_changed_is_counted(void **state)
+{
+	struct error e = { 0 };
+	struct guess g;
+
+	make(short_kernels, *state);
+	open_guess(&g, *state);
+	assert_int_equal(set_rule(&g, "fuse 2", &e), 0);
+	assert_int_equal(g.rule.matched, 4 + 2);
+	assert_int_equal(g.rule.cost_ns, (4 * 2 + 2 * (1 + 9)) * US);
+	guess_release(&g);
 }
 
 static void one_order_at_a_time(void **state)
@@ -492,6 +517,7 @@ int main(void)
 		folder_test(errors),
 		folder_test(an_unknown_rate_is_refused),
 		folder_test(properties),
+		folder_test(what_is_changed_is_counted),
 		cmocka_unit_test(one_order_at_a_time),
 	};
 

@@ -10,6 +10,7 @@ static uint64_t query(struct ring *r, uint64_t handle, bool done, uint64_t us)
 	uint64_t since = call_poll(r, handle, done, us * US, (us + 1) * US);
 
 	ring_count_call(r, (us + 1) * US);
+	assert_int_equal(since % US, 0);
 	return since / US;
 }
 
