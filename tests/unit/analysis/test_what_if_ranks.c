@@ -1,6 +1,6 @@
 /*
- * Changes of jobs of several ranks, whose truth is the same job with the change: the whole time of a
- * rank, from its first call to its last work.
+ * Changes of jobs of several ranks, whose truth is the same job with the change: all of the time of
+ * a rank, from its first call to its last work.
  */
 #include "analysis/what_if.h"
 
