@@ -414,8 +414,8 @@ static const struct field cause_fields[] = {
 	FIELD("excess_ns", "longer", NS, MEMBER(struct late_cause, excess_ns)),
 	FIELD("count", "count", COUNT, MEMBER(struct late_cause, count)),
 	FIELD("rank", "rank", ID, .value = read_cause_rank),
-	FIELD("state", "GPU", CHOICE, MEMBER(struct late_cause, place.state), .names = state_name,
-	      LEFT_COLUMN),
+	FIELD("state", "because of", CHOICE, MEMBER(struct late_cause, place.state),
+	      .names = state_name, LEFT_COLUMN),
 	FIELD("place", "place", TEXT, .value = read_place, FLEXIBLE_COLUMN),
 };
 
@@ -553,6 +553,24 @@ const struct section section_ranks = {
 	.after = add_rules,
 };
 
+/* Which recording it is, and how much of the job it has. */
+static void print_head(const struct report_view *v)
+{
+	const struct collectives *c = v->report->collectives;
+	_cleanup_strbuf_ struct strbuf path = STRBUF_INIT, text = STRBUF_INIT;
+	size_t count = 0; /* a restarted rank is one */
+
+	for (size_t i = 0; i < c->rank_count; i++)
+		count += !i || c->ranks[i].number != c->ranks[i - 1].number;
+	text_safe(&path, v->path, strlen(v->path));
+	report_heading(v, strbuf_text(&path));
+	sentence_add(&text, COUNTED_AS(count, "rank"));
+	if (c->world > count)
+		sentence_add(&text, WORDS(" of "), NUMBER(c->world));
+	sentence_add(&text, WORDS(" with collectives, on "), COUNTED_AS(c->host_count, "host"));
+	report_paragraph(v, 0, strbuf_text(&text));
+}
+
 void report_print_ranks(const struct report_view *v, bool json)
 {
 	_cleanup_strbuf_ struct strbuf heading = STRBUF_INIT, text = STRBUF_INIT;
@@ -574,6 +592,11 @@ void report_print_ranks(const struct report_view *v, bool json)
 		strbuf_adds(&text, "fewer than two ranks with collectives\n");
 	if (v->html) {
 		html_begin(v, "report");
+		html_section_begin(v, "header");
+	}
+	print_head(v);
+	if (v->html) {
+		html_section_end(v);
 		html_section_begin(v, "verdict");
 	}
 	report_verdict(v, STYLE_YELLOW, heading.length ? strbuf_text(&heading) : "ranks", "");
