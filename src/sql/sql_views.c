@@ -97,6 +97,19 @@ static const struct {
 	{ "critical_path", "what bounded the recording's length: the parts add up to it",
 	  "SELECT recording," COPY(class) "," COPY(name) "," COPY(count) "," COPY(total_ns) ","
 	  COPY(potential_ns) CAUSES("critical_path.owners") },
+	{ "rank_summary", "ranks of a job: where the time went, and how late they were",
+	  "SELECT recording," COPY(rank) "," COPY(gpu) "," COPY(pid) "," COPY(compute_ns) ","
+	  COPY(copy_ns) "," COPY(host_ns) "," COPY(transfer_ns) "," COPY(wait_ns) ","
+	  COPY(collectives) "," COPY(last) "," COPY(late_ns) REPORT("job.ranks") },
+	{ "rank_cause", "why ranks of a job were late",
+	  "SELECT recording," COPY(rank) "," COPY(state) "," COPY(place) "," COPY(count) ","
+	  COPY(late_ns) "," COPY(excess_ns) REPORT("job.causes") },
+	{ "rank_path", "what bounded a job of several ranks: the parts add up to it",
+	  "SELECT recording," COPY(rank) "," COPY(class) "," COPY(name) "," COPY(line) ","
+	  COPY(count) "," COPY(total_ns) CAUSES("rank_path.owners") },
+	{ "host_clock", "clocks of the hosts of a job, aligned by its collectives",
+	  "SELECT recording," COPY(host) "," COPY(method) "," COPY(ahead_ns) "," COPY(drift_ppm) ","
+	  COPY(uncertainty_ns) "," COPY(steps) "," COPY(collectives) REPORT("job.hosts") },
 
 	{ "StringIds", "texts by their number, as in databases of Nsight Systems",
 	  "SELECT text_id(value) AS id, value FROM (SELECT kernel_full(name) AS value"

@@ -289,6 +289,20 @@ def test_processes_whose_files_have_one_prefix_are_read_together(pitot, rank_rec
     assert [rank["rank"] for rank in ranks["ranks"]] == [0, 1] and ranks["kind"] == "rank" and ranks["rank"] == 1
 
 
+def test_ranks_in_sql(pitot, rank_recording):
+    report = json.loads(pitot("report", rank_recording("sleep-3"), "--critical-path", "--json").stdout)
+
+    def ask(query):
+        return [json.loads(line) for line in pitot("sql", rank_recording("sleep-3"), query, "--json").stdout.splitlines()]
+
+    assert ask("SELECT rank, late_ns, wait_ns FROM rank_summary") == [
+        {key: rank[key] for key in ("rank", "late_ns", "wait_ns")} for rank in report["job"]["ranks"]]
+    assert ask("SELECT rank, place FROM rank_cause ORDER BY late_ns DESC LIMIT 1") == [{"rank": 1, "place": "range sleep"}]
+    assert ask("SELECT sum(total_ns) AS ns FROM rank_path") == [{"ns": report["rank_path"]["window_ns"]}]
+    assert ask("SELECT class, line FROM rank_path LIMIT 1") == [{"class": "host", "line": "range sleep"}]
+    assert ask("SELECT * FROM host_clock") == []  # there is one host
+
+
 def test_a_recording_without_ranks(pitot, make_recording, tmp_path):
     make_recording(tmp_path / "one.pitot")
     assert "fewer than two ranks with collectives" in pitot("report", "one.pitot", "--ranks").stdout
