@@ -325,6 +325,37 @@ static void random_hiccups_of_all(void **state)
 	expect(&s, "hiccups", JOB_TURNS, NO_PEER);
 }
 
+/* A verdict on another rank than the one through which the path leads is none. */
+static void the_path_contradicts_a_verdict(void **state)
+{
+	struct job_source source;
+	struct rank_path path;
+	struct script s;
+	struct analyzed a;
+
+	script_begin(&s, folder_of(state, "contradiction"), 4);
+	script_join_all(&s, 1, 7);
+	train(&s, STEPS, 3, 2 * MS);
+	script_close(&s);
+	analyze(&a, s.folder, EVERYTHING);
+	assert_int_equal(a.report.rank_times->kind, JOB_RANK);
+	assert_int_equal(a.report.rank_times->rank, 3);
+	source = job_source_of(&a.report);
+	for (uint32_t blamed = 3; blamed >= 2; blamed--) {
+		a.report.rank_times->rank = blamed;
+		assert_int_equal(
+			rank_path_find(&source, a.report.collectives, a.report.rank_times, &path),
+			0);
+		assert_int_equal(a.report.rank_times->contradicted, blamed == 2);
+		assert_int_equal(path.ranks[0].rank, 3);
+		assert_true(path.ranks[0].ns > path.window_ns / 100 * 90);
+		analysis_rank_path.release(&path);
+	}
+	assert_int_equal(a.report.rank_times->kind, JOB_UNKNOWN);
+	assert_int_equal(a.report.rank_times->path_rank, 3);
+	analyzed_release(&a);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -339,6 +370,7 @@ int main(void)
 		folder_test(two_jobs),
 		folder_test(ranks_without_collectives_in_their_steps),
 		folder_test(random_hiccups_of_all),
+		folder_test(the_path_contradicts_a_verdict),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
