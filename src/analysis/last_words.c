@@ -385,9 +385,10 @@ static void find_late(struct finding *f, struct last_work *work)
 
 		if (late.process != TRACE_NO_ROW && has_called(t, late.process, work->collective))
 			continue;
-		/* Collectives may be among the events that could not be read. */
+		/* Collectives may be among the events that could not be read, or had no room. */
 		if (late.process != TRACE_NO_ROW &&
-		    has_loss(t, late.process, loss_reason_unread_event))
+		    (has_loss(t, late.process, loss_reason_unread_collective) ||
+		     has_loss(t, late.process, loss_reason_ring_full)))
 			late.process = TRACE_NO_ROW;
 		if (vec_push(&f->out->late, late) < 0)
 			f->failed = -ENOMEM;

@@ -212,6 +212,8 @@ static void write_result(struct recovery *r)
 	rows_loss(r->w, loss_reason_unread_event, o->others, r->now_ns, r->now_ns,
 		  "synchronizations, overhead, counters and others that only the process itself "
 		  "could read");
+	rows_loss(r->w, loss_reason_unread_collective, o->unread_collectives, r->now_ns, r->now_ns,
+		  "whose communicator or texts of NCCL were new when the process died");
 	rows_loss(r->w, loss_reason_unknown_record, o->unknown, r->now_ns, r->now_ns,
 		  "buffers of the last moments, from the first record of unknown size on");
 	rows_loss(r->w, loss_reason_ring_full, o->lost, r->now_ns, r->now_ns,

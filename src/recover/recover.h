@@ -20,6 +20,7 @@ struct recovered {
 	uint32_t pid; /* as the process saw it */
 	uint64_t rows; /* of the journal */
 	uint64_t calls, ranges; /* of the rings */
+	uint64_t collectives, unread_collectives; /* of NCCL, of the rings */
 	uint64_t records; /* of GPU work */
 	uint64_t incomplete; /* records of work that had not ended */
 	uint64_t others; /* events and records of kinds that are not read here */

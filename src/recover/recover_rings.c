@@ -27,6 +27,7 @@ struct ring_reader {
 	struct ring_copy copy;
 	struct stack_tree stacks;
 	struct area_function *functions; /* AREA_FUNCTIONS_MAX */
+	struct map communicators; /* numbers of those whose rows are written */
 	bool has_scopes; /* the row of their domain is written */
 };
 
@@ -142,6 +143,23 @@ static void read_range(struct ring_reader *reader, const struct ring_event *even
 
 /* --- rings --- */
 
+static void read_collective(struct ring_reader *reader, const struct ring_event *event)
+{
+	if (!recover_collective(reader->r, &reader->communicators, event, reader->copy.ring.tid))
+		reader->r->out->unread_collectives++;
+}
+
+/* NCCL's calls in a group that has not been launched, as NVTX says it. */
+static void read_pending(struct ring_reader *reader)
+{
+	const struct ring *ring = &reader->copy.ring;
+
+	if (ring->state != RING_LIVE)
+		return;
+	for (uint32_t i = 0; i < MIN(ring->nccl.pending, RING_NCCL_PENDING); i++)
+		read_collective(reader, ring->nccl_pending[i]);
+}
+
 static void name_thread(struct ring_reader *reader)
 {
 	struct ring *ring = &reader->copy.ring;
@@ -189,6 +207,10 @@ static void read_event(struct ring_reader *reader, const struct ring_event *even
 	case RING_NVTX:
 		name_thread(reader);
 		read_range(reader, event);
+		break;
+	case RING_COLLECTIVE:
+		name_thread(reader);
+		read_collective(reader, event);
 		break;
 	case RING_STACK:
 	case RING_NVTX_NAME:
@@ -299,10 +321,13 @@ int recover_rings(struct recovery *r)
 				  sizeof(reader->copy.ring))) {
 			reader->copy.is_named = *(const uint8_t *)&reader->copy.ring.named;
 			read_wait(reader);
+			if (!r->only_unfinished)
+				read_pending(reader);
 			r->out->lost +=
 				reader->copy.ring.lost -
 				MIN(reader->copy.ring.lost, reader->copy.ring.lost_reported);
 		}
+	map_release(&reader->communicators);
 	stack_tree_release(&reader->stacks);
 	free(reader->copy.events);
 	free(reader->functions);

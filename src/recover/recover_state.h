@@ -26,6 +26,13 @@ bool recovery_read(const struct recovery *r, enum area_part part, uint64_t offse
 /* Returns the 64-bit id of a call of the last moments. */
 uint64_t recovery_call(const struct recovery *r, uint32_t correlation);
 
+/*
+ * Appends the row of a collective's event, and that of its communicator if `written` does not have
+ * it. Returns false if NCCL's texts or the communicator are not in the memory.
+ */
+bool recover_collective(struct recovery *r, struct map *written, const struct ring_event *event,
+			uint32_t thread);
+
 /* Both return 0 or -ENOMEM. */
 int recover_rings(struct recovery *r) MUST_USE;
 int recover_records(struct recovery *r) MUST_USE;

@@ -66,6 +66,8 @@ enum loss_items {
 	  "segments overwritten by the ring, as requested")                                        \
 	L(unread_event, LOST_EVENTS, "event of the last moments of a kind that is not read there", \
 	  "events of the last moments of kinds that are not read there")                           \
+	L(unread_collective, LOST_EVENTS, "collective of the last moments that could not be read", \
+	  "collectives of the last moments that could not be read")                                \
 	L(clock_step, LOST_DETAILS, "step of the GPU's clock, nearby times are less certain",      \
 	  "steps of the GPU's clock, nearby times are less certain")                               \
 	L(missing_kernels, LOST_GPU_RECORDS, "launch without a record of its kernel",              \

@@ -542,7 +542,8 @@
 	V(E, events_beyond_limit, 32)    /* events of the threads of thread_limit */                                   \
 	V(E, end_limit, 33)              /* events that were not read yet when the end had taken too long */           \
 	V(E, overwritten, 34)            /* reader: segments that a ring has dropped, as requested */                  \
-	V(E, unread_event, 35)           /* of the last moments, of a kind that only the process itself can read */
+	V(E, unread_event, 35)           /* of the last moments, of a kind that only the process itself can read */    \
+	V(E, unread_collective, 36)      /* of the last moments: its communicator is not known */
 
 #define SCHEMA_cost(C, T)                                                                                              \
 	C(T, start_ns, TIME, ALWAYS, NONE, "ns", "start of the period measured")                                       \

@@ -53,12 +53,28 @@ static void put_ring(int memory)
 		{ .kind = RING_API_CALL, .a = 10, .b = 20, .c = 3, .d = 1u << 16 | 307, .e = 1 },
 		{ .kind = RING_NVTX, .a = 30, .c = 1u << 24, .length = 4 },
 		{ .a = 0x74786574 },
+		{ .kind = RING_COLLECTIVE, .a = 40, .b = 17, .c = 1, .e = 3, .flags = 1 },
+		{ .a = 1000, .c = 1 },
+		{ .a = 0 },
 	};
 
 	ring.head = ARRAY_SIZE(events);
 	ring.tid = 9;
+	ring.state = RING_LIVE;
+	ring.nccl.pending = 1;
+	ring.nccl_pending[0][0] = events[5];
 	put(memory, AREA_RINGS, 0, &ring, sizeof(ring));
 	put(memory, AREA_RING_MEMORY, 0, events, sizeof(events));
+}
+
+static void put_nccl(int memory)
+{
+	struct area_nccl_text text = { .is_complete = 1, .text = "AllReduce" };
+	struct area_communicator communicator = { .hash = 7, .ranks = 2, .is_complete = 1 };
+
+	put(memory, AREA_NCCL, sizeof(text), &text, sizeof(text));
+	put(memory, AREA_NCCL, offsetof(struct area_nccl, communicators), &communicator,
+	    sizeof(communicator));
 }
 
 static void put_buffer(int memory)
@@ -95,6 +111,7 @@ static int make_area(void)
 	put(memory, AREA_HEAD, 0, &head, sizeof(head));
 	put_journal(memory);
 	put_ring(memory);
+	put_nccl(memory);
 	put_buffer(memory);
 	return memory;
 }

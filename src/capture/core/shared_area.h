@@ -5,7 +5,8 @@
  * It is one memfd, which `pitot record` holds as well (format/segment_request.h passes its
  * descriptor on). In it lie the threads' rings, the buffers that CUPTI writes its records into,
  * the journal of rows that are not in the recording yet, and what is needed to read them:
- * addresses of kernel names, NVTX's strings, the functions of the API, the clock. The recorder uses
+ * addresses of kernel names, NVTX's strings, NCCL's texts and communicators, the functions of the
+ * API, the clock. The recorder uses
  * this memory like any other. After the process's death, or its exec, recover/ reads the memory and
  * adds a segment to the recording.
  *
@@ -23,7 +24,7 @@
 #include "format/journal.h"
 
 #define AREA_MAGIC "PITOTMEM"
-#define AREA_LAYOUT 2u /* changes with any struct in the area */
+#define AREA_LAYOUT 3u /* changes with any struct in the area */
 #define AREA_PAGE 4096u
 #define AREA_RINGS_MAX 1024u
 #define AREA_RING_BYTES 0x10a000u /* a ring's events, then its additions */
@@ -76,12 +77,31 @@ struct area_nvtx {
 	char text[AREA_NVTX_BYTES];
 };
 
+#define AREA_NCCL_TEXTS_MAX 256u
+#define AREA_COMMUNICATORS_MAX 4096u
+
+/* By the numbers of nccl_registry.h. */
+struct area_nccl {
+	struct area_nccl_text {
+		uint32_t datatype_bytes;
+		uint8_t is_complete, function, is_datatype, datatype;
+		char text[24];
+	} texts[AREA_NCCL_TEXTS_MAX];
+	struct area_communicator {
+		uint64_t hash;
+		uint32_t ranks, nodes, rank;
+		atomic_uint is_complete;
+		char name[64];
+	} communicators[AREA_COMMUNICATORS_MAX]; /* from number 1 on */
+};
+
 /* Name and size of each part, in their order. Each begins at a page. */
 #define AREA_PARTS(P)                                                                              \
 	P(HEAD, sizeof(struct area_head))                                                          \
 	P(FUNCTIONS, AREA_FUNCTIONS_MAX * sizeof(struct area_function))                            \
 	P(KERNEL_NAMES, sizeof(struct area_kernel_names))                                          \
 	P(NVTX, sizeof(struct area_nvtx))                                                          \
+	P(NCCL, sizeof(struct area_nccl))                                                          \
 	P(JOURNAL, sizeof(struct journal) + AREA_JOURNAL_BYTES)                                    \
 	P(RINGS, AREA_RINGS_MAX * 4096)                                                            \
 	P(RING_MEMORY, AREA_RINGS_MAX *AREA_RING_BYTES)                                            \

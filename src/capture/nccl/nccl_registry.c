@@ -5,6 +5,7 @@
 #include <strings.h>
 
 #include "base/map.h"
+#include "capture/core/shared_area.h"
 
 static struct {
 	struct nccl_communicator value;
@@ -22,6 +23,35 @@ uint64_t nccl_communicators_refused(void)
 	return atomic_load(&communicator_count) - nccl_communicator_count();
 }
 
+const struct nccl_communicator *nccl_communicator_at(uint32_t number)
+{
+	return number && number <= NCCL_COMMUNICATORS_MAX &&
+			       atomic_load_explicit(&communicators[number - 1].is_complete,
+						    memory_order_acquire)
+		       ? &communicators[number - 1].value
+		       : NULL;
+}
+
+static void share_communicator(uint32_t number)
+{
+	struct area_nccl *area = shared_area_part(AREA_NCCL);
+	const struct nccl_communicator *c = nccl_communicator_at(number);
+	struct area_communicator *to;
+
+	_Static_assert(NCCL_COMMUNICATORS_MAX == AREA_COMMUNICATORS_MAX &&
+			       sizeof(c->name) == sizeof(to->name),
+		       "the area has room for all");
+	if (!area || !c)
+		return;
+	to = &area->communicators[number - 1];
+	to->hash = c->hash;
+	to->ranks = c->ranks;
+	to->nodes = c->nodes;
+	to->rank = c->rank;
+	memcpy(to->name, c->name, sizeof(to->name));
+	atomic_store_explicit(&to->is_complete, 1, memory_order_release);
+}
+
 uint32_t nccl_communicator_add(const struct nccl_communicator *c)
 {
 	unsigned index = atomic_fetch_add(&communicator_count, 1);
@@ -30,16 +60,8 @@ uint32_t nccl_communicator_add(const struct nccl_communicator *c)
 		return 0;
 	communicators[index].value = *c;
 	atomic_store_explicit(&communicators[index].is_complete, true, memory_order_release);
+	share_communicator(index + 1);
 	return index + 1;
-}
-
-const struct nccl_communicator *nccl_communicator_at(uint32_t number)
-{
-	return number && number <= NCCL_COMMUNICATORS_MAX &&
-			       atomic_load_explicit(&communicators[number - 1].is_complete,
-						    memory_order_acquire)
-		       ? &communicators[number - 1].value
-		       : NULL;
 }
 
 uint32_t nccl_communicator_find(uint64_t hash)
@@ -114,6 +136,31 @@ static struct nccl_text text_of(const char *text)
 	return t;
 }
 
+/* A text is complete before an event has its number. */
+static void share_text(unsigned number)
+{
+	struct area_nccl *area = shared_area_part(AREA_NCCL);
+	const struct nccl_text *t = &texts[number];
+
+	_Static_assert(TEXTS_MAX < AREA_NCCL_TEXTS_MAX, "the area has room for all");
+	if (!area || !t->text[0])
+		return;
+	area->texts[number] = (struct area_nccl_text){ .datatype_bytes = t->datatype_bytes,
+						       .is_complete = 1,
+						       .function = (uint8_t)t->function,
+						       .is_datatype = t->is_datatype,
+						       .datatype = (uint8_t)t->datatype };
+	memcpy(area->texts[number].text, t->text, sizeof(t->text));
+}
+
+void nccl_registry_share(void)
+{
+	for (unsigned number = 1; number <= TEXTS_MAX; number++)
+		share_text(number);
+	for (uint32_t number = 1; number <= nccl_communicator_count(); number++)
+		share_communicator(number);
+}
+
 static uint8_t add_text(atomic_uint_fast64_t *bucket, const char *text)
 {
 	uint64_t empty = 0, address = (uintptr_t)text;
@@ -124,6 +171,7 @@ static uint8_t add_text(atomic_uint_fast64_t *bucket, const char *text)
 		return 0;
 	}
 	texts[number] = text_of(text);
+	share_text(number);
 	/* If another thread has added one here, this one stays without an address: it is found no
 	 * more, and valid. */
 	atomic_compare_exchange_strong(bucket, &empty, address << 8 | number);

@@ -45,6 +45,9 @@ uint8_t nccl_text_number(const char *text);
 /* The text of a number; "" for 0. */
 const struct nccl_text *nccl_text_at(uint8_t number);
 
+/* Shares what is known with recover/; what comes later is shared when it comes. */
+void nccl_registry_share(void);
+
 /*
  * Returns how often it was called before with these arguments; UINT64_MAX: unknown. `peer` is 0 for
  * functions without one.

@@ -8,8 +8,7 @@
 #include "capture/cuda/correlation.h"
 #include "capture/nccl/nccl_nvtx.h"
 #include "capture/nccl/nccl_plugin.h"
-#include "capture/nccl/nccl_registry.h"
-#include "format/rows.h"
+#include "capture/nccl/nccl_rows.h"
 
 static struct {
 	bool is_written[NCCL_COMMUNICATORS_MAX + 1]; /* by number */
@@ -29,16 +28,7 @@ static void write_communicator(struct writer *w, uint32_t number)
 
 	if (!c || self.is_written[number])
 		return;
-	row = (struct row_communicator){ .id = number,
-					 .hash = c->hash,
-					 .name = rows_text(w, c->name),
-					 .ranks = c->ranks,
-					 .nodes = c->nodes,
-					 .rank = c->rank };
-	ROW_MISSING_IF(&row, communicator, name, !c->name[0]);
-	ROW_MISSING_IF(&row, communicator, ranks, c->ranks == NCCL_UNKNOWN);
-	ROW_MISSING_IF(&row, communicator, nodes, c->nodes == NCCL_UNKNOWN);
-	ROW_MISSING_IF(&row, communicator, rank, c->rank == NCCL_UNKNOWN);
+	row = nccl_communicator_row(w, number, c);
 	self.is_written[number] = true;
 	writer_append(w, TABLE_communicator, &row);
 }
@@ -86,51 +76,6 @@ static uint64_t collect(struct writer *w, uint64_t now_ns)
 
 /* --- collectives --- */
 
-static bool has_root(enum collective_function function)
-{
-	switch (function) {
-	case collective_function_broadcast:
-	case collective_function_reduce:
-	case collective_function_gather:
-	case collective_function_scatter:
-		return true;
-	default:
-		return false;
-	}
-}
-
-/* Sets the columns that are texts of NCCL or follow from them. */
-static void set_texts(struct writer *w, struct row_collective *row, const struct ring_event *event)
-{
-	const struct nccl_text *datatype = nccl_text_at((uint8_t)(event[1].c >> 8)),
-			       *algorithm = nccl_text_at((uint8_t)(event[1].c >> 16)),
-			       *protocol = nccl_text_at((uint8_t)(event[1].c >> 24));
-	const char *by = event->flags & NCCL_EVENT_COPY ? "CE" : algorithm->text;
-
-	row->function = (uint8_t)nccl_text_at((uint8_t)event[1].c)->function;
-	row->datatype = (uint8_t)datatype->datatype;
-	row->algorithm = rows_text(w, by);
-	row->protocol = rows_text(w, protocol->text);
-	ROW_MISSING_IF(row, collective, datatype, !datatype->is_datatype);
-	ROW_MISSING_IF(row, collective, algorithm, !*by);
-	ROW_MISSING_IF(row, collective, protocol, !protocol->text[0]);
-	ROW_MISSING_IF(
-		row, collective, bytes,
-		!datatype->is_datatype ||
-			__builtin_mul_overflow(row->count, datatype->datatype_bytes, &row->bytes));
-}
-
-/* The payloads of NVTX have the bytes alone. */
-static void set_bytes(struct row_collective *row, const struct ring_event *event)
-{
-	if (!(event->flags & NCCL_EVENT_NVTX))
-		return;
-	row->source = collective_source_nvtx;
-	row->bytes = event[1].a;
-	ROW_PRESENT(row, collective, bytes);
-	ROW_MISSING(row, collective, count);
-}
-
 /* A graph's collective is one row, however often the graph is replayed. */
 static bool is_repeated(const struct ring_event *event)
 {
@@ -144,36 +89,15 @@ static bool is_repeated(const struct ring_event *event)
 
 static void write_collective(struct writer *w, const struct ring *r, const struct ring_event *event)
 {
-	struct row_collective row = {
-		.time_ns = event->a,
-		.communicator = event->c,
-		.sequence = event->b,
-		.count = event[1].a,
-		.root = event->d,
-		.peer = event->d,
-		.channels = event[1].d,
-		.thread = r->tid,
-		.correlation = correlation_widen(event->e, event->a),
-		.captured = (event->flags & NCCL_EVENT_CAPTURED) != 0,
-		.graph_node = event[2].a,
-		.source = collective_source_plugin,
-	};
-	bool is_peer = event->flags & NCCL_EVENT_PEER;
+	const struct nccl_text *texts[NCCL_TEXTS];
+	struct row_collective row;
 
+	for (unsigned i = 0; i < NCCL_TEXTS; i++)
+		texts[i] = nccl_text_at(nccl_event_text(event, i));
 	write_communicator(w, event->c);
-	set_texts(w, &row, event);
-	set_bytes(&row, event);
+	row = nccl_collective_row(w, event, r->tid, correlation_widen(event->e, event->a), texts);
 	note_nvtx(w, event);
 	ROW_MISSING_IF(&row, collective, communicator, !nccl_communicator_at(event->c));
-	ROW_MISSING_IF(&row, collective, sequence, !(event->flags & NCCL_EVENT_SEQUENCE));
-	ROW_MISSING_IF(&row, collective, root,
-		       is_peer || !has_root(row.function) || (int32_t)event->d < 0);
-	ROW_MISSING_IF(&row, collective, peer, !is_peer || (int32_t)event->d < 0);
-	ROW_MISSING_IF(&row, collective, channels, !row.channels);
-	ROW_MISSING_IF(&row, collective, correlation, !row.correlation);
-	ROW_MISSING_IF(&row, collective, captured,
-		       !(event->flags & (NCCL_EVENT_CAPTURED | NCCL_EVENT_NOT_CAPTURED)));
-	ROW_MISSING_IF(&row, collective, graph_node, !row.graph_node);
 	writer_append(w, TABLE_collective, &row);
 }
 
@@ -197,6 +121,7 @@ static void start(const struct source_start *start)
 	(void)start;
 	self.has_other_plugin = plugin && *plugin && !strstr(plugin, "libpitot");
 	atomic_store(&nvtx_nccl_reader, &nccl_nvtx_reader);
+	nccl_registry_share();
 }
 
 static void begin(struct writer *w, const struct source_start *start)

@@ -282,7 +282,7 @@ static void test_ranks_that_did_not_call(void **state)
 			launch_open(m, LAUNCHED, 1, 7, DIED_NS);
 		add_collective(m, rank, rank == 0 ? 17 : 16, 1);
 		if (rank == 2)
-			maker_loss(m, loss_reason_unread_event, 3, 0, DIED_NS, "events");
+			maker_loss(m, loss_reason_unread_collective, 3, 0, DIED_NS, "events");
 		maker_close(m, DIED_NS);
 	}
 	analyze(&a, *state, EVERYTHING);
