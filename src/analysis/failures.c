@@ -160,6 +160,38 @@ static void find_last_kernel(const struct collecting *x, struct failures *out)
 		}
 }
 
+/*
+ * CUPTI may have no record of the launch that failed: then a kernel before it must not be named.
+ */
+static void find_last_call(const struct collecting *x, struct failures *out)
+{
+	const struct report *r = x->report;
+	uint64_t launches = 0, last = TRACE_NO_ROW;
+	uint32_t with_record = TRACE_NO_ROW;
+
+	for (struct row_walk w = process_rows(r->trace, TABLE_api_call, x->fatal_process);
+	     row_walk_next(&w);) {
+		enum api_kind kind = calls_kind(&r->calls, w.row);
+
+		if ((kind != api_kind_launch && kind != api_kind_graph_launch) ||
+		    r->calls.start_ns[w.row] >= x->fatal_ns)
+			continue;
+		launches++;
+		if (last == TRACE_NO_ROW || r->calls.start_ns[w.row] >= r->calls.start_ns[last])
+			last = w.row;
+	}
+	for (struct row_walk w = process_rows(r->trace, TABLE_kernel, x->fatal_process);
+	     last != TRACE_NO_ROW && row_walk_next(&w);)
+		if (calls_launch(&r->calls, 0, w.row) == last)
+			with_record = (uint32_t)last;
+	if (last == TRACE_NO_ROW || with_record != TRACE_NO_ROW)
+		return;
+	out->last_config = TRACE_NO_ROW;
+	out->has_no_record = true;
+	out->last_caller = callers_of_call(&r->callers, x->fatal_process, (uint32_t)last);
+	out->last_launches = launches;
+}
+
 ORDER(compare, struct failure, UP(first_ns) ?: UP(process))
 
 static int run(struct report *r, void *result)
@@ -177,11 +209,14 @@ static int run(struct report *r, void *result)
 	*out = (struct failures){ .items = x.items.data,
 				  .count = x.items.count,
 				  .calls = x.calls,
-				  .last_config = TRACE_NO_ROW };
+				  .last_config = TRACE_NO_ROW,
+				  .last_caller = CALLER_NONE };
 	while (out->fatal < out->count && !failure_is_fatal(out->items[out->fatal].result))
 		out->fatal++;
 	if (out->fatal < out->count)
 		find_last_kernel(&x, out);
+	if (out->fatal < out->count)
+		find_last_call(&x, out);
 	return code;
 }
 

@@ -24,7 +24,9 @@ struct failures {
 	size_t fatal; /* index of the first item whose error is fatal; count: none */
 	/* the kernel that was launched last before it: row of kernel_config, or TRACE_NO_ROW */
 	uint32_t last_config;
-	uint64_t last_launches; /* number of launches of that kernel until then */
+	uint64_t last_launches; /* number of launches of that kernel until then; else of all */
+	bool has_no_record; /* of what was launched last: its kernel is not known */
+	uint32_t last_caller; /* then: the line of that launch, or CALLER_NONE */
 };
 
 /* "CUDA_ERROR_ILLEGAL_ADDRESS", or NULL for unknown codes. */

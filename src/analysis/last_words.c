@@ -1,6 +1,7 @@
 #include "analysis/last_words.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "analysis/report.h"
@@ -31,6 +32,10 @@ struct finding {
 	struct map first_of; /* as stream_of -> item of out->works */
 	struct last_process current;
 	uint64_t first_call; /* lowest correlation id of the process's calls */
+	/* start of its last call that waited for the GPU and returned, and for all of its work */
+	uint64_t waited_ns, waited_for_all_ns;
+	uint32_t context; /* of its work and waits; 0: none yet */
+	bool has_contexts; /* several */
 	int failed;
 };
 
@@ -61,6 +66,8 @@ static void ended(struct finding *f, uint32_t process, uint32_t context, uint32_
 {
 	struct stream_end *s = stream_at(f, process, context, stream);
 
+	f->has_contexts |= context && f->context && context != f->context;
+	f->context = context ? context : f->context;
 	if (s)
 		s->until_ns = MAX(s->until_ns, until_ns);
 }
@@ -103,11 +110,13 @@ static void note_wait(struct finding *f, uint32_t process, uint32_t row, unsigne
 	bool has_context = column_has(c->valid.context, row);
 	uint64_t start_ns = c->start_ns[row], at;
 
+	f->waited_ns = MAX(f->waited_ns, start_ns);
 	if (waits_for == synchronization_kind_stream && has_context &&
 	    column_has(c->valid.stream, row)) {
 		ended(f, process, c->context[row], c->stream[row], start_ns);
 	} else if (waits_for == synchronization_kind_context && has_context) {
 		ended(f, process, c->context[row], ANY_STREAM, start_ns);
+		f->waited_for_all_ns = MAX(f->waited_for_all_ns, start_ns);
 	} else if (waits_for == synchronization_kind_event && column_has(c->valid.event, row) &&
 		   map_get(&f->record_of, c->event[row], &at)) {
 		const struct event_record *r = &f->records.data[at];
@@ -115,6 +124,7 @@ static void note_wait(struct finding *f, uint32_t process, uint32_t row, unsigne
 		ended(f, process, r->context, r->stream, r->time_ns);
 	} else {
 		ended(f, process, 0, ANY_STREAM, start_ns);
+		f->waited_for_all_ns = MAX(f->waited_for_all_ns, start_ns);
 	}
 }
 
@@ -178,6 +188,17 @@ static bool died(const struct trace *t, uint32_t process)
 		if (c->name[w.row] == feature_last_moments)
 			return true;
 	return false;
+}
+
+static uint64_t died_ns(const struct trace *t, uint32_t process)
+{
+	const struct capability_columns *c = capability_columns(t);
+	uint64_t time_ns = 0;
+
+	for (struct row_walk w = process_rows(t, TABLE_capability, process); row_walk_next(&w);)
+		if (c->name[w.row] == feature_last_moments)
+			time_ns = MAX(time_ns, c->time_ns[w.row]);
+	return time_ns;
 }
 
 /* A copy to the host has ended when a call that waits for it has returned. */
@@ -287,6 +308,135 @@ static bool has_loss(const struct trace *t, uint32_t process, enum loss_reason r
 	return false;
 }
 
+/* --- launches without a record --- */
+
+/* What is known of each call of a process, from row `first` on. */
+struct launch_marks {
+	uint64_t first, end;
+	uint8_t *has_record;
+	struct map recorded_until; /* thread -> start of its last launch with a record */
+};
+
+static void mark(struct launch_marks *m, const struct calls *calls, uint32_t call)
+{
+	uint64_t *until_ns;
+
+	if (call == TRACE_NO_ROW || call < m->first || call >= m->end)
+		return;
+	m->has_record[call - m->first] = 1;
+	until_ns = map_at(&m->recorded_until, calls->threads[call], 0);
+	if (until_ns)
+		*until_ns = MAX(*until_ns, calls->start_ns[call]);
+}
+
+/* Returns whether there are records. */
+static bool mark_records(struct finding *f, uint32_t process, struct launch_marks *m)
+{
+	const struct report *r = f->report;
+	const struct unfinished_columns *u = unfinished_columns(r->trace);
+	bool any = false;
+	uint64_t call;
+
+	for (unsigned work = 0; work < GPU_WORK_KINDS; work++)
+		for (struct row_walk w = process_rows(r->trace, schema_gpu_work[work]->id, process);
+		     row_walk_next(&w);) {
+			mark(m, &r->calls, calls_launch(&r->calls, (enum gpu_work)work, w.row));
+			any = true;
+		}
+	for (struct row_walk w = process_rows(r->trace, TABLE_unfinished, process);
+	     row_walk_next(&w);)
+		if (map_get(&f->call_of, key_of(process, u->correlation[w.row], 1), &call) && call)
+			mark(m, &r->calls, (uint32_t)(call - 1));
+	return any;
+}
+
+static void add_launch(struct finding *f, uint32_t process, uint32_t row, bool lives)
+{
+	const struct report *r = f->report;
+
+	if (r->calls.end_ns[row] <= f->waited_for_all_ns && !f->has_contexts) {
+		f->current.undelivered += !lives;
+		return;
+	}
+	if (r->calls.end_ns[row] <= f->waited_ns) {
+		f->current.uncertain++;
+		return;
+	}
+	if (!f->current.open++) {
+		f->current.open_ns = r->calls.start_ns[row];
+		f->current.open_caller = callers_of_call(&r->callers, process, row);
+	}
+}
+
+/* What a stream captures does not run: process-wide, as it is unknown of which stream. */
+static void find_open_launches(struct finding *f, uint32_t process, bool lives)
+{
+	const struct report *r = f->report;
+	const struct api_call_columns *c = api_call_columns(r->trace);
+	struct launch_marks m = {
+		.first = trace_first_row(r->trace, TABLE_api_call, process),
+		.end = trace_first_row(r->trace, TABLE_api_call, process + 1),
+	};
+	uint64_t captures = 0, launches = 0;
+	bool has_records;
+
+	m.has_record = calloc(m.end - m.first + 1, 1);
+	if (!m.has_record) {
+		f->failed = -ENOMEM;
+		return;
+	}
+	has_records = mark_records(f, process, &m);
+	for (uint64_t row = m.first; row < m.end; row++) {
+		enum api_kind kind = calls_kind(&r->calls, row);
+		uint64_t until_ns = 0;
+
+		if (column_has(c->valid.result, row) && c->result[row])
+			continue;
+		captures += kind == api_kind_begin_capture;
+		captures -= kind == api_kind_end_capture && captures;
+		if (kind != api_kind_launch && kind != api_kind_graph_launch)
+			continue;
+		launches++;
+		(void)!map_get(&m.recorded_until, r->calls.threads[row], &until_ns);
+		if (has_records && !captures && !m.has_record[row - m.first] &&
+		    r->calls.start_ns[row] > until_ns)
+			add_launch(f, process, (uint32_t)row, lives);
+	}
+	f->current.has_records = has_records || !launches;
+	free(m.has_record);
+	map_release(&m.recorded_until);
+}
+
+static bool has_all_records(const struct trace *t, uint32_t process)
+{
+	static const enum loss_reason reasons[] = {
+		loss_reason_unknown_record,      loss_reason_no_buffer,
+		loss_reason_gpu_records_dropped, loss_reason_unreadable_buffer,
+		loss_reason_gpu_runtime_failed,  loss_reason_own_profiler,
+		loss_reason_missing_kernels,
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(reasons); i++)
+		if (has_loss(t, process, reasons[i]))
+			return false;
+	return true;
+}
+
+static void read_open_launches(struct finding *f, uint32_t process, bool lives)
+{
+	const struct trace *t = f->report->trace;
+	const struct unfinished_columns *u = unfinished_columns(t);
+	struct last_process *p = &f->current;
+
+	p->seen_ns = lives ? 0 : died_ns(t, process);
+	for (struct row_walk w = process_rows(t, TABLE_unfinished, process); row_walk_next(&w);)
+		p->seen_ns = MAX(p->seen_ns, u->time_ns[w.row]);
+	if (p->is_complete)
+		find_open_launches(f, process, lives);
+	if (lives && p->open && p->seen_ns < p->open_ns + LAST_WORDS_AGE_NS)
+		p->open = 0;
+}
+
 static void read_process(struct finding *f, uint32_t process)
 {
 	const struct trace *t = f->report->trace;
@@ -295,19 +445,19 @@ static void read_process(struct finding *f, uint32_t process)
 		 end = trace_first_row(t, TABLE_unfinished, process + 1);
 	bool lives = !died(t, process);
 
-	if (first == end)
+	if (first == end && lives)
 		return;
 	for (uint64_t row = first; row < end; row++)
 		if (!map_at(&f->call_of, key_of(process, u->correlation[row], 1), 0))
 			f->failed = -ENOMEM;
 	map_clear(&f->record_of);
 	f->first_call = UINT64_MAX;
-	f->current = (struct last_process){
-		.process = process,
-		.is_complete = !has_loss(t, process, loss_reason_unknown_record) &&
-			       !has_loss(t, process, loss_reason_no_buffer) &&
-			       !has_loss(t, process, loss_reason_gpu_records_dropped),
-	};
+	f->waited_ns = f->waited_for_all_ns = 0;
+	f->context = 0;
+	f->has_contexts = false;
+	f->current = (struct last_process){ .process = process,
+					    .is_complete = has_all_records(t, process),
+					    .open_caller = CALLER_NONE };
 	for (struct row_walk w = process_rows(t, TABLE_api_call, process); row_walk_next(&w);)
 		read_call(f, process, (uint32_t)w.row);
 	read_ended_work(f, process);
@@ -317,7 +467,8 @@ static void read_process(struct finding *f, uint32_t process)
 		else if (u->kind[row] != unfinished_kind_thread)
 			add_work(f, process, (uint32_t)row, lives);
 	}
-	if ((!lives || f->current.works || f->current.waits) &&
+	read_open_launches(f, process, lives);
+	if ((!lives || f->current.works || f->current.waits || f->current.open) &&
 	    vec_push(&f->out->processes, f->current) < 0)
 		f->failed = -ENOMEM;
 }
@@ -398,6 +549,18 @@ static void find_late(struct finding *f, struct last_work *work)
 
 /* --- the analysis --- */
 
+static bool has_last_words(const struct trace *t)
+{
+	const struct capability_columns *c = capability_columns(t);
+
+	if (trace_rows(t, TABLE_unfinished))
+		return true;
+	for (struct row_walk w = all_rows(t, TABLE_capability); row_walk_next(&w);)
+		if (c->name[w.row] == feature_last_moments)
+			return true;
+	return false;
+}
+
 ORDER(compare_works, struct last_work, UP(process) ?: UP(correlation))
 
 static int run(struct report *r, void *result)
@@ -409,7 +572,7 @@ static int run(struct report *r, void *result)
 			     .record_of = MAP_INIT,
 			     .first_of = MAP_INIT };
 
-	if (!trace_rows(r->trace, TABLE_unfinished))
+	if (!has_last_words(r->trace))
 		return 0;
 	for (uint32_t p = 0; p < trace_process_count(r->trace); p++)
 		if (r->selection.processes[p])
@@ -441,7 +604,7 @@ static int load(struct trace *t, struct error *e)
 	};
 	int code = 0;
 
-	if (!trace_rows(t, TABLE_unfinished))
+	if (!has_last_words(t))
 		return 0;
 	for (size_t i = 0; i < ARRAY_SIZE(needs) && code >= 0; i++)
 		code = trace_load(t, needs[i].table, needs[i].columns, e);

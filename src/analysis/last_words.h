@@ -7,6 +7,9 @@
  * have ended if later work of its stream has, or if a call that waits for its context, its stream
  * or an event behind it was made after its launch and has returned; also if such a call's target is
  * unknown. Such work is counted as undelivered.
+ *
+ * CUPTI may have no record at all of work that had not ended, nor of the last work that had. So
+ * launches count as well that have no record and come after all of their thread that have one.
  */
 #ifndef PITOT_ANALYSIS_LAST_WORDS_H
 #define PITOT_ANALYSIS_LAST_WORDS_H
@@ -49,6 +52,12 @@ struct last_process {
 	size_t works, waits;
 	uint64_t undelivered; /* pieces of work that had ended, although CUPTI did not say so */
 	bool is_complete; /* records of all of its GPU work were read */
+	bool has_records; /* of some of its launches, or it launched nothing */
+	/* Launches of which there is no record, and no call that waited for the GPU since. */
+	uint64_t open;
+	uint64_t uncertain; /* the same, but a call has waited for a stream, perhaps for theirs */
+	uint64_t open_ns, seen_ns; /* the first one, and when the process was read */
+	uint32_t open_caller; /* its line, or CALLER_NONE */
 };
 
 struct last_words {

@@ -85,5 +85,13 @@ void report_failure_text(const struct report *r, struct strbuf *out)
 		strbuf_adds(out, "; last kernel launched: ");
 		report_kernel_text(r, all->last_config, false, out);
 		strbuf_addf(out, " (launch %llu)", (unsigned long long)all->last_launches);
+	} else if (all->has_no_record) {
+		strbuf_addf(out, "; of the last launch, number %llu",
+			    (unsigned long long)all->last_launches);
+		if (all->last_caller != CALLER_NONE) {
+			strbuf_adds(out, " at ");
+			report_line_text(r, all->last_caller, CALLER_NONE, out);
+		}
+		strbuf_adds(out, ", there is no record");
 	}
 }

@@ -6,6 +6,7 @@
 
 #include "analysis/last_readings.h"
 #include "analysis/last_words.h"
+#include "base/plural.h"
 #include "report/words.h"
 #include "system/throttle.h"
 
@@ -119,6 +120,18 @@ static void add_work(const struct report *r, const struct last_work *work, struc
 	strbuf_addc(out, '\n');
 }
 
+static void add_open(const struct report *r, const struct last_process *p, struct strbuf *out)
+{
+	strbuf_addf(out, "%llu launch%s had no recorded end", (unsigned long long)p->open,
+		    plural_es(p->open));
+	add_since(r, p->open > 1 ? ", the first one made" : ", made", p->open_ns, p->seen_ns, out);
+	if (p->open_caller != CALLER_NONE) {
+		strbuf_adds(out, " at ");
+		report_line_text(r, p->open_caller, CALLER_NONE, out);
+	}
+	strbuf_addc(out, '\n');
+}
+
 static void add_wait(const struct report *r, const struct last_wait *wait, struct strbuf *out)
 {
 	report_thread_text(r, wait->process, wait->thread, out);
@@ -190,8 +203,10 @@ static void add_gpu(const struct report *r, size_t gpu, struct strbuf *out)
 		strbuf_addf(out, "GPU %zu:%s\n", gpu, strbuf_text(&text) + 1);
 }
 
-/* The GPUs on which work of the process had no end. */
-static void add_gpus(const struct report *r, uint32_t process, struct strbuf *out)
+#define DEVICES_MAX 64u
+
+/* The GPUs on which work of the process had no end; of launches without a record, all of its. */
+static void add_gpus(const struct report *r, uint32_t process, bool all, struct strbuf *out)
 {
 	const struct last_words *l = r->last_words;
 
@@ -201,6 +216,8 @@ static void add_gpus(const struct report *r, uint32_t process, struct strbuf *ou
 		for (size_t i = 0; i < l->works.count; i++)
 			is_used |= l->works.data[i].process == process &&
 				   gpus_find(&r->gpus, process, l->works.data[i].device) == gpu;
+		for (uint32_t device = 0; device < DEVICES_MAX && all; device++)
+			is_used |= gpus_find(&r->gpus, process, device) == gpu;
 		if (is_used)
 			add_gpu(r, gpu, out);
 	}
@@ -219,8 +236,10 @@ static void add_of_process(const struct report *r, const struct last_process *p,
 	if (p->works > LINES_MAX)
 		sentence_add(out, WORDS("and "), NUMBER(p->works - LINES_MAX),
 			     WORDS(" more streams\n"));
-	add_gpus(r, p->process, out);
-	if (!p->works && p->is_complete)
+	if (p->open)
+		add_open(r, p, out);
+	add_gpus(r, p->process, p->open, out);
+	if (!p->works && !p->open && !p->uncertain && p->is_complete && p->has_records)
 		strbuf_adds(out, "all GPU work that it had launched had ended\n");
 	for (size_t i = 0, shown = 0; i < l->waits.count && shown < LINES_MAX; i++)
 		if (l->waits.data[i].process == p->process && ++shown)
@@ -265,6 +284,7 @@ static void print(const struct report_view *v)
 ROW_READ(read_text, void, add_text(v->report, &out->text))
 ROW_READ(read_kernel, struct last_work, report_work_text(v->report, row, &out->text))
 ROW_READ(read_collective, struct last_work, add_collective(v->report, row, &out->text))
+ROW_IF(has_open, struct last_process, row->open)
 ROW_IF(has_collective, struct last_work, row->collective != TRACE_NO_ROW)
 ROW_IF(is_launch_known, struct last_work, row->launched_ns)
 ROW_IF(is_recorded, struct late_rank, row->process != TRACE_NO_ROW)
@@ -316,6 +336,10 @@ static const struct field wait_fields[] = {
 static const struct field process_fields[] = {
 	FIELD("pid", NULL, PID, MEMBER(struct last_process, process)),
 	FIELD("undelivered", NULL, COUNT, MEMBER(struct last_process, undelivered)),
+	FIELD("launches_without_end", NULL, COUNT, MEMBER(struct last_process, open)),
+	FIELD("first_launch_ns", NULL, TIME, MEMBER(struct last_process, open_ns), .when = has_open,
+	      .null = true),
+	FIELD("first_launch_caller", NULL, LINE, MEMBER(struct last_process, open_caller)),
 };
 
 static const struct field fields[] = {

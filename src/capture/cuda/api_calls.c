@@ -38,7 +38,9 @@ static struct hub_function functions[API_RUNTIME + 1][API_CALLBACK_IDS_MAX];
 static struct call_handles handles[API_RUNTIME + 1][API_CALLBACK_IDS_MAX];
 static uint8_t treatments[API_RUNTIME + 1][API_CALLBACK_IDS_MAX];
 /* Frameworks make six calls about events for each collective, and their stacks say nothing. */
-enum { WITH_HANDLES = 1, WITHOUT_STACK = 2, WAITS = 4 };
+enum { WITH_HANDLES = 1, WITHOUT_STACK = 2, WAITS = 4, ALLOCATES = 8 };
+/* Whether allocations are recorded that do not fail. */
+static atomic_bool keep_allocations;
 
 /* CUPTI's name of a function without "cu" or "cuda". */
 static const char *bare_name(const char *name)
@@ -64,7 +66,8 @@ static bool wants_call(const struct hub_function *f, const struct settings *s)
 	case api_kind_memset:
 	case api_kind_synchronize:
 		return true;
-	case api_kind_allocate:
+	case api_kind_allocate: /* why a program runs out of memory */
+		return s->memory || (f->is_driver && !strstr(f->name, "Async"));
 	case api_kind_release:
 		return s->memory;
 	default:
@@ -137,7 +140,12 @@ static void write_call(struct ring *r, unsigned api, CUpti_CallbackId cbid,
 		data->functionReturnValue ? *(const uint32_t *)data->functionReturnValue : 0;
 	uint32_t slots = result != 0 ? 2 : 1;
 	uint8_t treatment = treatments[api][cbid % API_CALLBACK_IDS_MAX];
-	struct ring_event event[2] = { {
+	struct ring_event event[2];
+
+	if (unlikely(treatment & ALLOCATES) && !result &&
+	    !atomic_load_explicit(&keep_allocations, memory_order_relaxed))
+		return;
+	event[0] = (struct ring_event){
 		.a = start,
 		.b = end,
 		.c = data->correlationId,
@@ -145,8 +153,8 @@ static void write_call(struct ring *r, unsigned api, CUpti_CallbackId cbid,
 		.e = has_no_stack(r, treatment, data->correlationId) ? 0 : stack_capture_call(r),
 		.kind = RING_API_CALL,
 		.flags = result != 0 ? CALL_HAS_RESULT : 0,
-	} };
-
+	};
+	event[1] = (struct ring_event){ 0 };
 	if (unlikely(atomic_load_explicit(&ring_notes_launches, memory_order_relaxed)))
 		note_launch(r, api, cbid, data);
 	if (unlikely(treatment & WAITS))
@@ -341,7 +349,8 @@ static void find_functions(const struct cupti *cupti)
 				(f->kind == api_kind_event || f->kind == api_kind_query
 					 ? WITHOUT_STACK
 					 : 0) |
-				(waits_for_gpu(f) ? WAITS : 0);
+				(waits_for_gpu(f) ? WAITS : 0) |
+				(f->kind == api_kind_allocate ? ALLOCATES : 0);
 			share_function(f, api);
 		}
 	}
@@ -386,6 +395,7 @@ struct api_watched api_calls_watch(const struct settings *requested)
 	     fewer = atomic_load(&keep_nested) && !all;
 
 	atomic_store(&keep_nested, all);
+	atomic_store(&keep_allocations, all || (requested && requested->memory));
 	for (unsigned api = API_DRIVER; api <= API_RUNTIME; api++) {
 		if (fewer)
 			hub_set_domain(&trace_client, false, (CUpti_CallbackDomain)api);

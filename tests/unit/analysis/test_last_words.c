@@ -269,6 +269,132 @@ static void add_collective(struct maker *m, uint32_t rank, uint64_t sequence, ui
 	writer_append(m->writer, TABLE_collective, &row);
 }
 
+/* --- launches of which CUPTI has no record --- */
+
+static void add_capture(struct maker *m)
+{
+	maker_call(m, MAKER_BEGIN_CAPTURE, 6, 900, 910, 70);
+	maker_call(m, MAKER_END_CAPTURE, 6, 1200, 1210, 71);
+}
+
+static void add_recorded_later(struct maker *m)
+{
+	maker_call(m, MAKER_LAUNCH, 5, 1500, 1510, 72);
+	maker_kernel(m, maker_config(m, "k", 1, 32), 7, 3000, 3100, 72);
+}
+
+static void add_recorded_on_another_thread(struct maker *m)
+{
+	maker_call(m, MAKER_LAUNCH, 6, 1500, 1510, 72);
+	maker_kernel(m, maker_config(m, "k", 1, 32), 7, 3000, 3100, 72);
+}
+
+static void add_dropped(struct maker *m)
+{
+	maker_loss(m, loss_reason_gpu_records_dropped, 3, 0, DIED_NS, "records");
+}
+
+static const struct {
+	const char *what;
+	uint64_t open, undelivered, uncertain;
+	bool is_complete;
+	void (*add)(struct maker *m);
+} beside[] = {
+	{ "nothing", 2, 0, 0, true, add_nothing },
+	{ "a wait for the context", 0, 2, 0, true, add_context_wait },
+	{ "a wait for some stream", 0, 0, 2, true, add_wait_of_another },
+	{ "a wait for an unknown stream", 0, 2, 0, true, add_unknown_wait },
+	{ "a wait for another context", 0, 0, 2, true, add_wait_of_another_context },
+	{ "a wait that failed", 2, 0, 0, true, add_failed_wait },
+	{ "a wait that began before", 2, 0, 0, true, add_earlier_wait },
+	{ "a capture", 0, 0, 0, true, add_capture },
+	{ "a later launch with a record", 0, 0, 0, true, add_recorded_later },
+	{ "one of another thread", 2, 0, 0, true, add_recorded_on_another_thread },
+	{ "records that were dropped", 0, 0, 0, false, add_dropped },
+};
+
+static void test_launches_without_a_record(void **state)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(beside); i++) {
+		char folder[4096];
+		struct analyzed a;
+		const struct last_process *p;
+		struct maker *m;
+
+		snprintf(folder, sizeof(folder), "%s/%zu", (char *)*state, i);
+		mkdir(folder, 0700);
+		m = begin_process(folder, 100, true);
+		add_work_on(m, 500, 7);
+		maker_call(m, MAKER_LAUNCH, 5, LAUNCHED, LAUNCHED + 10, 60);
+		m->result = 1; /* it launched nothing */
+		maker_call(m, MAKER_LAUNCH, 5, LAUNCHED + 50, LAUNCHED + 60, 61);
+		m->result = 0;
+		maker_call(m, MAKER_LAUNCH, 5, LAUNCHED + 100, LAUNCHED + 110, 62);
+		beside[i].add(m);
+		maker_close(m, DIED_NS);
+		analyze(&a, folder, EVERYTHING);
+		assert_int_equal(a.report.last_words->processes.count, 1);
+		p = &a.report.last_words->processes.data[0];
+		if (p->open != beside[i].open || p->undelivered != beside[i].undelivered ||
+		    p->uncertain != beside[i].uncertain || p->is_complete != beside[i].is_complete)
+			fail_msg("%s: %llu open, %llu undelivered", beside[i].what,
+				 (unsigned long long)p->open, (unsigned long long)p->undelivered);
+		if (p->open)
+			assert_int_equal(p->open_ns, LAUNCHED);
+		assert_int_equal(p->works, 0);
+		analyzed_release(&a);
+	}
+}
+
+/* Then it is unknown whether any of it has ended. */
+static void test_a_process_without_records(void **state)
+{
+	struct maker *m = begin_process(*state, 100, true);
+	struct analyzed a;
+
+	maker_call(m, MAKER_LAUNCH, 5, LAUNCHED, LAUNCHED + 10, 60);
+	maker_close(m, DIED_NS);
+	analyze(&a, *state, EVERYTHING);
+	assert_int_equal(a.report.last_words->processes.count, 1);
+	assert_int_equal(a.report.last_words->processes.data[0].open, 0);
+	assert_false(a.report.last_words->processes.data[0].has_records);
+	analyzed_release(&a);
+}
+
+/* A kernel that hangs, as CUPTI 13.0 has it: a call waits, and nothing else has no end. */
+static void test_a_process_that_hangs(void **state)
+{
+	for (unsigned is_old = 0; is_old < 2; is_old++) {
+		char folder[4096];
+		struct analyzed a;
+		const struct last_words *l;
+		struct maker *m;
+
+		snprintf(folder, sizeof(folder), "%s/%u", (char *)*state, is_old);
+		mkdir(folder, 0700);
+		m = begin_process(folder, 100, false);
+		add_work_on(m, 500, 7);
+		maker_call(m, MAKER_LAUNCH, 5, 1 * SECOND, SECOND + 10, 60);
+		maker_stream_call(m, MAKER_STREAM_SYNCHRONIZE, 5, 600, 610, 9, 0); /* its row */
+		add_unfinished(m, (struct row_unfinished){ .time_ns = (is_old ? 5 : 2) * SECOND - 1,
+							   .kind = unfinished_kind_call,
+							   .start_ns = SECOND + 20,
+							   .correlation = 70,
+							   .function = MAKER_STREAM_SYNCHRONIZE,
+							   .thread = 5 });
+		maker_close(m, 5 * SECOND);
+		analyze(&a, folder, EVERYTHING);
+		l = a.report.last_words;
+		assert_int_equal(l->processes.count, is_old);
+		if (is_old) {
+			assert_int_equal(l->processes.data[0].open, 1);
+			assert_int_equal(l->processes.data[0].open_ns, SECOND);
+			assert_int_equal(l->processes.data[0].waits, 1);
+		}
+		analyzed_release(&a);
+	}
+}
+
 /* Of four ranks one waits, one is behind, one may have called it, and one was not recorded. */
 static void test_ranks_that_did_not_call(void **state)
 {
@@ -303,6 +429,9 @@ int main(void)
 		folder_test(test_what_proves_an_end),
 		folder_test(test_the_first_of_each_stream),
 		folder_test(test_a_process_that_lives),
+		folder_test(test_launches_without_a_record),
+		folder_test(test_a_process_without_records),
+		folder_test(test_a_process_that_hangs),
 		folder_test(test_ranks_that_did_not_call),
 	};
 

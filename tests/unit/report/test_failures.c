@@ -4,6 +4,7 @@
 #include "../analysis/report_fixture.h"
 #include "analysis/failures.h"
 #include "report/section.h"
+#include "report/words.h"
 
 static void call(struct maker *m, enum maker_function function, uint64_t time_ns,
 		 uint64_t correlation, uint32_t result)
@@ -54,6 +55,29 @@ static void a_context_that_failed_leads(void **state)
 						  "  count  first at  error"));
 	assert_non_null(strstr(strbuf_text(&out), " returned by            line\n"));
 	assert_non_null(strstr(strbuf_text(&out), "CUDA_ERROR_OUT_OF_MEMORY"));
+	analyzed_release(&a);
+}
+
+/* A kernel before the one that failed is not named in its place. */
+static void the_launch_that_failed_has_no_record(void **state)
+{
+	struct maker *m = begin(*state, 100);
+	_cleanup_strbuf_ struct strbuf out = STRBUF_INIT;
+	struct analyzed a;
+
+	m->stack = maker_stack(m, maker_python(m, 0, "main", "/home/user/fault.py", 6), 1,
+			       stack_end_complete);
+	for (uint64_t i = 1; i <= 3; i++)
+		call(m, MAKER_LAUNCH, 1000 * i, i, 0);
+	maker_kernel(m, maker_config(m, "good", 1, 32), 7, 1200, 1300, 1);
+	call(m, MAKER_DEVICE_SYNCHRONIZE, 22000, 22, 700);
+	maker_close(m, 90000);
+	analyze(&a, *state, EVERYTHING);
+	assert_int_equal(a.report.failures->last_config, TRACE_NO_ROW);
+	report_failure_text(&a.report, &out);
+	assert_non_null(strstr(strbuf_text(&out), "; of the last launch, number 3 at fault.py:6 "
+						  "main, there is no record"));
+	assert_null(strstr(strbuf_text(&out), "good"));
 	analyzed_release(&a);
 }
 
@@ -196,6 +220,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(codes_have_names_of_their_own),
 		folder_test(a_context_that_failed_leads),
+		folder_test(the_launch_that_failed_has_no_record),
 		folder_test(a_program_without_failures_says_nothing),
 		folder_test(a_large_loss_is_said_first),
 		folder_test(missing_parts_are_said_first),
