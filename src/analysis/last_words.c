@@ -437,6 +437,15 @@ static void read_open_launches(struct finding *f, uint32_t process, bool lives)
 		p->open = 0;
 }
 
+/* Of a process that executed another program, and had nothing under way, there is nothing to say. */
+static bool has_words(const struct finding *f, uint32_t process, bool left_work)
+{
+	const struct last_process *p = &f->current;
+
+	return left_work || p->works || p->waits || p->open ||
+	       trace_process(f->report->trace, process)->exit_status > 128;
+}
+
 static void read_process(struct finding *f, uint32_t process)
 {
 	const struct trace *t = f->report->trace;
@@ -468,7 +477,7 @@ static void read_process(struct finding *f, uint32_t process)
 			add_work(f, process, (uint32_t)row, lives);
 	}
 	read_open_launches(f, process, lives);
-	if ((!lives || f->current.works || f->current.waits || f->current.open) &&
+	if (has_words(f, process, !lives && first != end) &&
 	    vec_push(&f->out->processes, f->current) < 0)
 		f->failed = -ENOMEM;
 }

@@ -332,6 +332,7 @@ static void test_launches_without_a_record(void **state)
 		maker_call(m, MAKER_LAUNCH, 5, LAUNCHED + 100, LAUNCHED + 110, 62);
 		beside[i].add(m);
 		maker_close(m, DIED_NS);
+		maker_record(folder, 100, 1, 1, DIED_NS, "./app", 137);
 		analyze(&a, folder, EVERYTHING);
 		assert_int_equal(a.report.last_words->processes.count, 1);
 		p = &a.report.last_words->processes.data[0];
@@ -354,6 +355,10 @@ static void test_a_process_without_records(void **state)
 
 	maker_call(m, MAKER_LAUNCH, 5, LAUNCHED, LAUNCHED + 10, 60);
 	maker_close(m, DIED_NS);
+	analyze(&a, *state, EVERYTHING);
+	assert_int_equal(a.report.last_words->processes.count, 0); /* it was not killed */
+	analyzed_release(&a);
+	maker_record(*state, 100, 1, 1, DIED_NS, "./app", 137);
 	analyze(&a, *state, EVERYTHING);
 	assert_int_equal(a.report.last_words->processes.count, 1);
 	assert_int_equal(a.report.last_words->processes.data[0].open, 0);
