@@ -133,8 +133,9 @@ static const struct option options[] = {
 	       "times"),
 	FLAG("gpu", 0, request.gpu, "--pid: fail where GPU work cannot be recorded"),
 	FLAG("inject", 0, request.inject,
-	     "--pid: load the recorder into processes that use CUDA and were not prepared, through "
-	     "a thread that sleeps (implies --gpu)"),
+	     "--pid: load the recorder into processes that use CUDA and were not prepared, by "
+	     "their "
+	     "CPython (from 3.14 on) or through a thread that sleeps (implies --gpu)"),
 	FLAG("symbols", 0, request.symbols,
 	     "symbolize call stacks after the command has ended (default)", .negatable = true,
 	     .group = "output"),
@@ -470,10 +471,17 @@ static int run_alone(const struct context *c, int argc, char **argv)
 
 static void note_injected(void *context, pid_t pid, const struct inject_thread *thread)
 {
-	cli_note(context,
-		 "process %d was not prepared: the recorder was loaded through thread %d '%s', "
-		 "which slept in %s",
-		 (int)pid, (int)thread->tid, thread->name, thread->call);
+	if (thread->python)
+		cli_note(
+			context,
+			"process %d was not prepared: its CPython 3.%u has loaded the recorder, in "
+			"thread %d '%s'",
+			(int)pid, thread->python, (int)thread->tid, thread->name);
+	else
+		cli_note(context,
+			 "process %d was not prepared: the recorder was loaded through thread %d "
+			 "'%s', which slept in %s",
+			 (int)pid, (int)thread->tid, thread->name, thread->call);
 }
 
 /* Chooses whether running processes record their GPU work: where they are prepared for it. */

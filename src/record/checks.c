@@ -204,10 +204,16 @@ static bool check_unprepared(struct check *c, pid_t pid, struct error *e)
 		*e = why;
 		return false;
 	}
-	check_found(c, CHECK_LIMITED,
-		    "process %d was not prepared; the recorder can be loaded into it, through "
-		    "thread %d '%s', which sleeps in %s",
-		    (int)pid, (int)thread.tid, thread.name, thread.call);
+	if (thread.python)
+		check_found(c, CHECK_LIMITED,
+			    "process %d was not prepared; its CPython 3.%u can load the recorder, "
+			    "when one of its threads executes Python code",
+			    (int)pid, thread.python);
+	else
+		check_found(c, CHECK_LIMITED,
+			    "process %d was not prepared; the recorder can be loaded into it, "
+			    "through thread %d '%s', which sleeps in %s",
+			    (int)pid, (int)thread.tid, thread.name, thread.call);
 	check_advise(c, "pitot record -p PID --inject");
 	return true;
 }

@@ -252,6 +252,13 @@ def sanitized(build):
     return b"libasan" in code or b"libtsan" in code
 
 
+@pytest.fixture(scope="session")
+def sanitizer(build):
+    """The sanitizer's library, which has to be the first one: what LD_PRELOAD begins with for programs that load the recorder."""
+    lines = subprocess.run(["ldd", build / "libpitot.so"], capture_output=True, text=True).stdout.splitlines()
+    return "".join(line.split()[2] + ":" for line in lines if "libasan" in line or "libtsan" in line)
+
+
 @pytest.fixture
 def folder():
     """An empty folder that everybody may write to."""

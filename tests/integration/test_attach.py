@@ -259,13 +259,13 @@ def test_cupti_hangs(prepared, program, environment, pitot, tmp_path):
     assert process.poll() is None
 
 
-def test_children(prepared, pitot, source, tmp_path, environment, build):
+def test_children(prepared, pitot, source, tmp_path, environment, build, sanitizer):
     """The child of a fork is prepared itself, and holds nothing of its parent's."""
     program = tmp_path / "forks.py"
     program.write_text("import os, time\npid = os.fork()\nopen('pids', 'w').write(f'{os.getpid()} {pid}') if pid else None\ntime.sleep(1000)\n")
     library = str(build / "libpitot.so")
     process = subprocess.Popen(["python3", program], cwd=tmp_path, start_new_session=True,
-                               env={**environment, "PITOT_IDLE": "1", "LD_PRELOAD": f"{asan(library)}{library}", "ASAN_OPTIONS": "detect_leaks=0"})
+                               env={**environment, "PITOT_IDLE": "1", "LD_PRELOAD": f"{sanitizer}{library}", "ASAN_OPTIONS": "detect_leaks=0"})
     try:
         parent, child = map(int, wait_until(lambda: (tmp_path / "pids").exists() and (tmp_path / "pids").read_text().split(), "it forks", process))
         wait_until(lambda: socket_name(child), "the child is prepared")
@@ -280,12 +280,12 @@ def test_children(prepared, pitot, source, tmp_path, environment, build):
         process.wait()
 
 
-def test_a_process_that_executes_another_program(program, environment, pitot, tmp_path, build):
+def test_a_process_that_executes_another_program(program, environment, pitot, tmp_path, build, sanitizer):
     """The recording goes on until it is ended, and says so."""
     library = str(build / "libpitot.so")
     script = "import os, time\nwhile not os.path.exists('go'):\n    time.sleep(0.01)\nos.execv('/bin/sleep', ['sleep', '1000'])\n"
     process = subprocess.Popen([sys.executable, "-c", script], cwd=tmp_path, env={
-        **environment, "PITOT_IDLE": "1", "LD_PRELOAD": f"{asan(library)}{library}", "ASAN_OPTIONS": "detect_leaks=0"})
+        **environment, "PITOT_IDLE": "1", "LD_PRELOAD": f"{sanitizer}{library}", "ASAN_OPTIONS": "detect_leaks=0"})
     try:
         wait_until(lambda: socket_name(process.pid), "it is prepared", process)
         client = attach(process.pid, program, environment, tmp_path / "a.pitot")
@@ -297,12 +297,6 @@ def test_a_process_that_executes_another_program(program, environment, pitot, tm
     finally:
         process.kill()
         process.wait()
-
-
-def asan(library):
-    """The sanitizer's library has to be the first one."""
-    lines = subprocess.run(["ldd", library], capture_output=True, text=True).stdout.splitlines()
-    return "".join(line.split()[2] + ":" for line in lines if "libasan" in line or "libtsan" in line)
 
 
 # --- the protocol ---
@@ -507,12 +501,12 @@ def test_too_many_clients(for_ever, tmp_path):
         assert client.leave()[0] == 0
 
 
-def test_a_program_that_closes_all_descriptors(prepared, pitot, tmp_path, environment, build):
+def test_a_program_that_closes_all_descriptors(prepared, pitot, tmp_path, environment, build, sanitizer):
     """It gets another socket with the next client at the latest, and none of its own descriptors is used."""
     library = str(build / "libpitot.so")
     script = "import os, time\nos.closerange(3, 1000)\nopen('done', 'w').close()\ntime.sleep(1000)\n"
     process = subprocess.Popen(["python3", "-c", script], cwd=tmp_path, env={
-        **environment, "PITOT_IDLE": "1", "LD_PRELOAD": f"{asan(library)}{library}", "ASAN_OPTIONS": "detect_leaks=0"})
+        **environment, "PITOT_IDLE": "1", "LD_PRELOAD": f"{sanitizer}{library}", "ASAN_OPTIONS": "detect_leaks=0"})
     try:
         wait_until((tmp_path / "done").exists, "it has closed them", process)
         for _ in range(3):
@@ -588,7 +582,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("what", REFUSED)
-def test_refusals(what, build, pitot, environment, tmp_path):
+def test_refusals(what, build, pitot, environment, tmp_path, sanitizer):
     """Each with the reason; the process goes on."""
     command, why = REFUSED[what]
     if what == "static":
@@ -596,7 +590,7 @@ def test_refusals(what, build, pitot, environment, tmp_path):
                                   text=True, capture_output=True)
         if compiled.returncode != 0:
             pytest.skip("no static C library")
-    env = dict(environment, **({"PITOT_IDLE": "1", "PITOT_DISABLED": "1", "LD_PRELOAD": asan(build / "libpitot.so") + str(build / "libpitot.so"),
+    env = dict(environment, **({"PITOT_IDLE": "1", "PITOT_DISABLED": "1", "LD_PRELOAD": sanitizer + str(build / "libpitot.so"),
                                 "ASAN_OPTIONS": "detect_leaks=0"} if what == "switched off" else {}))
     process = subprocess.Popen(command, cwd=tmp_path, env=env) if command else None
     pid = process.pid if process else 4000000

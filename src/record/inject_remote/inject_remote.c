@@ -14,6 +14,7 @@
 #include "base/io.h"
 #include "record/attach_client.h"
 #include "record/inject.h"
+#include "record/inject_remote/remote_python.h"
 #include "record/inject_remote/remote_sleep.h"
 #include "sampler/proc_tree.h"
 #include "sampler/sampled_processes.h"
@@ -87,12 +88,7 @@ static int explain_permission(pid_t pid, struct error *e)
 static int check(struct injection *i, struct error *e)
 {
 	long tracer = status_of(i->pid, "\nTracerPid:", 10);
-	unsigned long ignored = (unsigned long)status_of(i->pid, "\nSigIgn:", 16);
 
-	if (!ARCH_CAN_CALL)
-		return error_set(e, E_UNSUPPORTED,
-				 "the recorder can be loaded into running processes on x86-64 "
-				 "only: prepare the program with PITOT_IDLE=1");
 	if (tracer)
 		return error_set(e, -EBUSY,
 				 "process %d is traced by process %ld, a debugger or strace: let "
@@ -104,6 +100,19 @@ static int check(struct injection *i, struct error *e)
 			"process %d has a seccomp filter, which may kill it for the system "
 			"calls of the recorder: prepare the program with PITOT_IDLE=1",
 			(int)i->pid);
+	return 0;
+}
+
+/* What calls in a thread's place need beside that. */
+static int check_calls(struct injection *i, struct error *e)
+{
+	unsigned long ignored = (unsigned long)status_of(i->pid, "\nSigIgn:", 16);
+
+	if (!ARCH_CAN_CALL)
+		return error_set(e, E_UNSUPPORTED,
+				 "the recorder can be loaded into running processes on x86-64 "
+				 "only, and into CPython from 3.14 on: prepare the program with "
+				 "PITOT_IDLE=1");
 	if (ignored & 1ul << (SIGTRAP - 1))
 		return error_set(
 			e, E_UNSUPPORTED,
@@ -157,13 +166,22 @@ static int search_once(struct injection *i, const char **call, struct strbuf *se
 	return rc;
 }
 
+static void read_name(struct injection *i)
+{
+	_cleanup_strbuf_ struct strbuf name = STRBUF_INIT;
+	struct inject_thread *t = &i->outcome.thread;
+	char file[64];
+
+	snprintf(file, sizeof(file), "task/%d/comm", (int)t->tid);
+	(void)!io_process_text(i->pid, file, sizeof(t->name), &name);
+	snprintf(t->name, sizeof(t->name), "%s", strbuf_text(&name));
+}
+
 static int search(struct injection *i, struct error *e)
 {
 	struct timespec pause = { 0 };
 	_cleanup_strbuf_ struct strbuf seen = STRBUF_INIT;
-	struct inject_thread *t = &i->outcome.thread;
 	const char *call;
-	char file[64];
 	int rc;
 
 	while ((rc = search_once(i, &call, &seen, e)) == -EAGAIN &&
@@ -182,12 +200,9 @@ static int search(struct injection *i, struct error *e)
 				 "process %d has no thread in whose place a library can be loaded: "
 				 "%s",
 				 (int)i->pid, strbuf_text(&seen));
-	t->tid = i->thread.tid;
-	snprintf(t->call, sizeof(t->call), "%s", call);
-	snprintf(file, sizeof(file), "task/%d/comm", (int)t->tid);
-	strbuf_clear(&seen);
-	(void)!io_process_text(i->pid, file, sizeof(t->name), &seen);
-	snprintf(t->name, sizeof(t->name), "%s", strbuf_text(&seen));
+	i->outcome.thread.tid = i->thread.tid;
+	snprintf(i->outcome.thread.call, sizeof(i->outcome.thread.call), "%s", call);
+	read_name(i);
 	return 0;
 }
 
@@ -213,11 +228,24 @@ static bool is_of_library(const struct injection *i, uint64_t address)
 	return place.inode && place.inode == i->inode;
 }
 
+/* What pitot_idle() has returned. */
+static int check_idle(const struct injection *i, int result, struct error *e)
+{
+	if (result == 0)
+		return error_set(e, E_UNSUPPORTED,
+				 "process %d has recording switched off (PITOT_DISABLED)",
+				 (int)i->pid);
+	return result > 0 ? 0
+			  : error_set(e, result,
+				      "process %d: the recorder cannot wait for recordings: %s",
+				      (int)i->pid, error_code_text(result));
+}
+
 /* The library's pitot_idle(): the handle of dlopen() begins with the library's base. */
 static int idle(struct injection *i, uint64_t handle, struct error *e)
 {
 	uint64_t base, function, result;
-	int rc = remote_function(i->pid, i->library, "pitot_idle", &function, e);
+	int rc = remote_symbol(i->pid, i->library, "pitot_idle", NULL, &function, e);
 
 	if (rc < 0)
 		return rc;
@@ -226,18 +254,9 @@ static int idle(struct injection *i, uint64_t handle, struct error *e)
 				 "process %d has loaded another file than '%s': it is not used",
 				 (int)i->pid, i->library);
 	rc = remote_thread_call(&i->thread, base + function, 0, 0, &result);
-	if (rc < 0)
-		return error_set(e, rc, "process %d: the recorder does not start: %s", (int)i->pid,
-				 error_code_text(rc));
-	if ((int)result == 0)
-		return error_set(e, E_UNSUPPORTED,
-				 "process %d has recording switched off (PITOT_DISABLED)",
-				 (int)i->pid);
-	return (int)result > 0
-		       ? 0
-		       : error_set(e, (int)result,
-				   "process %d: the recorder cannot wait for recordings: %s",
-				   (int)i->pid, error_code_text((int)result));
+	return rc < 0 ? error_set(e, rc, "process %d: the recorder does not start: %s", (int)i->pid,
+				  error_code_text(rc))
+		      : check_idle(i, (int)result, e);
 }
 
 static int load(struct injection *i, struct error *e)
@@ -267,9 +286,40 @@ static int load(struct injection *i, struct error *e)
 	return rc;
 }
 
-static int inject(struct injection *i, struct error *e)
+/*
+ * Returns 1 if CPython does it; 0 if a thread that sleeps has to, and *why says why, if there is
+ * such a CPython.
+ */
+static int inject_by_python(struct injection *i, struct error *why, struct error *e)
 {
-	int rc = check(i, e), left;
+	struct inject_thread *t = &i->outcome.thread;
+	struct remote_python python;
+	int idle, rc = remote_python_find(i->pid, &python, why);
+
+	if (rc == -EPERM)
+		return explain_permission(i->pid, e);
+	if (rc <= 0)
+		return 0;
+	rc = remote_image_read(i->pid, &i->image, e);
+	if (rc == 0)
+		rc = check_library(i, e);
+	if (rc == 0 && !i->only_check)
+		rc = remote_python_load(&python, i->library, &idle, &t->tid, why);
+	if (rc == -ETIMEDOUT)
+		return error_set(e, rc, "process %d: %s", (int)i->pid, why->text);
+	if (rc < 0)
+		return e->code ? rc : 0;
+	t->python = python.minor;
+	if (i->only_check)
+		return 1;
+	rc = check_idle(i, idle, e);
+	read_name(i);
+	return rc < 0 ? rc : 1;
+}
+
+static int inject_by_call(struct injection *i, struct error *e)
+{
+	int rc = check_calls(i, e), left;
 
 	if (rc == 0)
 		rc = search(i, e);
@@ -280,6 +330,19 @@ static int inject(struct injection *i, struct error *e)
 	return rc < 0 || left == 0
 		       ? rc
 		       : error_set(e, left, "process %d has ended meanwhile", (int)i->pid);
+}
+
+static int inject(struct injection *i, struct error *e)
+{
+	struct error why = { 0 };
+	int rc = check(i, e);
+
+	if (rc == 0)
+		rc = inject_by_python(i, &why, e);
+	if (rc != 0)
+		return MIN(rc, 0);
+	rc = inject_by_call(i, e);
+	return rc < 0 && why.code ? error_prefix(e, "process %d: %s", (int)i->pid, why.text) : rc;
 }
 
 /* Signals, also those of the terminal, must not end it. */

@@ -1,7 +1,7 @@
 /*
- * inject_remote.h: loads libpitot.so into a running process that was not prepared, through a thread
- * that sleeps (remote_sleep.h), and prepares it: then it is recorded like any other
- * (attach_client.h).
+ * inject_remote.h: loads libpitot.so into a running process that was not prepared, and prepares it:
+ * then it is recorded like any other (attach_client.h). A CPython that has an interface for that
+ * does it itself (remote_python.h), else it is done through a thread that sleeps (remote_sleep.h).
  *
  * A process of our own does that, which lives until the thread sleeps on, whatever becomes of its
  * parent: a thread is never left in the middle of a call.
@@ -18,12 +18,14 @@
 struct inject_thread {
 	pid_t tid;
 	char name[16];
-	char call[24]; /* system call in which it slept */
+	unsigned python; /* minor version of the CPython that did it, or could; 0: none */
+	char call[24]; /* otherwise: system call in which it slept */
 };
 
 /*
- * Loads the library and calls its pitot_idle(). With `only_check` it only finds the thread, which
- * is stopped for a millisecond. Returns 0, or a negative code; *e says why not, and what to do.
+ * Loads the library and calls its pitot_idle(). With `only_check` it only finds out how: a thread
+ * that would be used is stopped for a millisecond; with a CPython, `tid` is 0. Returns 0, or a
+ * negative code; *e says why not, and what to do.
  */
 int inject_remote(pid_t pid, const char *library, bool only_check, struct inject_thread *out,
 		  struct error *e) MUST_USE;

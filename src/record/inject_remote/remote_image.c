@@ -88,9 +88,9 @@ static int open_library(pid_t pid, const char *path, uint64_t inode, struct elf_
 	return elf_file_open_fd(fd, out, e);
 }
 
-typedef void function_visit(void *context, const char *name, const Elf64_Sym *symbol);
+typedef void symbol_visit(void *context, const char *name, const Elf64_Sym *symbol);
 
-static int visit_functions(const struct elf_file *f, function_visit *visit, void *context)
+static int visit_symbols(const struct elf_file *f, symbol_visit *visit, void *context)
 {
 	struct elf_symbols symbols;
 	const char *name;
@@ -98,7 +98,7 @@ static int visit_functions(const struct elf_file *f, function_visit *visit, void
 	int rc = elf_symbols(f, SHT_DYNSYM, &symbols);
 
 	for (size_t i = 0; rc == 0 && elf_symbol(&symbols, i, &symbol, &name); i++)
-		if (ELF64_ST_TYPE(symbol.st_info) == STT_FUNC && symbol.st_shndx != SHN_UNDEF)
+		if (symbol.st_shndx != SHN_UNDEF)
 			visit(context, name, &symbol);
 	return rc;
 }
@@ -108,7 +108,7 @@ struct sought {
 	uint64_t address;
 };
 
-static void find_function(void *sought, const char *name, const Elf64_Sym *symbol)
+static void find_symbol(void *sought, const char *name, const Elf64_Sym *symbol)
 {
 	struct sought *s = sought;
 
@@ -116,19 +116,36 @@ static void find_function(void *sought, const char *name, const Elf64_Sym *symbo
 		s->address = symbol->st_value;
 }
 
-int remote_function(pid_t pid, const char *path, const char *name, uint64_t *out, struct error *e)
+static bool find_bias(const struct elf_file *f, const struct target_mapping *m, uint64_t *bias)
+{
+	for (size_t i = 0; i < f->segment_count; i++) {
+		const struct elf_segment *s = &f->segments[i];
+
+		if (s->type != PT_LOAD || !(s->flags & PF_X) || m->file_offset < s->offset ||
+		    m->file_offset >= s->offset + s->file_size)
+			continue;
+		*bias = m->start - (s->address + (m->file_offset - s->offset));
+		return true;
+	}
+	return false;
+}
+
+int remote_symbol(pid_t pid, const char *path, const char *name, const struct target_mapping *at,
+		  uint64_t *out, struct error *e)
 {
 	struct sought sought = { .name = name };
+	uint64_t bias = 0;
 	struct elf_file f;
-	int rc = open_library(pid, path, 0, &f, e);
+	int rc = open_library(pid, path, at ? at->inode : 0, &f, e);
 
 	if (rc < 0)
 		return rc;
-	(void)!visit_functions(&f, find_function, &sought);
+	(void)!visit_symbols(&f, find_symbol, &sought);
+	if (at && !find_bias(&f, at, &bias))
+		sought.address = 0;
 	elf_file_release(&f);
-	*out = sought.address;
-	return sought.address ? 0
-			      : error_set(e, E_UNSUPPORTED, "'%s' has no function %s", path, name);
+	*out = sought.address + bias;
+	return sought.address ? 0 : error_set(e, E_UNSUPPORTED, "'%s' has no %s", path, name);
 }
 
 /* ELF virtual addresses; remote_image_read() adds the bias. */
@@ -147,20 +164,6 @@ static void add_function(void *image, const char *name, const Elf64_Sym *symbol)
 						     symbol->st_value + symbol->st_size };
 }
 
-static bool find_bias(const struct elf_file *f, const struct target_mapping *m, uint64_t *bias)
-{
-	for (size_t i = 0; i < f->segment_count; i++) {
-		const struct elf_segment *s = &f->segments[i];
-
-		if (s->type != PT_LOAD || !(s->flags & PF_X) || m->file_offset < s->offset ||
-		    m->file_offset >= s->offset + s->file_size)
-			continue;
-		*bias = m->start - (s->address + (m->file_offset - s->offset));
-		return true;
-	}
-	return false;
-}
-
 static int read_libc(struct image_reader *r, struct error *e)
 {
 	struct remote_image *i = r->image;
@@ -170,7 +173,7 @@ static int read_libc(struct image_reader *r, struct error *e)
 
 	if (rc < 0)
 		return rc;
-	(void)!visit_functions(&f, add_function, i);
+	(void)!visit_symbols(&f, add_function, i);
 	if (!i->dlopen || !i->errno_location || !find_bias(&f, &r->libc, &bias))
 		rc = error_set(e, E_UNSUPPORTED,
 			       "process %d has a C library older than glibc 2.34: the recorder "

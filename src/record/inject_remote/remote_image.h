@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/vec.h"
+#include "sampler/process_memory.h"
 #include "stack/frame.h"
 
 enum code_owner {
@@ -42,10 +43,11 @@ enum code_owner remote_image_owner(const struct remote_image *image, uint64_t ad
 bool remote_image_waits(const struct remote_image *image, uint64_t address);
 
 /*
- * The ELF virtual address of a function that a file exports, which the process sees at `path`.
- * Returns 0 or a negative code.
+ * The address of what a file exports by that name, which the process sees at `path`: the ELF
+ * virtual address, or if `at` is an executable mapping of the file, that in the process. Returns 0
+ * or a negative code.
  */
-int remote_function(pid_t pid, const char *path, const char *name, uint64_t *out,
-		    struct error *e) MUST_USE;
+int remote_symbol(pid_t pid, const char *path, const char *name, const struct target_mapping *at,
+		  uint64_t *out, struct error *e) MUST_USE;
 
 #endif

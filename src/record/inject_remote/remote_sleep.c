@@ -230,6 +230,21 @@ static void add_seen(struct strbuf *seen, pid_t pid, pid_t tid, const char *what
 			    strbuf_text(&name), what);
 }
 
+/* Of its own: the process as a whole has been checked for one. */
+static bool has_filter(pid_t pid, pid_t tid)
+{
+	_cleanup_strbuf_ struct strbuf status = STRBUF_INIT;
+	static const char name[] = "\nSeccomp:";
+	const char *line;
+	char file[64];
+
+	snprintf(file, sizeof(file), "task/%d/status", (int)tid);
+	if (io_process_text(pid, file, 65536, &status) < 0)
+		return true;
+	line = strstr(strbuf_text(&status), name);
+	return line && strtol(line + sizeof(name) - 1, NULL, 10) != 0;
+}
+
 static int try_thread(struct remote_sleep *s, const struct remote_image *image, pid_t tid,
 		      struct remote_thread *thread, const char **call, const char **instead)
 {
@@ -237,6 +252,9 @@ static int try_thread(struct remote_sleep *s, const struct remote_image *image, 
 
 	if (index < 0)
 		return index;
+	*instead = "has a seccomp filter";
+	if (has_filter(s->pid, tid))
+		return -EAGAIN;
 	rc = remote_thread_stop(thread, s->pid, tid, calls[index].number);
 	*instead = "slept a moment ago";
 	if (rc < 0)
