@@ -22,6 +22,7 @@
 /* Longer and longer: a thread that was stopped has to get a processor before it sleeps again. */
 #define SEARCHES 20u /* in all 4 s */
 #define SEARCH_PAUSE_NS (20 * NS_PER_MS)
+#define FILES_NEEDED 8u
 #define LIMIT_NS (PITOT_SLOWNESS * 15 * NS_PER_S) /* loading takes a tenth of a second */
 
 /* What our process says to its parent, in one write. */
@@ -54,11 +55,41 @@ static long status_of(pid_t pid, const char *name, int base)
 	return line ? (long)strtoull(line + strlen(name), NULL, base) : 0;
 }
 
+/* The process that traces one of the threads; 0: none does. */
+static long tracer_of(pid_t pid)
+{
+	_cleanup_list_ DIR *list = NULL;
+	char path[64];
+	const char *name;
+	long tracer = 0;
+	int folder;
+
+	snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
+	folder = folder_open(path, FOLDER_ANY);
+	list = folder < 0 ? NULL : folder_list(folder);
+	if (folder >= 0)
+		close(folder);
+	while (list && !tracer && (name = folder_next(list)))
+		tracer = status_of((pid_t)strtol(name, NULL, 10), "\nTracerPid:", 10);
+	return tracer;
+}
+
+static int refuse_tracer(pid_t pid, long tracer, struct error *e)
+{
+	return error_set(e, -EBUSY,
+			 "process %d is traced by process %ld, a debugger, strace or another "
+			 "pitot: let that end first",
+			 (int)pid, tracer);
+}
+
 static int explain_permission(pid_t pid, struct error *e)
 {
+	long tracer = tracer_of(pid);
 	static const char scope_file[] = "/proc/sys/kernel/yama/ptrace_scope";
 	_cleanup_strbuf_ struct strbuf scope = STRBUF_INIT;
 
+	if (tracer)
+		return refuse_tracer(pid, tracer, e);
 	(void)!io_read_text(scope_file, 16, &scope);
 	switch (strtol(strbuf_text(&scope), NULL, 10)) {
 	case 1:
@@ -85,15 +116,45 @@ static int explain_permission(pid_t pid, struct error *e)
 	}
 }
 
+/* Whether it may open some more files, as loading a library needs. */
+static bool has_room(pid_t pid)
+{
+	_cleanup_list_ DIR *list = NULL;
+	_cleanup_strbuf_ struct strbuf limits = STRBUF_INIT;
+	static const char name[] = "\nMax open files";
+	char path[64];
+	const char *line = NULL;
+	unsigned long room;
+	int folder;
+
+	if (io_process_text(pid, "limits", 8192, &limits) == 0)
+		line = strstr(strbuf_text(&limits), name);
+	if (!line)
+		return true;
+	room = strtoul(line + sizeof(name) - 1, NULL, 10); /* 0: unlimited */
+	snprintf(path, sizeof(path), "/proc/%d/fd", (int)pid);
+	folder = folder_open(path, FOLDER_ANY);
+	list = folder < 0 || !room ? NULL : folder_list(folder);
+	if (folder >= 0)
+		close(folder);
+	if (!list)
+		return true;
+	for (room -= MIN(room, FILES_NEEDED - 1); room && folder_next(list); room--)
+		;
+	return room > 0;
+}
+
 static int check(struct injection *i, struct error *e)
 {
-	long tracer = status_of(i->pid, "\nTracerPid:", 10);
+	long tracer = tracer_of(i->pid);
 
 	if (tracer)
-		return error_set(e, -EBUSY,
-				 "process %d is traced by process %ld, a debugger or strace: let "
-				 "that end first",
-				 (int)i->pid, tracer);
+		return refuse_tracer(i->pid, tracer, e);
+	if (!has_room(i->pid))
+		return error_set(e, -EMFILE,
+				 "process %d has no room for more open files: raise its limit with "
+				 "prlimit --nofile",
+				 (int)i->pid);
 	if (status_of(i->pid, "\nSeccomp:", 10))
 		return error_set(
 			e, E_UNSUPPORTED,
@@ -146,6 +207,28 @@ static int check_library(struct injection *i, struct error *e)
 
 /* --- in our process --- */
 
+struct place {
+	uint64_t address, inode; /* of the file that is mapped there */
+};
+
+static int find_inode(void *place, const struct target_mapping *m)
+{
+	struct place *p = place;
+
+	if (p->address - m->start < m->end - m->start)
+		p->inode = m->inode;
+	return 0;
+}
+
+/* Whether code of that file is at an address. */
+static bool is_mapped(pid_t pid, uint64_t address, uint64_t inode)
+{
+	struct place place = { .address = address };
+
+	(void)!proc_maps_read(pid, find_inode, &place);
+	return place.inode && place.inode == inode;
+}
+
 /* Stops a thread that will do now. Libraries come and go, so all is read anew each time. */
 static int search_once(struct injection *i, const char **call, struct strbuf *seen, struct error *e)
 {
@@ -163,6 +246,11 @@ static int search_once(struct injection *i, const char **call, struct strbuf *se
 		return rc;
 	rc = remote_sleep_stop(sleep, &i->image, &i->thread, call, seen);
 	remote_sleep_free(sleep);
+	/* The process may have executed another program since its image was read. */
+	if (rc == 0 && !is_mapped(i->pid, i->image.dlopen, i->image.libc_inode)) {
+		(void)!remote_thread_leave(&i->thread);
+		return -EAGAIN;
+	}
 	return rc;
 }
 
@@ -206,28 +294,6 @@ static int search(struct injection *i, struct error *e)
 	return 0;
 }
 
-struct place {
-	uint64_t address, inode; /* of the file that is mapped there */
-};
-
-static int find_inode(void *place, const struct target_mapping *m)
-{
-	struct place *p = place;
-
-	if (p->address - m->start < m->end - m->start)
-		p->inode = m->inode;
-	return 0;
-}
-
-/* Whether code of the library's file, as we have read it, is at an address. */
-static bool is_of_library(const struct injection *i, uint64_t address)
-{
-	struct place place = { .address = address };
-
-	(void)!proc_maps_read(i->pid, find_inode, &place);
-	return place.inode && place.inode == i->inode;
-}
-
 /* What pitot_idle() has returned. */
 static int check_idle(const struct injection *i, int result, struct error *e)
 {
@@ -249,7 +315,8 @@ static int idle(struct injection *i, uint64_t handle, struct error *e)
 
 	if (rc < 0)
 		return rc;
-	if (!remote_read(i->pid, handle, &base, sizeof(base)) || !is_of_library(i, base + function))
+	if (!remote_read(i->pid, handle, &base, sizeof(base)) ||
+	    !is_mapped(i->pid, base + function, i->inode))
 		return error_set(e, E_UNSUPPORTED,
 				 "process %d has loaded another file than '%s': it is not used",
 				 (int)i->pid, i->library);

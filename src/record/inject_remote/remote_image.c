@@ -182,6 +182,7 @@ static int read_libc(struct image_reader *r, struct error *e)
 	elf_file_release(&f);
 	if (rc < 0)
 		return rc;
+	i->libc_inode = r->libc.inode;
 	i->dlopen += bias;
 	i->errno_location += bias;
 	for (unsigned n = 0; n < i->wait_count; n++) {

@@ -28,7 +28,7 @@ struct remote_code {
 struct remote_image {
 	VEC(struct remote_code) code; /* executable, ascending */
 	/* of its C library; 0: it has none */
-	uint64_t dlopen, errno_location;
+	uint64_t dlopen, errno_location, libc_inode;
 	/* functions of it that wait for another thread, without a lock of the C library */
 	struct code_range waits[REMOTE_WAITS_MAX];
 	unsigned wait_count;

@@ -18,6 +18,7 @@
 #define MEMORY_BYTES ((uint64_t)REMOTE_STACK_BYTES + 2 * PAGE)
 #define STOP_NS (PITOT_SLOWNESS * NS_PER_S)
 #define POLL_NS (20 * NS_PER_US)
+#define POLL_MOST_NS NS_PER_MS
 #define SYSTEM_CALL_STOP (SIGTRAP | 0x80)
 #define EVENT_STOP(status) ((status) >> 16 == PTRACE_EVENT_STOP)
 #define SIGNAL_BIT(number) (UINT64_C(1) << ((number)-1))
@@ -47,22 +48,27 @@ bool remote_write(pid_t pid, uint64_t address, const void *bytes, size_t size)
 
 /* --- stops --- */
 
-/* Waits until the thread stops. Returns its status, -ETIMEDOUT at end_ns, -ESRCH: it has ended. */
+/*
+ * Waits until the thread stops. Returns its status, -ETIMEDOUT at end_ns, or another negative errno
+ * if it has ended. Never blocks in waitpid(): Linux does not wake the tracer of a main thread in
+ * whose place another one executes a program.
+ */
 static int await_stop(const struct remote_thread *t, uint64_t end_ns)
 {
-	const struct timespec pause = { .tv_nsec = (long)POLL_NS };
+	struct timespec pause = { .tv_nsec = (long)POLL_NS };
 	int status;
 	pid_t rc;
 
 	for (;;) {
-		rc = waitpid(t->tid, &status, __WALL | (end_ns == UINT64_MAX ? 0 : WNOHANG));
+		rc = waitpid(t->tid, &status, __WALL | WNOHANG);
 		if (rc == t->tid)
 			return WIFSTOPPED(status) ? status : -ESRCH;
 		if (rc < 0 && errno != EINTR)
-			return -errno;
+			return -ESRCH;
 		if (clock_machine_ns() >= end_ns)
 			return -ETIMEDOUT;
 		nanosleep(&pause, NULL);
+		pause.tv_nsec = MIN(2 * pause.tv_nsec, (long)POLL_MOST_NS);
 	}
 }
 

@@ -3,7 +3,7 @@
  *
  * One thread sleeps as SLEEP says, again and again, and the others, THREADS of them, WORK. Whatever
  * the sleeping call returns that it would not return by itself ends the program with status 3.
- * SIGTERM ends it with status 0.
+ * SIGTERM ends it with status 0, SIGHUP executes it again.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -154,6 +154,17 @@ static void sleep_in_handler(void)
 	raise(SIGUSR1);
 }
 
+static void sleep_on_another_stack(void)
+{
+	static char bytes[65536];
+	const stack_t stack = { .ss_sp = bytes, .ss_size = sizeof(bytes) };
+	const struct sigaction action = { .sa_handler = handler, .sa_flags = SA_ONSTACK };
+
+	sigaltstack(&stack, NULL);
+	sigaction(SIGUSR1, &action, NULL);
+	raise(SIGUSR1);
+}
+
 static int compare(const void *a, const void *b)
 {
 	(void)a, (void)b;
@@ -201,19 +212,13 @@ static const struct {
 	const char *name;
 	void (*once)(void);
 } sleeps[] = {
-	{ "poll", sleep_in_poll },
-	{ "nanosleep", sleep_in_nanosleep },
-	{ "select", sleep_in_select },
-	{ "epoll", sleep_in_epoll },
-	{ "read", sleep_in_read },
-	{ "condition", sleep_in_condition },
-	{ "semaphore", sleep_in_semaphore },
-	{ "lock", sleep_for_lock },
-	{ "handler", sleep_in_handler },
-	{ "callback", sleep_in_callback },
-	{ "constructor", sleep_in_constructor },
-	{ "code", sleep_below_code },
-	{ "not", do_not_sleep },
+	{ "poll", sleep_in_poll },           { "nanosleep", sleep_in_nanosleep },
+	{ "select", sleep_in_select },       { "epoll", sleep_in_epoll },
+	{ "read", sleep_in_read },           { "condition", sleep_in_condition },
+	{ "semaphore", sleep_in_semaphore }, { "lock", sleep_for_lock },
+	{ "handler", sleep_in_handler },     { "altstack", sleep_on_another_stack },
+	{ "callback", sleep_in_callback },   { "constructor", sleep_in_constructor },
+	{ "code", sleep_below_code },        { "not", do_not_sleep },
 };
 
 /* --- working --- */
@@ -270,6 +275,14 @@ static void end(int number)
 	_exit(0);
 }
 
+static char **arguments;
+
+static void begin_again(int number)
+{
+	(void)number;
+	execv("/proc/self/exe", arguments);
+}
+
 static void *sleep_on(void *once)
 {
 	void (*function)(void);
@@ -298,7 +311,10 @@ int main(int argc, char **argv)
 		for (int n = 0; n < threads; n++)
 			if (strcmp(argv[2], works[i].name) == 0 || strcmp(argv[2], "all") == 0)
 				start(work_on, &works[i].once);
+	arguments = argv;
 	signal(SIGTERM, end);
+	signal(SIGHUP, begin_again);
+	signal(SIGPIPE, SIG_IGN);
 	printf("ready\n");
 	fflush(stdout);
 	for (unsigned i = 0; i < sizeof(sleeps) / sizeof(sleeps[0]); i++)

@@ -17,7 +17,9 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/compiler.h"
@@ -139,6 +141,7 @@ static const struct {
 	{ "lock", "malloc", "2", "waits, perhaps for a lock" },
 	{ "semaphore", "spin", "0", "waits, perhaps for a lock" },
 	{ "handler", "spin", "0", "signal handler" },
+	{ "altstack", "spin", "0", "cannot be read to its end" },
 	{ "callback", "spin", "0", "a function that the C library has called" },
 	{ "constructor", "spin", "0", "inside the loader" },
 	{ "code", "spin", "0", "cannot be read to its end" },
@@ -182,12 +185,29 @@ static void switch_off(void)
 	setenv("INJECTEE_IS_OFF", "1", 1);
 }
 
+static void limit_files(void)
+{
+	const struct rlimit limit = { 12, 12 };
+
+	setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+/* Enough for the library, and not for the stack of a thread. */
+static void limit_memory(void)
+{
+	const struct rlimit limit = { 8 << 20, 8 << 20 };
+
+	setrlimit(RLIMIT_AS, &limit);
+}
+
 static const struct {
 	void (*prepare)(void);
 	const char *library, *why;
 } unusable[] = {
 	{ ignore_traps, INJECT "/injectee.so", "has SIGTRAP ignored" },
 	{ filter_calls, INJECT "/injectee.so", "has a seccomp filter" },
+	{ limit_files, INJECT "/injectee.so", "has no room for more open files" },
+	{ limit_memory, INJECT "/injectee.so", "cannot wait for recordings" },
 	{ switch_off, INJECT "/injectee.so", "has recording switched off (PITOT_DISABLED)" },
 	{ NULL, INJECT "/nothing.so", "does not see '" INJECT "/nothing.so'" },
 	{ NULL, INJECT "/victim", "its loader refuses it" }, /* a program, not a library */
@@ -197,7 +217,7 @@ static void test_processes_that_are_refused(void **state)
 {
 	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(unusable); i++) {
-		struct victim v = start_with(unusable[i].prepare, "poll", "malloc", "1");
+		struct victim v = start_with(unusable[i].prepare, "poll", "spin", "0");
 		struct inject_thread thread;
 		struct error e = { 0 };
 
@@ -273,6 +293,77 @@ static void test_signals(void **state)
 	}
 }
 
+/* After n milliseconds, in a process of its own. */
+static pid_t send_later(pid_t pid, int signal, unsigned n)
+{
+	const struct timespec t = { .tv_nsec = (long)n * 1000000 };
+	pid_t sender = fork();
+
+	if (sender)
+		return sender;
+	nanosleep(&t, NULL);
+	kill(pid, signal);
+	_exit(0);
+}
+
+/* At any moment: nothing hangs, and no process of ours is left. */
+static void test_programs_that_end_or_begin_again_meanwhile(void **state)
+{
+	(void)state;
+	for (unsigned n = 0; n < 12 * repetitions(); n++) {
+		const int number = n % 2 ? SIGKILL : SIGHUP;
+		struct victim v = start("poll", "malloc", "2");
+		struct inject_thread thread;
+		struct error e = { 0 };
+		pid_t sender = send_later(v.pid, number, n / 2);
+		int status, rc;
+
+		rc = inject_remote(v.pid, INJECT "/injectee.so", false, &thread, &e);
+		assert_true(rc == 0 || *e.text);
+		assert_int_equal(waitpid(sender, &status, 0), sender);
+		if (number == SIGHUP)
+			assert_int_equal(waitpid(v.pid, &status, WNOHANG), 0);
+		kill(v.pid, SIGKILL);
+		assert_int_equal(waitpid(v.pid, &status, 0), v.pid);
+		assert_int_equal(waitpid(-1, &status, WNOHANG), -1);
+		close(v.injected);
+	}
+}
+
+static void test_several_at_once(void **state)
+{
+	struct victim v = start("poll", "all", "1");
+	pid_t pids[3];
+	int status;
+	unsigned done = 0;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(pids); i++) {
+		struct inject_thread thread;
+		struct error e = { 0 };
+
+		pids[i] = fork();
+		if (pids[i])
+			continue;
+		switch (inject_remote(v.pid, INJECT "/injectee.so", false, &thread, &e)) {
+		case 0:
+			_exit(0);
+		case -EBUSY:
+			_exit(strstr(e.text, "is traced by process") ? 1 : 2);
+		default:
+			fprintf(stderr, "%s\n", e.text);
+			_exit(2);
+		}
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(pids); i++) {
+		assert_int_equal(waitpid(pids[i], &status, 0), pids[i]);
+		assert_true(WIFEXITED(status) && WEXITSTATUS(status) < 2);
+		done += WEXITSTATUS(status) == 0;
+	}
+	assert_in_range(done, 1, ARRAY_SIZE(pids));
+	end(v);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -282,6 +373,8 @@ int main(void)
 		cmocka_unit_test(test_a_process_that_is_traced),
 		cmocka_unit_test(test_memory_is_given_back),
 		cmocka_unit_test(test_signals),
+		cmocka_unit_test(test_programs_that_end_or_begin_again_meanwhile),
+		cmocka_unit_test(test_several_at_once),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
