@@ -15,21 +15,23 @@ const char *const comparison_verdicts[] = { "same", "slower", "faster", "inconcl
 
 /* --- samples --- */
 
+static const struct measured_run *run_at(const struct comparison *c, size_t i)
+{
+	return i < c->a.count ? &c->a.runs[i] : &c->b.runs[i - c->a.count];
+}
+
+static size_t run_count(const struct comparison *c)
+{
+	return c->a.count + c->b.count;
+}
+
 struct values {
 	VEC(double) all;
 	double sum; /* of the runs' values */
 	double count;
+	double variance; /* sum over runs, of the run's value, by the spread of its steps */
 	bool any; /* some run has it */
 };
-
-static void add_quantity(const struct quantity *q, double *samples, size_t count, struct values *v)
-{
-	for (size_t i = 0; i < count; i++)
-		samples[i] += count > 1 ? q->steps[i] : q->value;
-	v->any = true;
-	v->sum += q->value;
-	v->count += q->count;
-}
 
 /* Rows whose values are added up: those of a kind that a pattern matches, by either name. */
 struct row_choice {
@@ -46,25 +48,42 @@ static bool is_selected(const struct row_choice *s, const struct comparison_row 
 					 (row->was && text_matches(s->pattern, row->was))));
 }
 
-/* Adds one value of a run, or those of its steps. */
-static int add_run(const struct row_choice *s, const struct measured_run *run, bool is_a,
-		   bool within_runs, struct values *v)
+/* The variance of the mean of steps. */
+static double variance_of(const double *steps, size_t count, double mean)
 {
-	bool by_steps = within_runs && quantity_types[s->kind].values == QUANTITY_OF_STEP;
-	size_t first = v->all.count, count = by_steps ? run->step_count : 1;
+	double squares = 0;
 
 	for (size_t i = 0; i < count; i++)
-		if (vec_push(&v->all, 0.0) < 0)
-			return -ENOMEM;
-	for (size_t i = 0; i < s->count; i++) {
+		squares += (steps[i] - mean) * (steps[i] - mean);
+	return count > 1 ? squares / ((double)count * (double)(count - 1)) : 0;
+}
+
+/* Adds the sum of what is selected, of one run. */
+static int add_run(const struct row_choice *s, const struct measured_run *run, bool is_a,
+		   struct values *v)
+{
+	_cleanup_free_ double *steps = calloc(run->step_count + 1, sizeof(*steps));
+	double value = 0;
+
+	for (size_t i = 0; i < s->count && steps; i++) {
 		const struct comparison_row *row = &s->rows[i];
 		const char *name = is_a && row->was ? row->was : row->name;
 		const struct quantity *q =
 			is_selected(s, row) ? measured_run_find(run, s->kind, name) : NULL;
 
-		if (q)
-			add_quantity(q, v->all.data + first, count, v);
+		if (!q)
+			continue;
+		v->any = true;
+		v->count += q->count;
+		value += q->value;
+		for (size_t k = 0; q->steps && k < run->step_count; k++)
+			steps[k] += q->steps[k];
 	}
+	if (!steps || vec_push(&v->all, value) < 0)
+		return -ENOMEM;
+	v->sum += value;
+	if (quantity_types[s->kind].values == QUANTITY_OF_STEP)
+		v->variance += variance_of(steps, run->step_count, value);
 	return 0;
 }
 
@@ -75,8 +94,19 @@ static int add_side(const struct comparison *c, const struct row_choice *s, bool
 	int rc = 0;
 
 	for (size_t i = 0; i < side.count && rc == 0; i++)
-		rc = add_run(s, &side.runs[i], is_a, c->within_runs, v);
+		rc = add_run(s, &side.runs[i], is_a, v);
 	return rc;
+}
+
+/* The standard deviation of values of runs, where too few of them show it. */
+static double assumed_spread(const struct comparison *c, enum quantity_kind kind,
+			     const struct values *a, const struct values *b)
+{
+	double runs = (double)MAX(run_count(c), 1);
+	double of_runs = quantity_types[kind].unit == QUANTITY_COUNT ? 0 : COMPARISON_SPREAD;
+
+	of_runs *= (a->sum + b->sum) / runs;
+	return sqrt(of_runs * of_runs + (a->variance + b->variance) / runs);
 }
 
 /* Compares the sums of what is selected; sets the values of *row. */
@@ -90,8 +120,8 @@ static int compare(const struct comparison *c, const struct row_choice *s,
 		rc = add_side(c, s, false, &b);
 	if (rc == 0)
 		rc = sample_compare((struct sample){ a.all.data, a.all.count },
-				    (struct sample){ b.all.data, b.all.count }, c->seed,
-				    &row->difference);
+				    (struct sample){ b.all.data, b.all.count },
+				    assumed_spread(c, s->kind, &a, &b), c->seed, &row->difference);
 	row->in_a = a.any;
 	row->in_b = b.any;
 	row->mean_a = a.sum / (double)MAX(c->a.count, 1);
@@ -142,16 +172,6 @@ static PRINTF_LIKE(2, 3) int say(struct comparison_texts *all, const char *forma
 	if (rc < 0)
 		free(text);
 	return rc;
-}
-
-static const struct measured_run *run_at(const struct comparison *c, size_t i)
-{
-	return i < c->a.count ? &c->a.runs[i] : &c->b.runs[i - c->a.count];
-}
-
-static size_t run_count(const struct comparison *c)
-{
-	return c->a.count + c->b.count;
 }
 
 /* Steps are found by names that are equal but for digits: a run need not begin with step 0. */
@@ -228,7 +248,7 @@ static double mean_clock(struct run_side side)
 }
 
 /* Adds the shares of slow steps: those of runs, or 0 and 1 of their steps. */
-static int add_slow_steps(struct run_side side, bool within_runs, struct values *v)
+static int add_slow_steps(struct run_side side, bool by_steps, struct values *v)
 {
 	for (size_t i = 0; i < side.count; i++) {
 		const struct measured_run *run = &side.runs[i];
@@ -236,10 +256,10 @@ static int add_slow_steps(struct run_side side, bool within_runs, struct values 
 
 		v->sum += (double)run->slow_steps;
 		v->count += (double)steps;
-		for (size_t k = 0; k < (within_runs ? steps : 1); k++)
-			if (vec_push(&v->all, within_runs ? (double)(k < run->slow_steps)
-							  : (double)run->slow_steps /
-								    (double)MAX(steps, 1)) < 0)
+		for (size_t k = 0; k < (by_steps ? steps : 1); k++)
+			if (vec_push(&v->all, by_steps ? (double)(k < run->slow_steps)
+						       : (double)run->slow_steps /
+								 (double)MAX(steps, 1)) < 0)
 				return -ENOMEM;
 	}
 	return 0;
@@ -250,14 +270,14 @@ static int check_slow_steps(struct comparison *c)
 {
 	struct values a = { 0 }, b = { 0 };
 	struct sample_difference d = { .p = 1 };
-	int rc = add_slow_steps(c->a, c->within_runs, &a);
+	int rc = add_slow_steps(c->a, c->is_few, &a);
 	double of_a, of_b;
 
 	if (rc == 0)
-		rc = add_slow_steps(c->b, c->within_runs, &b);
+		rc = add_slow_steps(c->b, c->is_few, &b);
 	if (rc == 0)
 		rc = sample_compare((struct sample){ a.all.data, a.all.count },
-				    (struct sample){ b.all.data, b.all.count }, c->seed, &d);
+				    (struct sample){ b.all.data, b.all.count }, 0, c->seed, &d);
 	of_a = a.sum / MAX(a.count, 1);
 	of_b = b.sum / MAX(b.count, 1);
 	if (rc == 0 && d.p < COMPARISON_P && fabs(of_b - of_a) > COMPARISON_SLOW_MAX)
@@ -385,18 +405,16 @@ static int adjust(struct comparison *c)
 	return rc;
 }
 
-static bool is_significant(const struct comparison *c, const struct comparison_row *row,
-			   double step)
+static bool is_significant(const struct comparison_row *row, bool is_few, double step)
 {
 	const struct sample_difference *d = &row->difference;
 	double change = fabs(d->b - d->a);
 
-	bool is_chance =
-		row->kind == QUANTITY_step ? d->p >= COMPARISON_P : row->rate >= COMPARISON_RATE;
+	bool is_chance = row->kind == QUANTITY_step
+				 ? d->p >= COMPARISON_P
+				 : row->rate >= (is_few ? COMPARISON_P : COMPARISON_RATE);
 
 	if (is_chance || change <= 0)
-		return false;
-	if (c->within_runs && fabs(d->ratio) < COMPARISON_FLOOR_WITHIN)
 		return false;
 	return quantity_types[row->kind].unit != QUANTITY_NS ||
 	       change >= MAX(COMPARISON_FLOOR * step, COMPARISON_FLOOR_NS);
@@ -419,9 +437,20 @@ static int compare_rows(struct comparison *c)
 	for (size_t i = 0; i < c->rows.count && rc == 0 && step; i++) {
 		struct comparison_row *row = &c->rows.data[i];
 
-		row->is_significant = is_significant(c, row, step->difference.a);
+		row->is_significant = is_significant(row, c->is_few, step->difference.a);
 	}
 	return rc;
+}
+
+/* Too few runs for a change that is not small. */
+static void find_unsettled(struct comparison *c)
+{
+	const struct comparison_row *step = comparison_row_of(c, QUANTITY_step);
+
+	if (c->is_few && !c->reasons.count && step && !step->is_significant &&
+	    fabs(step->difference.ratio) >= COMPARISON_UNSETTLED)
+		c->runs_needed =
+			sample_count_needed(&step->difference, COMPARISON_P, COMPARISON_RUNS_MAX);
 }
 
 static enum verdict_kind judge(const struct comparison *c)
@@ -431,7 +460,7 @@ static enum verdict_kind judge(const struct comparison *c)
 	if (c->reasons.count || !step)
 		return VERDICT_INCONCLUSIVE;
 	if (!step->is_significant)
-		return VERDICT_SAME;
+		return c->runs_needed ? VERDICT_INCONCLUSIVE : VERDICT_SAME;
 	return step->difference.ratio > 0 ? VERDICT_SLOWER : VERDICT_FASTER;
 }
 
@@ -440,9 +469,7 @@ int comparison_init(struct comparison *c, struct run_side a, struct run_side b, 
 	struct map seen = MAP_INIT;
 	int rc;
 
-	*c = (struct comparison){ .a = a,
-				  .b = b,
-				  .within_runs = MIN(a.count, b.count) < COMPARISON_RUNS_MIN };
+	*c = (struct comparison){ .a = a, .b = b, .is_few = MIN(a.count, b.count) < SAMPLES_FEW };
 	c->seed = seed_of(c);
 	rc = add_names(c, a, &seen);
 	if (rc == 0)
@@ -460,6 +487,8 @@ int comparison_init(struct comparison *c, struct run_side a, struct run_side b, 
 		rc = check_slow_steps(c);
 	if (rc == 0)
 		rc = check_sides(c);
+	if (rc == 0)
+		find_unsettled(c);
 	c->verdict = judge(c);
 	return rc < 0 ? error_set(e, rc, "out of memory") : 0;
 }

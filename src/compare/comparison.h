@@ -1,13 +1,15 @@
 /*
  * comparison.h: two sides of runs, A and B, quantity by quantity.
  *
- * With COMPARISON_RUNS_MIN runs on each side the sample is the runs: each is one value. With fewer
- * it is the steps of all runs of a side, which says how the runs differ, but not whether another
- * run would: within_runs. Then nothing below COMPARISON_FLOOR_WITHIN is called a difference.
+ * The sample is the runs: each is one value, because steps of one run differ by less than runs do.
+ * Where a side has fewer than SAMPLES_FEW of them, is_few, times and bytes are assumed to spread by
+ * COMPARISON_SPREAD from run to run, so that only a large change is called a difference. A change
+ * of the step by COMPARISON_UNSETTLED or more is then `inconclusive`, with the number of runs that
+ * would settle it; the rows and conditions are judged nevertheless.
  *
  * The step's difference is significant if its p is below COMPARISON_P, that of other rows if its
- * false discovery rate over all rows is below COMPARISON_RATE; of times, if it is also at least
- * COMPARISON_FLOOR of the step and COMPARISON_FLOOR_NS.
+ * false discovery rate over all rows is below COMPARISON_RATE, or COMPARISON_P if is_few; of times,
+ * if it is also at least COMPARISON_FLOOR of the step and COMPARISON_FLOOR_NS.
  *
  * Without steps, or where the runs are not comparable, the verdict is `inconclusive`, with reasons.
  */
@@ -16,13 +18,14 @@
 
 #include "compare/measured_run.h"
 
-#define COMPARISON_RUNS_MIN 5u /* a side: the least with which p can be below COMPARISON_P */
 #define COMPARISON_STEPS_MIN 5u
 #define COMPARISON_P 0.01
 #define COMPARISON_RATE 0.05
 #define COMPARISON_FLOOR 0.001
 #define COMPARISON_FLOOR_NS 1000.0
-#define COMPARISON_FLOOR_WITHIN 0.02
+#define COMPARISON_SPREAD 0.03
+#define COMPARISON_UNSETTLED 0.02
+#define COMPARISON_RUNS_MAX 64u /* of a side, that it advises */
 #define COMPARISON_CLOCK_MAX 0.02
 #define COMPARISON_LAUNCHES_MAX 0.01
 #define COMPARISON_SLOW_MAX 0.05 /* of the steps, by which slow ones may be more on one side */
@@ -49,9 +52,10 @@ struct comparison_texts {
 
 struct comparison {
 	struct run_side a, b;
-	bool within_runs;
+	bool is_few;
 	enum verdict_kind verdict;
-	struct comparison_texts reasons; /* why it is inconclusive */
+	struct comparison_texts reasons; /* why the sides cannot be compared */
+	size_t runs_needed; /* of each side, to settle a step that few leave open; 0: none are */
 	struct comparison_texts notes; /* what the reader should know of the runs */
 	/* the step first, then by quantity and size of the difference */
 	VEC(struct comparison_row) rows;

@@ -88,6 +88,20 @@ static void add_condition(struct json *j, const struct condition *c)
 	json_end(j);
 }
 
+static void add_reasons(struct json *j, const struct comparison *c)
+{
+	_cleanup_strbuf_ struct strbuf unsettled = STRBUF_INIT;
+
+	if (!c->runs_needed) {
+		add_texts(j, "reasons", &c->reasons);
+		return;
+	}
+	comparison_unsettled_text(c, &unsettled);
+	json_key_array(j, "reasons");
+	json_string(j, strbuf_text(&unsettled));
+	json_end(j);
+}
+
 void comparison_print_json(const struct comparison_view *v)
 {
 	const struct comparison *c = v->comparison;
@@ -95,8 +109,9 @@ void comparison_print_json(const struct comparison_view *v)
 
 	json_object(&j);
 	json_key_string(&j, "verdict", comparison_verdicts[c->verdict]);
-	json_key_string(&j, "sample", c->within_runs ? "steps" : "runs");
-	add_texts(&j, "reasons", &c->reasons);
+	json_key_bool(&j, "few_runs", c->is_few);
+	json_key_known(&j, "runs_needed", c->runs_needed != 0, c->runs_needed);
+	add_reasons(&j, c);
 	add_texts(&j, "notes", &c->notes);
 	comparison_runs_json(&j, "a", c->a);
 	comparison_runs_json(&j, "b", c->b);

@@ -39,6 +39,10 @@ void comparison_print_github(const struct comparison_view *v);
 
 /* "B is slower: a step takes 12.3 ms instead of 11.9 ms, +3.4% (95% +2.9% to +3.9%, p 0.008)" */
 void comparison_verdict_text(const struct comparison *c, struct strbuf *out);
+/* Why few runs leave the step open, and how many would settle it: of runs_needed. */
+void comparison_unsettled_text(const struct comparison *c, struct strbuf *out);
+/* What few runs cannot show, of a step. */
+void comparison_few_text(const struct comparison *c, struct strbuf *out);
 /* "1.23 ms", "1,002", "1.2 GiB" */
 void comparison_value_text(enum quantity_kind kind, double value, struct strbuf *out);
 /* The same with a sign. */

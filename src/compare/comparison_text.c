@@ -37,10 +37,10 @@ static const struct table {
 	const char *id, *heading; /* id: of its section in a page */
 	enum quantity_kind from, to;
 } tables[] = {
-	{ "steps", "a step, medians", QUANTITY_step, QUANTITY_memory },
+	{ "steps", "a step", QUANTITY_step, QUANTITY_memory },
 	{ "path", "on the critical path of a step, means", QUANTITY_path, QUANTITY_path },
-	{ "kernels", "kernels, median time in a step", QUANTITY_kernel, QUANTITY_kernel },
-	{ "copies", "copies and memory sets, median time in a step", QUANTITY_copy, QUANTITY_copy },
+	{ "kernels", "kernels, time in a step", QUANTITY_kernel, QUANTITY_kernel },
+	{ "copies", "copies and memory sets, time in a step", QUANTITY_copy, QUANTITY_copy },
 	{ "functions", "GPU work of a step, by the function that launched it", QUANTITY_function,
 	  QUANTITY_function },
 };
@@ -220,11 +220,8 @@ static void add_notes(const struct comparison_view *v)
 	const struct comparison *c = v->comparison;
 	_cleanup_strbuf_ struct strbuf line = STRBUF_INIT;
 
-	if (c->within_runs && c->verdict != VERDICT_INCONCLUSIVE) {
-		strbuf_addf(&line,
-			    "within runs: steps were compared, because a side has fewer than %u "
-			    "runs; that another run would be the same is not shown",
-			    COMPARISON_RUNS_MIN);
+	if (c->is_few && !c->reasons.count && comparison_row_of(c, QUANTITY_step)) {
+		comparison_few_text(c, &line);
 		add_paragraph(v, STYLE_NONE, strbuf_text(&line));
 	}
 	for (size_t i = 0; i < c->notes.count; i++) {

@@ -96,28 +96,53 @@ static void add_evidence(enum quantity_kind kind, const struct sample_difference
 	strbuf_addf(out, "p %.2g)", d->p);
 }
 
+/* "a step takes 12.3 ms in B and 11.9 ms in A, +3.4% (95% +2.9% to +3.9%, p 0.008)" */
+static void add_step(const struct sample_difference *d, struct strbuf *out)
+{
+	strbuf_adds(out, "a step takes ");
+	comparison_value_text(QUANTITY_step, d->b, out);
+	strbuf_adds(out, " in B and ");
+	comparison_value_text(QUANTITY_step, d->a, out);
+	strbuf_adds(out, " in A, ");
+	add_evidence(QUANTITY_step, d, out);
+}
+
+void comparison_unsettled_text(const struct comparison *c, struct strbuf *out)
+{
+	add_step(&comparison_row_of(c, QUANTITY_step)->difference, out);
+	strbuf_addf(out, ", which may be chance with so few runs: record %s%zu of each side",
+		    c->runs_needed >= COMPARISON_RUNS_MAX ? "more than "
+		    : c->runs_needed > SAMPLES_FEW        ? "about "
+							  : "",
+		    c->runs_needed);
+}
+
+void comparison_few_text(const struct comparison *c, struct strbuf *out)
+{
+	const struct sample_difference *d = &comparison_row_of(c, QUANTITY_step)->difference;
+
+	strbuf_addf(out,
+		    "few runs: with fewer than %u of a side, how much runs of one program differ "
+		    "is hardly known, and no change of a step below %.1f%% is called a difference",
+		    SAMPLES_FEW, d->a > 0 ? 100 * sample_least_change(d, COMPARISON_P) / d->a : 0);
+}
+
 void comparison_verdict_text(const struct comparison *c, struct strbuf *out)
 {
 	static const char *const texts[] = {
-		[VERDICT_SAME] = "no difference is shown",
-		[VERDICT_SLOWER] = "B is slower",
-		[VERDICT_FASTER] = "B is faster",
-		[VERDICT_INCONCLUSIVE] = "inconclusive",
+		[VERDICT_SAME] = "no difference is shown: ",
+		[VERDICT_SLOWER] = "B is slower: ",
+		[VERDICT_FASTER] = "B is faster: ",
+		[VERDICT_INCONCLUSIVE] = "inconclusive: ",
 	};
-	const struct comparison_row *step = comparison_row_of(c, QUANTITY_step);
 
 	strbuf_adds(out, texts[c->verdict]);
-	if (c->verdict == VERDICT_INCONCLUSIVE) {
-		for (size_t i = 0; i < c->reasons.count; i++)
-			strbuf_addf(out, "%s%s", i ? "; " : ": ", c->reasons.data[i]);
-		return;
-	}
-	strbuf_adds(out, ": a step takes ");
-	comparison_value_text(QUANTITY_step, step->difference.b, out);
-	strbuf_adds(out, " in B and ");
-	comparison_value_text(QUANTITY_step, step->difference.a, out);
-	strbuf_adds(out, " in A, ");
-	add_evidence(QUANTITY_step, &step->difference, out);
+	if (c->runs_needed)
+		comparison_unsettled_text(c, out);
+	else if (c->verdict != VERDICT_INCONCLUSIVE)
+		add_step(&comparison_row_of(c, QUANTITY_step)->difference, out);
+	for (size_t i = 0; i < c->reasons.count; i++)
+		strbuf_addf(out, "%s%s", i ? "; " : "", c->reasons.data[i]);
 }
 
 void comparison_condition_text(const struct condition *c, struct strbuf *out)

@@ -99,23 +99,31 @@ void condition_release(struct condition *c)
 	free(c->pattern);
 }
 
+static bool is_met(const struct condition *c, double value)
+{
+	return c->above ? value > c->limit : value < c->limit;
+}
+
 int condition_check(struct condition *c, const struct comparison *of, bool on_point)
 {
 	struct sample_difference *d = &c->difference;
-	double value;
+	double estimate, nearest;
 	int rc = comparison_sum(of, c->kind, c->pattern, d, &c->parts);
 
 	if (rc < 0 || !c->parts || of->reasons.count)
 		return rc;
-	if (quantity_types[c->kind].values == QUANTITY_OF_RUN && isnan(d->low))
+	if (quantity_types[c->kind].values == QUANTITY_OF_RUN && of->is_few)
 		on_point = true;
+	estimate = c->relative ? d->ratio : d->b - d->a;
 	if (c->relative)
-		value = on_point ? d->ratio : c->above ? d->low : d->high;
+		nearest = c->above ? d->low : d->high;
 	else
-		value = on_point ? d->b - d->a : c->above ? d->change_low : d->change_high;
-	if (isnan(value))
+		nearest = c->above ? d->change_low : d->change_high;
+	if (isnan(on_point ? estimate : nearest))
 		return 0;
-	c->state = (c->above ? value > c->limit : value < c->limit) ? CONDITION_FAILED
-								    : CONDITION_PASSED;
+	if (is_met(c, on_point ? estimate : nearest))
+		c->state = CONDITION_FAILED;
+	else if (on_point || !of->is_few || !is_met(c, estimate))
+		c->state = CONDITION_PASSED;
 	return 0;
 }

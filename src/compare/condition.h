@@ -34,8 +34,8 @@ int condition_parse(const char *text, struct condition *out, struct error *e) MU
 void condition_release(struct condition *c);
 /*
  * Fails if the end of the interval that is nearer to 0 is beyond the limit, or with `on_point` the
- * estimate. Of one value of each side there is no interval: quantities of a run are then judged by
- * the estimate, others are unknown. 0 or -ENOMEM.
+ * estimate. With few runs it stays unknown if only the estimate is, and quantities of a run, which
+ * hardly differ from run to run, are judged by the estimate. 0 or -ENOMEM.
  */
 int condition_check(struct condition *c, const struct comparison *of, bool on_point) MUST_USE;
 

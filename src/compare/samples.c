@@ -200,8 +200,7 @@ static int find_intervals(struct sample a, struct sample b, uint64_t seed,
 	bool has_ratios = out->a != 0;
 	int rc = sorted && drawn ? 0 : -ENOMEM;
 
-	out->low = out->high = out->change_low = out->change_high = NAN;
-	if (rc == 0 && a.count > 1 && b.count > 1 && (out->a != 0 || out->b != 0)) {
+	if (rc == 0 && a.count && b.count && (out->a != 0 || out->b != 0)) {
 		memcpy(sorted, a.values, a.count * sizeof(*sorted));
 		memcpy(sorted + a.count, b.values, b.count * sizeof(*sorted));
 		qsort(sorted, a.count, sizeof(*sorted), by_value);
@@ -223,20 +222,127 @@ static int find_intervals(struct sample a, struct sample b, uint64_t seed,
 	return rc;
 }
 
-int sample_compare(struct sample a, struct sample b, uint64_t seed, struct sample_difference *out)
+/* --- few values --- */
+
+/* Two-sided, by the finite series for whole degrees of freedom (Abramowitz and Stegun, 26.7). */
+static double student_p(double t, unsigned freedom)
 {
+	double angle = atan(t / sqrt(freedom)), cosine = cos(angle), sum = 0;
+	double term = freedom % 2 ? cosine : 1;
+
+	for (unsigned k = freedom % 2 + 1; k < freedom; k += 2) {
+		sum += term;
+		term *= cosine * cosine * k / (k + 1);
+	}
+	sum *= sin(angle);
+	return MAX(1 - (freedom % 2 ? (angle + sum) * M_2_PI : sum), 0);
+}
+
+static double student_t(double p, unsigned freedom)
+{
+	double low = 0, high = 1e6;
+
+	for (unsigned i = 0; i < 80; i++) {
+		double middle = (low + high) / 2;
+
+		if (student_p(middle, freedom) > p)
+			low = middle;
+		else
+			high = middle;
+	}
+	return high;
+}
+
+static double mean_of(struct sample s)
+{
+	double sum = 0;
+
+	for (size_t i = 0; i < s.count; i++)
+		sum += s.values[i];
+	return s.count ? sum / (double)s.count : 0;
+}
+
+static double squares_of(struct sample s, double mean)
+{
+	double sum = 0;
+
+	for (size_t i = 0; i < s.count; i++)
+		sum += (s.values[i] - mean) * (s.values[i] - mean);
+	return sum;
+}
+
+#define OWN_MIN 3u /* degrees of freedom, below which a small spread is no evidence */
+
+static void compare_few(struct sample a, struct sample b, double assumed,
+			struct sample_difference *out)
+{
+	double mean_a = mean_of(a), mean_b = mean_of(b), change = mean_b - mean_a, variance;
+	double squares = squares_of(a, mean_a) + squares_of(b, mean_b);
+	unsigned own = (unsigned)(a.count + b.count - 2);
+
+	out->a = mean_a;
+	out->b = mean_b;
+	out->freedom = SAMPLES_ASSUMED + own;
+	out->spread = own ? sqrt(squares / own) : NAN;
+	variance = (SAMPLES_ASSUMED * assumed * assumed + squares) / out->freedom;
+	if (own < OWN_MIN)
+		variance = MAX(variance, assumed * assumed);
+	out->error = sqrt(variance * (1 / (double)a.count + 1 / (double)b.count));
+	if (out->error > 0)
+		out->p = student_p(fabs(change) / out->error, out->freedom);
+	else
+		out->p = change != 0 ? 0 : 1;
+	if (mean_a == 0 && mean_b == 0)
+		return;
+	out->change_low = change - sample_least_change(out, 0.05);
+	out->change_high = change + sample_least_change(out, 0.05);
+	if (mean_a > 0) {
+		out->low = out->change_low / mean_a;
+		out->high = out->change_high / mean_a;
+	}
+}
+
+double sample_least_change(const struct sample_difference *d, double p)
+{
+	return d->error * student_t(p, d->freedom);
+}
+
+size_t sample_count_needed(const struct sample_difference *d, double p, size_t most)
+{
+	static const double power = 0.8416; /* of four in five samples, in standard errors */
+	size_t count = SAMPLES_FEW;
+
+	while (count < most && d->spread * sqrt(2 / (double)count) *
+					       (student_t(p, (unsigned)(2 * count - 2)) + power) >
+				       fabs(d->b - d->a))
+		count++;
+	return count;
+}
+
+int sample_compare(struct sample a, struct sample b, double assumed, uint64_t seed,
+		   struct sample_difference *out)
+{
+	size_t least = MIN(a.count, b.count);
+	bool is_few = least && least < SAMPLES_FEW;
 	int rc;
 
-	*out = (struct sample_difference){ .p = 1 };
-	rc = sample_median(a, &out->a);
-	if (rc == 0)
+	*out = (struct sample_difference){ .p = 1,
+					   .low = NAN,
+					   .high = NAN,
+					   .change_low = NAN,
+					   .change_high = NAN,
+					   .spread = NAN };
+	if (is_few)
+		compare_few(a, b, assumed, out);
+	rc = is_few ? 0 : sample_median(a, &out->a);
+	if (rc == 0 && !is_few)
 		rc = sample_median(b, &out->b);
 	out->ratio = out->a != 0 ? (out->b - out->a) / out->a : NAN;
-	if (rc == 0)
+	if (rc == 0 && !is_few)
 		rc = test(a, b, &out->p);
 	if (rc == 0)
 		rc = find_shift(a, b, &out->shift);
-	return rc < 0 ? rc : find_intervals(a, b, seed, out);
+	return rc < 0 || is_few ? rc : find_intervals(a, b, seed, out);
 }
 
 /* --- many tests --- */

@@ -1,4 +1,4 @@
-#include "compare/condition.h"
+#include "compare/comparison_print.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -84,7 +84,7 @@ static void test_rows(void **state)
 	put(&f.runs[8], QUANTITY_kernel, "added", 0, 1);
 	f.runs[8].quantities.data[f.runs[8].quantities.count - 1].value = 1;
 	c = compare(&f);
-	assert_false(c->within_runs);
+	assert_false(c->is_few);
 	assert_int_equal(c->rows.data[0].kind, QUANTITY_step);
 	assert_true(row_of(c, QUANTITY_kernel, "gemm")->is_significant);
 	assert_false(row_of(c, QUANTITY_kernel, "relu")->is_significant);
@@ -100,20 +100,118 @@ static void test_rows(void **state)
 	release(&f);
 }
 
-/* The steps of one run each; nothing below 2 % is called a difference. */
-static void test_within_runs(void **state)
+/* Normally distributed enough: Irwin and Hall's sum of twelve. */
+static double random_normal(void)
 {
+	double sum = -6;
+
+	for (unsigned i = 0; i < 12; i++)
+		sum += random_share();
+	return sum;
+}
+
+/*
+ * Runs of one program that differ as a whole, by up to 5 % (standard deviation), are not called
+ * different, however few or many there are. bench/bench_diff.c has the whole table.
+ */
+static void test_run_effects(void **state)
+{
+	static const size_t counts[] = { 1, 2, 3, 4, 5, RUNS };
+	static const double deviations[] = { 0, 0.01, 0.03, 0.05 };
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(counts) * ARRAY_SIZE(deviations); i++) {
+		size_t runs = counts[i / ARRAY_SIZE(deviations)];
+		double deviation = deviations[i % ARRAY_SIZE(deviations)];
+		unsigned different = 0, pairs = runs < SAMPLES_FEW ? 100 : 20;
+
+		if (runs >= SAMPLES_FEW && i % ARRAY_SIZE(deviations) + 1 < ARRAY_SIZE(deviations))
+			continue; /* ranks do not depend on how large effects are */
+		for (unsigned pair = 0; pair < pairs; pair++) {
+			struct fixture f = { .a = runs, .b = runs };
+			enum verdict_kind verdict;
+
+			for (size_t k = 0; k < 2 * runs; k++)
+				make_run_with(&f.runs[k], 1 + deviation * random_normal(), 1);
+			verdict = compare(&f)->verdict;
+			different += verdict == VERDICT_SLOWER || verdict == VERDICT_FASTER;
+			release(&f);
+		}
+		if (different > pairs / 20)
+			fail_msg("%zu runs with effects of %g: %u of %u are called different", runs,
+				 deviation, different, pairs);
+	}
+}
+
+/* Only a large change is one; else more runs are needed, or nothing is shown. */
+static void test_few_runs(void **state)
+{
+	static const struct {
+		size_t a, b;
+		double factor; /* of 40 % of the step */
+		enum verdict_kind verdict;
+	} cases[] = {
+		{ 1, 1, 2, VERDICT_SLOWER },      { 1, 1, 1.3, VERDICT_INCONCLUSIVE },
+		{ 1, 1, 1.02, VERDICT_SAME },     { 1, 1, 0.3, VERDICT_FASTER },
+		{ 3, 3, 1.3, VERDICT_SLOWER },    { 3, 3, 1.1, VERDICT_INCONCLUSIVE },
+		{ RUNS, 1, 1.3, VERDICT_SLOWER }, { RUNS, 1, 1.2, VERDICT_SLOWER },
+		{ 4, RUNS, 1.02, VERDICT_SAME },
+	};
+	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
 	const struct comparison *c;
 	struct fixture f;
 
 	(void)state;
-	make_sides(&f, 1, 3, 1.2);
-	c = compare(&f);
-	assert_true(c->within_runs);
-	assert_int_equal(c->verdict, VERDICT_SLOWER);
-	assert_false(row_of(c, QUANTITY_memory, "")->is_significant);
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		make_sides(&f, cases[i].a, cases[i].b, cases[i].factor);
+		c = compare(&f);
+		assert_true(c->is_few);
+		if (c->verdict != cases[i].verdict)
+			fail_msg("case %zu: %s", i, comparison_verdicts[c->verdict]);
+		assert_int_equal(c->runs_needed != 0, c->verdict == VERDICT_INCONCLUSIVE);
+		assert_false(row_of(c, QUANTITY_kernel, "relu")->is_significant);
+		assert_false(row_of(c, QUANTITY_memory, "")->is_significant);
+		release(&f);
+	}
+	make_sides(&f, 1, 1, 1.3);
+	comparison_verdict_text(compare(&f), &text);
+	assert_non_null(strstr(strbuf_text(&text), "so few runs: record 5 of each side"));
 	release(&f);
-	assert_int_equal(verdict_of(1, 1, 1.03), VERDICT_SAME);
+}
+
+/* Conditions of few runs: what the interval holds is failed, and what it only touches unknown. */
+static void test_conditions_of_few_runs(void **state)
+{
+	static const struct {
+		const char *text;
+		enum condition_state state, on_point;
+	} cases[] = {
+		{ "step > 2%", CONDITION_UNKNOWN, CONDITION_FAILED },
+		{ "step > 30%", CONDITION_PASSED, CONDITION_PASSED },
+		{ "step < -2%", CONDITION_PASSED, CONDITION_PASSED },
+		{ "kernel:gemm > 10%", CONDITION_FAILED, CONDITION_FAILED },
+		{ "launches > 0", CONDITION_PASSED, CONDITION_PASSED },
+		{ "launches > -1", CONDITION_FAILED, CONDITION_FAILED },
+		{ "memory > 0B", CONDITION_PASSED, CONDITION_PASSED },
+	};
+	const struct comparison *c;
+	struct fixture f;
+
+	(void)state;
+	make_sides(&f, 1, 1, 1.25);
+	c = compare(&f);
+	assert_int_equal(c->verdict, VERDICT_INCONCLUSIVE);
+	for (size_t i = 0; i < 2 * ARRAY_SIZE(cases); i++) {
+		bool on_point = i % 2;
+		struct condition condition;
+
+		assert_int_equal(condition_parse(cases[i / 2].text, &condition, NULL), 0);
+		assert_int_equal(condition_check(&condition, c, on_point), 0);
+		if (condition.state != (on_point ? cases[i / 2].on_point : cases[i / 2].state))
+			fail_msg("%s: %s", cases[i / 2].text, condition_states[condition.state]);
+		condition_release(&condition);
+	}
+	release(&f);
 }
 
 /* Slow steps are left out, which must not hide that one side has many of them. */
@@ -352,10 +450,16 @@ static void test_bad_conditions(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_chance_and_change), cmocka_unit_test(test_rows),
-		cmocka_unit_test(test_within_runs),       cmocka_unit_test(test_incomparable),
-		cmocka_unit_test(test_slow_steps),        cmocka_unit_test(test_names_of_steps),
-		cmocka_unit_test(test_conditions),        cmocka_unit_test(test_exact_conditions),
+		cmocka_unit_test(test_chance_and_change),
+		cmocka_unit_test(test_rows),
+		cmocka_unit_test(test_run_effects),
+		cmocka_unit_test(test_few_runs),
+		cmocka_unit_test(test_conditions_of_few_runs),
+		cmocka_unit_test(test_incomparable),
+		cmocka_unit_test(test_slow_steps),
+		cmocka_unit_test(test_names_of_steps),
+		cmocka_unit_test(test_conditions),
+		cmocka_unit_test(test_exact_conditions),
 		cmocka_unit_test(test_bad_conditions),
 	};
 

@@ -12,7 +12,7 @@ static struct sample_difference compare(struct sample a, struct sample b)
 {
 	struct sample_difference d;
 
-	assert_int_equal(sample_compare(a, b, 7, &d), 0);
+	assert_int_equal(sample_compare(a, b, 3, 7, &d), 0);
 	return d;
 }
 
@@ -64,14 +64,11 @@ static void test_exact_p(void **state)
 	unsigned seed = 1;
 
 	(void)state;
-	assert_near(compare(SAMPLE(1, 2, 3, 4), SAMPLE(5, 6, 7, 8)).p, 2.0 / 70);
 	assert_near(compare(SAMPLE(6, 7, 8, 9, 10), SAMPLE(1, 2, 3, 4, 5)).p, 2.0 / 252);
-	assert_near(compare(SAMPLE(1, 2, 3), SAMPLE(4, 5, 6)).p, 0.1);
-	assert_near(compare(SAMPLE(1, 1, 1), SAMPLE(1, 1, 1, 1)).p, 1);
-	assert_near(compare(SAMPLE(1), SAMPLE(2)).p, 1);
-	for (unsigned round = 0; round < 300; round++) {
-		double values[11];
-		unsigned n = 1 + round % 6, count = n + 1 + round % 5;
+	assert_near(compare(SAMPLE(1, 1, 1, 1, 1), SAMPLE(1, 1, 1, 1, 1, 1)).p, 1);
+	for (unsigned round = 0; round < 100; round++) {
+		double values[13];
+		unsigned n = 5 + round % 3, count = n + 5 + round % 2;
 
 		for (unsigned i = 0; i < count; i++)
 			values[i] = (seed = seed * 1103515245 + 12345) >> 16 & 7;
@@ -101,18 +98,19 @@ static void test_normal_p(void **state)
 
 static void test_differences(void **state)
 {
-	struct sample_difference d = compare(SAMPLE(100, 101, 99, 100), SAMPLE(110, 111, 109, 110));
+	struct sample_difference d =
+		compare(SAMPLE(100, 101, 99, 100, 100), SAMPLE(110, 111, 109, 110, 110));
 
 	(void)state;
 	assert_near(d.ratio, 0.1);
 	assert_near(d.shift, 10);
 	assert_true(d.low <= d.ratio && d.ratio <= d.high);
 	assert_true(d.low > 0.07 && d.high < 0.13);
-	d = compare(SAMPLE(5, 5, 5, 5), SAMPLE(5, 5, 5, 5));
+	d = compare(SAMPLE(5, 5, 5, 5, 5), SAMPLE(5, 5, 5, 5, 5));
 	assert_near(d.ratio, 0);
 	assert_near(d.low, 0);
 	assert_near(d.high, 0);
-	d = compare(SAMPLE(0, 0), SAMPLE(1, 1));
+	d = compare(SAMPLE(0, 0, 0, 0, 0), SAMPLE(1, 1, 1, 1, 1));
 	assert_true(isnan(d.ratio) && isnan(d.low) && isnan(d.high));
 	assert_near(d.change_low, 1);
 	assert_near(d.change_high, 1);
@@ -122,11 +120,55 @@ static void test_differences(void **state)
 	assert_true(isnan(d.low) && isnan(d.high));
 	assert_near(d.change_low, 1);
 	assert_near(d.change_high, 5);
-	d = compare(SAMPLE(4), SAMPLE(5));
-	assert_true(isnan(d.low) && isnan(d.high));
-	assert_near(d.ratio, 0.25);
 	d = compare((struct sample){ NULL, 0 }, SAMPLE(5));
 	assert_near(d.p, 1);
+	assert_true(isnan(d.low) && isnan(d.change_low));
+}
+
+/* By a numerical integral of Student's density. */
+static void test_few_values(void **state)
+{
+	struct sample_difference d = compare(SAMPLE(100), SAMPLE(120));
+
+	(void)state;
+	assert_near(d.p, 0.009212063787397473);
+	assert_near(d.ratio, 0.2);
+	assert_near(d.error, 3 * sqrt(2));
+	assert_int_equal(d.freedom, 4);
+	assert_true(isnan(d.spread));
+	assert_near(sample_least_change(&d, d.p), 20);
+	assert_near((d.low + d.high) / 2, d.ratio);
+	assert_near(d.change_high - 20, sample_least_change(&d, 0.05));
+	assert_int_equal(sample_count_needed(&d, 0.01, 64), SAMPLES_FEW);
+	d = compare(SAMPLE(100, 101), SAMPLE(104, 106, 108));
+	assert_near(d.p, 0.04819825741000905);
+	assert_near(d.b - d.a, 5.5);
+	assert_near(d.spread, sqrt(8.5 / 3));
+	d = compare(SAMPLE(10, 11, 12, 13, 14), SAMPLE(20));
+	assert_near(d.p, 0.015928414297471);
+	/* Equal values of which few are known may be chance; only where nothing is assumed not. */
+	assert_true(compare(SAMPLE(100, 100), SAMPLE(110, 110)).p > 0.01);
+	assert_int_equal(sample_compare(SAMPLE(6), SAMPLE(7), 0, 7, &d), 0);
+	assert_near(d.p, 0);
+	assert_near(d.change_low, 1);
+	assert_int_equal(sample_compare(SAMPLE(6), SAMPLE(6), 0, 7, &d), 0);
+	assert_near(d.p, 1);
+	d = compare(SAMPLE(0, 0), SAMPLE(5, 5));
+	assert_true(isnan(d.ratio) && isnan(d.low) && d.change_low < 5);
+	assert_true(isnan(compare(SAMPLE(0), SAMPLE(0)).change_low));
+}
+
+/* The smaller the change beside the values' own spread, the more of them are needed. */
+static void test_count_needed(void **state)
+{
+	struct sample_difference large = compare(SAMPLE(98, 102), SAMPLE(108, 112));
+	struct sample_difference small = compare(SAMPLE(98, 102), SAMPLE(102, 106));
+	struct sample_difference none = compare(SAMPLE(98, 102), SAMPLE(98, 102));
+
+	(void)state;
+	assert_int_equal(sample_count_needed(&large, 0.01, 64), SAMPLES_FEW);
+	assert_int_equal(sample_count_needed(&small, 0.01, 64), 14);
+	assert_int_equal(sample_count_needed(&none, 0.01, 64), 64);
 }
 
 /* Of two samples of one distribution, about 5 % of the intervals miss 0 and of the tests say so. */
@@ -154,8 +196,8 @@ static void test_chance(void **state)
 
 static void test_the_same_again(void **state)
 {
-	struct sample_difference d = compare(SAMPLE(1, 2, 3, 9), SAMPLE(2, 3, 4, 11));
-	struct sample_difference again = compare(SAMPLE(1, 2, 3, 9), SAMPLE(2, 3, 4, 11));
+	struct sample_difference d = compare(SAMPLE(1, 2, 3, 4, 9), SAMPLE(2, 3, 4, 7, 11));
+	struct sample_difference again = compare(SAMPLE(1, 2, 3, 4, 9), SAMPLE(2, 3, 4, 7, 11));
 
 	(void)state;
 	assert_memory_equal(&d, &again, sizeof(d));
@@ -179,9 +221,10 @@ static void test_many(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_medians),  cmocka_unit_test(test_exact_p),
-		cmocka_unit_test(test_normal_p), cmocka_unit_test(test_differences),
-		cmocka_unit_test(test_chance),   cmocka_unit_test(test_the_same_again),
+		cmocka_unit_test(test_medians),    cmocka_unit_test(test_exact_p),
+		cmocka_unit_test(test_normal_p),   cmocka_unit_test(test_differences),
+		cmocka_unit_test(test_few_values), cmocka_unit_test(test_count_needed),
+		cmocka_unit_test(test_chance),     cmocka_unit_test(test_the_same_again),
 		cmocka_unit_test(test_many),
 	};
 
