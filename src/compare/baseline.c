@@ -82,6 +82,7 @@ static void add_run(struct strbuf *out, const struct measured_run *run)
 	for (size_t i = 0; i < run->order.count; i++) {
 		add_number(out, run->order.data[i].quantity);
 		strbuf_add(out, &run->order.data[i].shape, sizeof(run->order.data[i].shape));
+		strbuf_add(out, &run->order.data[i].scope, sizeof(run->order.data[i].scope));
 	}
 }
 
@@ -204,6 +205,7 @@ static void read_order(struct decoding *d, struct measured_run *run)
 
 		launch.quantity = (uint32_t)read_number(&d->c, UINT32_MAX);
 		launch.shape = cursor_u64(&d->c);
+		launch.scope = cursor_u64(&d->c);
 		if (launch.quantity >= run->quantities.count ||
 		    run->quantities.data[launch.quantity].kind != QUANTITY_kernel)
 			d->c.failed = true;

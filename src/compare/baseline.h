@@ -24,7 +24,8 @@
 
 #define BASELINE_WORD(name, ...) " " #name
 #define BASELINE_HEADER                                                                            \
-	"pitot baseline " PITOT_VERSION ":" QUANTITIES(BASELINE_WORD) RUN_FACTS(BASELINE_WORD) "\n"
+	"pitot baseline " PITOT_VERSION " 2:" QUANTITIES(BASELINE_WORD)                            \
+		RUN_FACTS(BASELINE_WORD) "\n"
 
 /* Appends the bytes of a file. 0 or E_LIMIT. */
 int baseline_encode(const struct measured_run *runs, size_t count, struct strbuf *out,

@@ -350,19 +350,23 @@ static bool join_rows(struct comparison *c, enum quantity_kind kind, struct rena
 
 static int join_renamed(struct comparison *c)
 {
+	static const char *const hows[] = {
+		"at the same place of a step with the same grid and block",
+		"as the only one of their scope that the other side lacks",
+	};
 	struct renamed_kernels renamed;
-	size_t joined = 0;
+	size_t joined[ARRAY_SIZE(hows)] = { 0 };
 	int rc = renamed_init(&renamed, c->a, c->b);
 
 	for (size_t i = 0; i < renamed.items.count && rc == 0; i++) {
-		joined += join_rows(c, QUANTITY_kernel, renamed.items.data[i]);
+		joined[renamed.items.data[i].by_scope] +=
+			join_rows(c, QUANTITY_kernel, renamed.items.data[i]);
 		(void)join_rows(c, QUANTITY_path, renamed.items.data[i]);
 	}
-	if (joined)
-		rc = say(&c->notes,
-			 "%zu kernel%s another name in B, at the same place of a step with the "
-			 "same grid and block",
-			 joined, joined == 1 ? " has" : "s have");
+	for (size_t i = 0; i < ARRAY_SIZE(hows) && rc == 0; i++)
+		if (joined[i])
+			rc = say(&c->notes, "%zu kernel%s another name in B, %s", joined[i],
+				 joined[i] == 1 ? " has" : "s have", hows[i]);
 	renamed_release(&renamed);
 	return rc;
 }

@@ -229,18 +229,38 @@ static uint64_t shape_of(const struct measurement *m, uint32_t config)
 	return hash_bytes(shape, sizeof(shape));
 }
 
-static int add_placed(struct measurement *m, struct path_place place, size_t task,
-		      uint64_t launch_ns)
+/* Scopes of steps have their number, which another run's step need not have. */
+static uint64_t scope_of(const struct measurement *m, uint32_t call)
 {
+	_cleanup_strbuf_ struct strbuf path = STRBUF_INIT;
+	size_t kept = 0;
+
+	if (call == TRACE_NO_ROW)
+		return 0;
+	scope_path_text(&m->report->ranges, m->report->trace,
+			nvtx_path_of_call(&m->report->ranges, call), &path);
+	for (size_t i = 0; i < path.length; i++)
+		if (path.data[i] < '0' || path.data[i] > '9')
+			path.data[kept++] = path.data[i];
+	return kept ? hash_bytes(path.data, kept) : 0;
+}
+
+static int add_placed(struct measurement *m, struct path_place place, const struct task *tasks,
+		      size_t task)
+{
+	const struct task *launch =
+		tasks[task].launch == TASK_NONE ? NULL : &tasks[tasks[task].launch];
 	const struct quantity *q = part_at(m, QUANTITY_kernel, key_of(place), name_key);
 
 	if (!q)
 		return -ENOMEM;
 	return vec_push(&m->placed,
-			((struct placed_kernel){ launch_ns,
-						 task,
-						 { shape_of(m, place.config),
-						   (uint32_t)(q - m->run->quantities.data) } }));
+			((struct placed_kernel){
+				launch ? launch->start_ns : tasks[task].start_ns,
+				task,
+				{ .shape = shape_of(m, place.config),
+				  .scope = launch ? scope_of(m, launch->row) : 0,
+				  .quantity = (uint32_t)(q - m->run->quantities.data) } }));
 }
 
 ORDER(by_launch, struct placed_kernel, UP(launch_ns) ?: UP(task))
@@ -284,7 +304,7 @@ static int measure_work(struct measurement *m)
 			launch ? callers_of_call(&m->report->callers, m->loop->process, launch->row)
 			       : CALLER_NONE;
 		if (rc == 0 && place.class == PATH_KERNEL && step == m->typical)
-			rc = add_placed(m, place, i, launch ? launch->start_ns : tasks[i].start_ns);
+			rc = add_placed(m, place, tasks, i);
 		if (rc == 0 && m->report->callers.any)
 			rc = add_part(m, (struct part){ QUANTITY_function, caller, name_function },
 				      step, tasks[i].end_ns - tasks[i].start_ns);

@@ -58,6 +58,7 @@ struct quantity {
 /* A kernel of a step. */
 struct kernel_launch {
 	uint64_t shape; /* a hash of grid and block, the same on all machines; 0: unknown */
+	uint64_t scope; /* a hash of the path of its scope without digits; 0: none */
 	uint32_t quantity; /* index of the run's quantities */
 };
 

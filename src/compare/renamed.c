@@ -176,20 +176,115 @@ static void aim_all(struct order *a, struct order *b)
 			aim(b, b->tokens[k].quantity, CONFLICT);
 }
 
+static bool has_partner(const struct order *o, const struct order *other, size_t quantity)
+{
+	size_t target = o->target[quantity];
+
+	return target < CONFLICT && other->target[target] == quantity;
+}
+
 static int collect(struct renamed_kernels *r, const struct measured_run *a,
-		   const struct order *of_a, const struct measured_run *b, const struct order *of_b)
+		   const struct order *of_a, const struct measured_run *b, const struct order *of_b,
+		   bool by_scope)
 {
 	for (size_t i = 0; i < of_a->quantities; i++) {
 		size_t target = of_a->target[i];
 
-		if (target >= CONFLICT || of_b->target[target] != i)
+		if (!has_partner(of_a, of_b, i))
 			continue;
-		if (vec_push(&r->items,
-			     ((struct renamed_kernel){ a->quantities.data[i].name,
-						       b->quantities.data[target].name })) < 0)
+		if (vec_push(&r->items, ((struct renamed_kernel){ a->quantities.data[i].name,
+								  b->quantities.data[target].name,
+								  by_scope })) < 0)
 			return -ENOMEM;
 	}
 	return 0;
+}
+
+/* --- scopes --- */
+
+/* The kernels of a scope that have no partner: one of each side, none (0), or several. */
+struct scope_kernels {
+	size_t a, b; /* quantity + 1 */
+};
+
+/* A scope around all of a step says nothing of places in it. */
+static bool is_one_scope(const struct measured_run *run)
+{
+	for (size_t i = 1; i < run->order.count; i++)
+		if (run->order.data[i].scope != run->order.data[0].scope)
+			return false;
+	return true;
+}
+
+/* Takes what has a partner out of the tokens; the others' targets are not known. */
+static void leave_unmatched(struct order *o, const uint8_t *matched)
+{
+	for (size_t i = 0; i < o->count; i++)
+		o->tokens[i].is_alone &= !matched[o->tokens[i].quantity];
+	for (size_t i = 0; i < o->quantities; i++)
+		o->target[i] = NONE;
+}
+
+static int add_scopes(const struct order *o, const struct measured_run *run, bool is_a,
+		      struct map *numbers, struct scope_kernels *scopes)
+{
+	for (size_t i = 0; i < o->count; i++) {
+		uint64_t scope = run->order.data[i].scope, *number;
+		size_t quantity = (size_t)o->tokens[i].quantity + 1, *of;
+
+		if (!o->tokens[i].is_alone || !scope)
+			continue;
+		number = map_at(numbers, scope, numbers->count);
+		if (!number)
+			return -ENOMEM;
+		of = is_a ? &scopes[*number].a : &scopes[*number].b;
+		*of = !*of || *of == quantity ? quantity : CONFLICT;
+	}
+	return 0;
+}
+
+static void aim_by_scope(struct order *o, const struct measured_run *run, bool is_a,
+			 const struct map *numbers, const struct scope_kernels *scopes)
+{
+	for (size_t i = 0; i < o->count; i++) {
+		uint64_t scope = run->order.data[i].scope, number;
+		bool known = scope && map_get(numbers, scope, &number);
+		size_t own = !known ? 0 : is_a ? scopes[number].a : scopes[number].b;
+		size_t other = !known ? 0 : is_a ? scopes[number].b : scopes[number].a;
+
+		if (o->tokens[i].is_alone)
+			aim(o, o->tokens[i].quantity,
+			    !other || own == CONFLICT || other == CONFLICT ? CONFLICT : other - 1);
+	}
+}
+
+static int match_scopes(struct renamed_kernels *r, const struct measured_run *a, struct order *of_a,
+			const struct measured_run *b, struct order *of_b)
+{
+	_cleanup_free_ struct scope_kernels *scopes =
+		calloc(of_a->count + of_b->count + 1, sizeof(*scopes));
+	_cleanup_free_ uint8_t *matched = calloc(of_a->quantities + of_b->quantities + 1, 1);
+	struct map numbers = MAP_INIT;
+	int rc = scopes && matched ? 0 : -ENOMEM;
+
+	for (size_t i = 0; i < of_a->quantities && rc == 0; i++)
+		matched[i] = has_partner(of_a, of_b, i);
+	for (size_t i = 0; i < of_b->quantities && rc == 0; i++)
+		matched[of_a->quantities + i] = has_partner(of_b, of_a, i);
+	if (rc == 0) {
+		leave_unmatched(of_a, matched);
+		leave_unmatched(of_b, matched + of_a->quantities);
+		rc = add_scopes(of_a, a, true, &numbers, scopes);
+	}
+	if (rc == 0)
+		rc = add_scopes(of_b, b, false, &numbers, scopes);
+	if (rc == 0) {
+		aim_by_scope(of_a, a, true, &numbers, scopes);
+		aim_by_scope(of_b, b, false, &numbers, scopes);
+		rc = collect(r, a, of_a, b, of_b, true);
+	}
+	map_release(&numbers);
+	return rc;
 }
 
 int renamed_init(struct renamed_kernels *r, struct run_side a, struct run_side b)
@@ -208,8 +303,10 @@ int renamed_init(struct renamed_kernels *r, struct run_side a, struct run_side b
 		rc = align(&of_a, &of_b);
 	if (rc == 0) {
 		aim_all(&of_a, &of_b);
-		rc = collect(r, run_a, &of_a, run_b, &of_b);
+		rc = collect(r, run_a, &of_a, run_b, &of_b, false);
 	}
+	if (rc == 0 && !is_one_scope(run_a) && !is_one_scope(run_b))
+		rc = match_scopes(r, run_a, &of_a, run_b, &of_b);
 	order_release(&of_a);
 	order_release(&of_b);
 	return rc;

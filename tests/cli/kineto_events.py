@@ -105,8 +105,11 @@ def totals(path):
     return found
 
 
-def steps(kernels, count=10):
-    """A trace of a loop that launches kernels one after the other, of (name, microseconds): ProfilerStep#0 and so on."""
+def steps(kernels, count=10, scopes=()):
+    """A trace of a loop that launches kernels one after the other, of (name, microseconds): ProfilerStep#0 and so on.
+
+    scopes: of the first kernels, each around one launch.
+    """
     events, at, correlation = [name("process_name", "python3")], 1000, 0
     for step in range(count):
         start, on_gpu = at, at + 20
@@ -116,6 +119,8 @@ def steps(kernels, count=10):
             events.append(launch(correlation, f"{start + 5 + number}.000", "0.800"))
             events.append(kernel(correlation, f"{on_gpu}.000", f"{us}.000", kernel_name, grid=[number + 1, 1, 1]))
             on_gpu += us + 1
+        for number, scope in enumerate(scopes):
+            events.append(span("user_annotation", scope, f"{start + 4 + number}.900", "0.950"))
         correlation += 1
         waits = start + 6 + len(kernels)
         events.append(launch(correlation, f"{waits}.000", f"{on_gpu - waits + 1}.000", "cudaDeviceSynchronize"))

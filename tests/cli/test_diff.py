@@ -235,3 +235,13 @@ def test_renamed_kernels(pitot, imported_steps, tmp_path):
     c = imported_steps("c", [("sm90|gemm", 60), ("first", 40), ("last", 30)])
     rows = rows_of(pitot("diff", a, c, "--json", json_output=True), "kernel")
     assert rows["cutlass_80"]["was"] is None and rows["sm90|gemm"]["was"] is None
+
+
+def test_renamed_in_a_scope(pitot, imported_steps):
+    """The only kernel of a module's scope that the other side lacks, wherever in the step."""
+    a = imported_steps("a", [("first", 40), ("cutlass_80", 100), ("last", 30)], scopes=["norm 1", "linear 1", "norm 2"])
+    b = imported_steps("b", [("sm90_gemm", 60), ("first", 40), ("added", 5), ("last", 30)], scopes=["linear 7", "norm 1", "extra", "norm 2"])
+    result = pitot("diff", a, b, "--json", "--inconclusive=pass", json_output=True)
+    rows = rows_of(result, "kernel")
+    assert {name: row["was"] for name, row in rows.items()} == {"first": None, "sm90_gemm": "cutlass_80", "added": None, "last": None}
+    assert "1 kernel has another name in B, as the only one of their scope that the other side lacks" in result["notes"]

@@ -24,9 +24,10 @@ static void make_sides(struct sides *s, size_t a, size_t b)
 		s->runs[i].slow_steps = i;
 		s->runs[i].clock_mhz = 1755.5 + (double)i / 3;
 		for (uint32_t k = 0; k < 5; k++)
-			assert_int_equal(vec_push(&s->runs[i].order,
-						  ((struct kernel_launch){ 77 + k, 2 + k % 2 })),
-					 0);
+			assert_int_equal(
+				vec_push(&s->runs[i].order,
+					 ((struct kernel_launch){ 77 + k, 88 - k, 2 + k % 2 })),
+				0);
 		put(&s->runs[i], QUANTITY_kernel, "rare \"<&>\" \xff", i, 1.0 / 3);
 	}
 }
@@ -72,7 +73,7 @@ static void release(struct measured_run *runs, size_t count)
 		measured_run_release(&runs[i]);
 }
 
-/* What is read back compares as the original does, with steps and with runs as the sample. */
+/* What is read back compares as the original does, with few runs and with more. */
 static void test_round_trip(void **state)
 {
 	(void)state;
@@ -99,6 +100,7 @@ static void test_round_trip(void **state)
 		assert_int_equal(read[0].order.count, 5);
 		assert_int_equal(read[0].order.data[3].quantity, 3);
 		assert_int_equal(read[0].order.data[3].shape, 80);
+		assert_int_equal(read[0].order.data[3].scope, 85);
 		assert_non_null(strstr(strbuf_text(&text), "1755.5"));
 		release(read, found);
 		release_sides(&s);

@@ -7,7 +7,7 @@
 #include "compare/comparison.h"
 #include "unit/compare/made_runs.h"
 
-/* A run whose step launches kernels "NAME:SHAPE NAME:SHAPE …". */
+/* A run whose step launches kernels "NAME:SHAPE NAME:SHAPE …", also "NAME:SHAPE@SCOPE". */
 static void make_order(struct measured_run *run, const char *text)
 {
 	*run = (struct measured_run){ .path = "x.pitot",
@@ -22,6 +22,8 @@ static void make_order(struct measured_run *run, const char *text)
 		struct kernel_launch launch = { .shape = strtoul(text + length + 1, &end, 10) };
 
 		assert_non_null(name);
+		if (*end == '@')
+			launch.scope = strtoul(end + 1, &end, 10);
 		put(run, QUANTITY_kernel, name, 0, 5000);
 		launch.quantity = (uint32_t)(measured_run_find(run, QUANTITY_kernel, name) -
 					     run->quantities.data);
@@ -52,6 +54,39 @@ static void check(const char *a, const char *b, const char *expected)
 	measured_run_release(&runs[0]);
 	measured_run_release(&runs[1]);
 	strbuf_release(&found);
+}
+
+/* Where places differ: the only kernel of its scope that the other side lacks, on both sides. */
+static void test_scopes(void **state)
+{
+	static const struct {
+		const char *a, *b, *expected;
+	} cases[] = {
+		{ "a:1@7 old:2@8", "new:4@8 a:1@7", "old>new" },
+		{ "old:2@8 a:1@8 z:3@7", "z:3@7 a:1@8 x:1@9 new:4@8 new:4@8 x:1@9", "old>new" },
+		/* all of the step in one scope */
+		{ "old:2@8 a:1@8", "a:1@8 x:1@9 new:4@8 x:1@9", "" },
+		{ "old:2@8 a:1@9", "a:1@8 new:4@8", "" },
+		{ "old:2@8 a:1@7 old:2@9", "a:1@7 new:4@9 new:4@8", "old>new" },
+		/* no scope, or another one */
+		{ "old:2 a:1", "a:1 new:4", "" },
+		{ "old:2@8 a:1", "a:1 new:4@9", "" },
+		{ "old:2@8 a:1", "a:1 new:4", "" },
+		/* also elsewhere, where the other one is not */
+		{ "old:2@8 a:1 old:2@9", "a:1 new:4@8", "" },
+		{ "old:2@8 a:1", "a:1 new:4@8 new:4@9", "" },
+		{ "old:2@8 a:1 old:2", "a:1 new:4@8", "" },
+		/* two of one side */
+		{ "old:2@8 a:1", "a:1 new:4@8 more:5@8", "" },
+		{ "old:2@8 a:1 p:3@8", "a:1 new:4@8", "" },
+		{ "old:2@8 a:1 old:2@9", "a:1 new:4@8 other:5@9", "" },
+		/* what has a partner by its place does not count */
+		{ "old:2@8 a:1 p:3@8", "new:2@8 a:1 q:4@8", "old>new p>q" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
+		check(cases[i].a, cases[i].b, cases[i].expected);
 }
 
 static void test_pairs(void **state)
@@ -128,7 +163,8 @@ static void test_long_steps(void **state)
 		for (unsigned i = 0; i < 6000; i++)
 			assert_int_equal(
 				vec_push(&runs[side].order,
-					 ((struct kernel_launch){ 1, 1 + (i + side) % 2 })),
+					 ((struct kernel_launch){
+						 .shape = 1, .quantity = 1 + (i + side) % 2 })),
 				0);
 	}
 	assert_int_equal(
@@ -159,7 +195,9 @@ static void test_rows(void **state)
 	make_order(&runs[1], "a:1 new:2 new:2 c:3");
 	runs[1].order.count = 0;
 	for (size_t i = 0; i < 3; i++)
-		assert_int_equal(vec_push(&runs[1].order, ((struct kernel_launch){ i + 1, i })), 0);
+		assert_int_equal(vec_push(&runs[1].order, ((struct kernel_launch){
+								  .shape = i + 1, .quantity = i })),
+				 0);
 	assert_int_equal(comparison_init(&c, (struct run_side){ runs, 1 },
 					 (struct run_side){ runs + 1, 1 }, NULL),
 			 0);
@@ -187,9 +225,8 @@ static void test_rows(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_pairs),
-		cmocka_unit_test(test_several_runs),
-		cmocka_unit_test(test_long_steps),
+		cmocka_unit_test(test_pairs),        cmocka_unit_test(test_scopes),
+		cmocka_unit_test(test_several_runs), cmocka_unit_test(test_long_steps),
 		cmocka_unit_test(test_rows),
 	};
 
