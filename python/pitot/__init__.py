@@ -231,6 +231,8 @@ class Table:
 class Answer(Table):
     """The rows of a statement (``Recording.sql``). Each Arrow consumer runs it anew."""
 
+    _engine: Any = None  # that of _duckdb; None: SQLite
+
     @property
     def columns(self) -> Mapping[str, Mapping[str, str]]:
         """Names of the columns. Runs the statement."""
@@ -243,6 +245,8 @@ class Answer(Table):
         return self.to_arrow().schema.__arrow_c_schema__()
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        if self._engine is not None:
+            return self._engine.ask(self._name).__arrow_c_stream__(requested_schema)
         return self._recording.sql(self._name.encode(), False)
 
     def __len__(self) -> int:
@@ -275,6 +279,8 @@ class Recording:
     processes: Table
     threads: Table
     devices: Table
+
+    _engine: Any = None  # of sql(engine="duckdb"), when it was first used
 
     def __init__(self, path: Union[str, PathLike[str]]) -> None:
         import os
@@ -318,10 +324,24 @@ class Recording:
         table.__arrow_c_schema__()  # raises if there is no table of that name
         return table
 
-    def sql(self, statement: str) -> Answer:
-        """Asks in SQL, as ``pitot sql`` does (docs/sql.md): ``r.sql("SELECT * FROM kernel_summary").to_pandas()``."""
-        self._recording.sql(statement.encode(), True)  # raises if it is wrong
-        return Answer(self._recording, statement)
+    def sql(self, statement: str, *, engine: str = "sqlite") -> Answer:
+        """Asks in SQL, as ``pitot sql`` does (docs/sql.md): ``r.sql("SELECT * FROM kernel_summary").to_pandas()``.
+
+        With ``engine="duckdb"`` in DuckDB, on all processors, over the same tables, which are read when first used.
+        """
+        answer = Answer(self._recording, statement)
+        if engine == "sqlite":
+            self._recording.sql(statement.encode(), True)  # raises if it is wrong
+        elif engine == "duckdb":
+            from pitot._duckdb import Engine
+
+            if self._engine is None or self.is_growing:
+                self._engine = Engine(self)
+            answer._engine = self._engine
+            answer._engine.prepare(statement)  # raises if it is wrong
+        else:
+            raise UsageError(f"unknown engine '{engine}': choose sqlite or duckdb")
+        return answer
 
     @property
     def is_growing(self) -> bool:

@@ -29,6 +29,42 @@ def test_documented_statements(source, pitot, scoped, train, package):
                 assert row.keys() == known.keys() and all(same(row[key], known[key]) for key in row), statement
 
 
+def in_order(rows):
+    return sorted((tuple(row) for row in rows), key=repr)
+
+
+@pytest.mark.parametrize("kind", ["scopes", "training", "varied"])
+def test_duckdb_answers_the_same(source, package, shared_folder, make_recording, kind):
+    """The documented statements, and all rows of all tables. Rows that an order leaves equal may come in any."""
+    pytest.importorskip("duckdb")
+    recording = package.open(shared_folder(f"python-sql-{kind}", lambda f: make_recording(f / "s.pitot", kind)) / "s.pitot")
+    statements = re.findall(r"```sql\n(.*?)```", (source / "docs" / "sql.md").read_text(), re.S)
+    assert len(statements) >= 15
+    for statement in [*statements, "SELECT * FROM kernel", "SELECT k.* FROM memcpy k", "SELECT rowid, call, scope, caller FROM kernel",
+                      "SELECT percentile(duration_ns, 99) AS p, kernel_full(config_name) AS name FROM kernel GROUP BY 2",
+                      "SELECT overlap(1, 5, 3, 9) AS a, overlap(1, 2, 3, 4) AS b, overlap(1, NULL, 3, 4) AS c",
+                      "SELECT * FROM CUPTI_ACTIVITY_KIND_KERNEL", "SELECT * FROM kernel_summary", "SELECT 1 AS one"]:
+        expected, found = (recording.sql(statement, engine=engine).to_arrow() for engine in ("sqlite", "duckdb"))
+        found.validate(full=True)
+        rows = [in_order(zip(*(column.to_pylist() for column in table.columns))) for table in (expected, found)]
+        assert len(rows[0]) == len(rows[1]) == len(found) and expected.num_columns == found.num_columns
+        for row, other in zip(*rows):
+            assert all(map(same, row, other)), statement
+
+
+def test_duckdb_reads_only(package, scoped, tmp_path):
+    pytest.importorskip("duckdb")
+    for statement, message in {"SELECT nowhere FROM kernel": "nowhere", "SELECT * FROM kernl": "kernl", "DROP TABLE kernel": "only SELECT",
+                               "CREATE TABLE x AS SELECT 1": "only SELECT", "": "no statement", "SELECT 1; SELECT 2": "more than one",
+                               "SELECT * FROM read_csv('/etc/passwd')": "disabled", "SELECT * FROM '/etc/passwd'": "passwd",
+                               "COPY (SELECT 1) TO 'x.csv'": "only SELECT", "SELEC": "syntax error", "SELECT * FROM tmp_path": "tmp_path"}.items():
+        with pytest.raises(package.UsageError, match=message):
+            scoped.sql(statement, engine="duckdb")
+    with pytest.raises(package.UsageError, match="choose sqlite or duckdb"):
+        scoped.sql("SELECT 1", engine="x")
+    assert [row["n"] for row in scoped.sql("SELECT count(*) AS n FROM kernel", engine="duckdb")] == [len(scoped.table("kernel"))]
+
+
 def test_types(scoped):
     statement = ("SELECT 1 AS i, 1 AS r, 1 AS t, 2.5 AS rt, NULL AS n, 'x' AS s UNION ALL SELECT NULL, 2.5, 'b', NULL, NULL, NULL"
                  " UNION ALL SELECT -9223372036854775808, NULL, 3.25, 'ä', NULL, ''")

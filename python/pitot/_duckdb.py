@@ -1,0 +1,109 @@
+"""Statements in DuckDB, over the tables of ``Recording.sql`` as Arrow: they are read once, with the columns that are named."""
+
+from __future__ import annotations
+
+import re
+
+from pitot._read import Error, UsageError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from pitot import Recording
+
+# The functions of docs/sql.md. Whatever a statement could reach outside of the tables is off.
+SETUP = (
+    "SET scalar_subquery_error_on_multiple_rows = false",  # the first row, as in SQLite
+    "CREATE MACRO median(x) AS quantile_disc(x, 0.5)",
+    "CREATE MACRO percentile(x, percent) AS quantile_disc(x, percent / 100)",
+    "CREATE MACRO kernel_short(name) AS coalesce(getvariable('short_names')[name], name)",
+    "CREATE MACRO kernel_full(name) AS coalesce(getvariable('full_names')[name], name)",
+    "CREATE MACRO overlap(a, b, c, d) AS CASE WHEN a + b + c + d NOTNULL THEN greatest(0, least(b, d) - greatest(a, c)) END",
+    "SET python_enable_replacements = false",
+    "SET enable_external_access = false",
+    "SET lock_configuration = true",
+)
+# What uses columns without naming them. A statement that begins with FROM selects all.
+UNNAMED = re.compile(r"(?:\bselect|\bdistinct|\ball|,|\.)\s*\*|\bnatural\b|\bcolumns\s*\(|^\s*from\b", re.I)
+
+
+class Engine:
+    """A database of one recording."""
+
+    def __init__(self, recording: Recording) -> None:
+        try:
+            import duckdb
+        except ImportError as error:
+            raise Error(f"{error}: pip install duckdb pyarrow") from None
+        self._duckdb, self._recording = duckdb, recording
+        self._connection = duckdb.connect(":memory:")
+        self._parser = duckdb.connect(":memory:")  # without tables: it names those that a statement needs
+        self._loaded: dict[str, dict[str, Any]] = {}  # columns by table
+        self._names()
+        for statement in SETUP:
+            self._connection.execute(statement)
+            self._parser.execute(statement.replace("quantile_disc(x, percent / 100)", "max(x)"))  # it has no constants
+
+    def _names(self) -> None:
+        names = "SELECT DISTINCT config_name, kernel_short(config_name) AS short, kernel_full(config_name) AS long FROM kernel"
+        self._connection.register("names", self._recording.sql(f"{names} WHERE config_name IS NOT NULL").to_arrow())
+        for variable, column in ("short_names", "short"), ("full_names", "long"):
+            self._connection.execute(f"SET VARIABLE {variable} = (SELECT map(list(config_name), list({column})) FROM names)")
+        self._connection.unregister("names")
+
+    def _columns(self, table: str, statement: str) -> list[str]:
+        """Those that the statement may use: its words, or all of them. ``*`` does not contain rowid."""
+        try:
+            columns = self._recording.sql(f'SELECT * FROM "{table}" WHERE 0').to_arrow().column_names
+            first = [row["rowid"] for row in self._recording.sql(f'SELECT rowid FROM "{table}" LIMIT 1')]
+        except UsageError:  # DuckDB says that it is unknown
+            return []
+        words = {word.lower() for word in re.findall(r"\w+", statement)}
+        rowid = ["rowid"] if "rowid" in words and first != [None] else []  # None: a view
+        return rowid + [name for name in columns if name.lower() in words or UNNAMED.search(statement)] or columns[:1]
+
+    def _load(self, table: str, statement: str) -> None:
+        import pyarrow
+
+        columns, loaded = self._columns(table, statement), self._loaded.setdefault(table, {})
+        if missing := [name for name in columns if name not in loaded]:
+            quoted = ", ".join(f'"{name}"' for name in missing)
+            rows = self._recording.sql(f'SELECT {quoted} FROM "{table}"').to_arrow()
+            loaded.update(zip(missing, rows.columns))
+        if columns:
+            self._connection.register(table, pyarrow.table({name: loaded[name] for name in columns}))
+
+    def prepare(self, statement: str) -> Any:
+        """A relation of DuckDB, which is not run yet."""
+        try:
+            statements = self._duckdb.extract_statements(statement)
+            if len(statements) != 1:
+                raise UsageError("more than one statement" if statements else "no statement")
+            if statements[0].type != self._duckdb.StatementType.SELECT:
+                raise UsageError("only SELECT is allowed")
+            for table in self._parser.get_table_names(statement):
+                self._load(table, statement)
+            return self._connection.sql(statement)
+        except self._duckdb.Error as error:
+            raise UsageError(str(error)) from None
+
+    def ask(self, statement: str) -> Any:
+        """The rows, as a pyarrow.Table."""
+        try:
+            return self._whole_numbers(self.prepare(statement).to_arrow_table())
+        except self._duckdb.Error as error:
+            raise UsageError(str(error)) from None
+
+    @staticmethod
+    def _whole_numbers(rows: Any) -> Any:
+        """Sums of integers are 128 bits wide in DuckDB: they are int64 where they fit."""
+        import pyarrow
+
+        for at, field in enumerate(rows.schema):
+            if pyarrow.types.is_decimal(field.type) and field.type.scale == 0:
+                try:
+                    rows = rows.set_column(at, field.name, rows.column(at).cast(pyarrow.int64()))
+                except pyarrow.ArrowInvalid:
+                    pass
+        return rows
