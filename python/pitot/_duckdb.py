@@ -40,17 +40,20 @@ class Engine:
         self._connection = duckdb.connect(":memory:")
         self._parser = duckdb.connect(":memory:")  # without tables: it names those that a statement needs
         self._loaded: dict[str, dict[str, Any]] = {}  # columns by table
-        self._names()
+        self._has_names = False
         for statement in SETUP:
             self._connection.execute(statement)
             self._parser.execute(statement.replace("quantile_disc(x, percent / 100)", "max(x)"))  # it has no constants
 
-    def _names(self) -> None:
-        names = "SELECT DISTINCT config_name, kernel_short(config_name) AS short, kernel_full(config_name) AS long FROM kernel"
-        self._connection.register("names", self._recording.sql(f"{names} WHERE config_name IS NOT NULL").to_arrow())
+    def _load_names(self) -> None:
+        """What kernel_short() and kernel_full() say of all names."""
+        functions = "kernel_short(config_name) AS short, kernel_full(config_name) AS long"
+        rows = self._recording.sql(f"SELECT config_name AS name, {functions} FROM kernel WHERE config_name NOTNULL GROUP BY 1")
+        self._connection.register("names", rows.to_arrow())
         for variable, column in ("short_names", "short"), ("full_names", "long"):
-            self._connection.execute(f"SET VARIABLE {variable} = (SELECT map(list(config_name), list({column})) FROM names)")
+            self._connection.execute(f"SET VARIABLE {variable} = (SELECT map(list(name), list({column})) FROM names)")
         self._connection.unregister("names")
+        self._has_names = True
 
     def _columns(self, table: str, statement: str) -> list[str]:
         """Those that the statement may use: its words, or all of them. ``*`` does not contain rowid."""
@@ -82,6 +85,8 @@ class Engine:
                 raise UsageError("more than one statement" if statements else "no statement")
             if statements[0].type != self._duckdb.StatementType.SELECT:
                 raise UsageError("only SELECT is allowed")
+            if not self._has_names and re.search(r"\bkernel_(short|full)\b", statement, re.I):
+                self._load_names()
             for table in self._parser.get_table_names(statement):
                 self._load(table, statement)
             return self._connection.sql(statement)
