@@ -62,10 +62,10 @@ static double variance_of(const double *steps, size_t count, double mean)
 static int add_run(const struct row_choice *s, const struct measured_run *run, bool is_a,
 		   struct values *v)
 {
-	_cleanup_free_ double *steps = calloc(run->step_count + 1, sizeof(*steps));
+	_cleanup_free_ double *steps = NULL; /* sums; none of what the run does not have */
 	double value = 0;
 
-	for (size_t i = 0; i < s->count && steps; i++) {
+	for (size_t i = 0; i < s->count; i++) {
 		const struct comparison_row *row = &s->rows[i];
 		const char *name = is_a && row->was ? row->was : row->name;
 		const struct quantity *q =
@@ -76,13 +76,17 @@ static int add_run(const struct row_choice *s, const struct measured_run *run, b
 		v->any = true;
 		v->count += q->count;
 		value += q->value;
+		if (!steps)
+			steps = calloc(run->step_count + 1, sizeof(*steps));
+		if (!steps)
+			return -ENOMEM;
 		for (size_t k = 0; q->steps && k < run->step_count; k++)
 			steps[k] += q->steps[k];
 	}
-	if (!steps || vec_push(&v->all, value) < 0)
+	if (vec_push(&v->all, value) < 0)
 		return -ENOMEM;
 	v->sum += value;
-	if (quantity_types[s->kind].values == QUANTITY_OF_STEP)
+	if (steps && quantity_types[s->kind].values == QUANTITY_OF_STEP)
 		v->variance += variance_of(steps, run->step_count, value);
 	return 0;
 }
