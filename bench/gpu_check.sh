@@ -324,7 +324,7 @@ sass_rows() {
 operators() { timeout 60 python3 bench/operators.py "$build" 25; }
 
 # Levels of PyTorch's allocator are torch's own, and what recording them costs.
-memory() { timeout 400 python3 bench/gpu_memory.py "$build/pitot" "$build/python"; }
+memory() { timeout 400 python3 bench/gpu_memory.py "$build"; }
 
 tests() { tests/gpu/run "$build" 2>&1 | tail -15; }
 programs() { bench/gpu_programs.sh "$build" "$folder"; }

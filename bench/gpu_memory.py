@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Whether Pitot's levels of PyTorch's allocator are PyTorch's own, to the byte: bench/gpu_memory.py PITOT PACKAGE [cost]
+"""Whether Pitot's levels of PyTorch's allocator are PyTorch's own, to the byte: bench/gpu_memory.py BUILD [cost]
 
-PITOT: the program; PACKAGE: the folder with the package `pitot`. Needs a GPU and torch. Says first what recording costs
-(cost: only this). Then runs workloads under `pitot record --memory` with pitot.torch.memory(), and compares
+Needs a GPU and torch. Says first what recording costs (cost: only this). Then runs workloads under `pitot record --memory` with
+pitot.torch.memory(), and compares
 
 - the curves of blocks and segments, at moments of the program, with torch.cuda.memory_stats() at those moments,
 - their peaks with torch.cuda.max_memory_allocated() and max_memory_reserved(), those of the driver with the segments.
@@ -140,12 +140,12 @@ def program(folder, name, steps, history, warm=False):
 
 
 def main():
-    pitot, package = map(os.path.abspath, sys.argv[1:3])
-    environment = {**os.environ, "PYTHONPATH": package}
+    build = os.path.abspath(sys.argv[1])
+    pitot, environment = f"{build}/pitot", {**os.environ, "PYTHONPATH": f"{build}/python"}
     folder = pathlib.Path(tempfile.mkdtemp())
     wrong = 0
     measure_cost(pitot, environment, folder)
-    if sys.argv[3:] == ["cost"]:
+    if sys.argv[2:] == ["cost"]:
         return 0
     print(f"{'workload':24} {'':10} {'allocated':>16} {'active':>16} {'reserved':>16} {'seconds':>8}")
     runs = [(name, {}) for name in WORKLOADS] + [(name, {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}) for name in ("train", "sizes")]
