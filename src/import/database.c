@@ -171,6 +171,22 @@ static int on_progress(void *database)
 	       d->steps > STEPS_MIN + d->size * STEPS_PER_BYTE;
 }
 
+int database_connect(struct database *d, sqlite3 **db)
+{
+	int rc = sqlite3_open_v2("database", db, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX,
+				 d->vfs_name);
+
+	if (rc != SQLITE_OK)
+		return rc;
+	sqlite3_limit(*db, SQLITE_LIMIT_LENGTH, (int)MIN(MAX(d->size, TEXT_MIN), TEXT_MAX));
+	sqlite3_limit(*db, SQLITE_LIMIT_ATTACHED, 0);
+	sqlite3_db_config(*db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
+	sqlite3_db_config(*db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
+	sqlite3_progress_handler(*db, PROGRESS_STEPS, on_progress, d);
+	sqlite3_exec(*db, "PRAGMA cache_size=-512; PRAGMA temp_store=FILE", NULL, NULL, NULL);
+	return SQLITE_OK;
+}
+
 int database_open(struct database *d, struct input *in, const char *path,
 		  const struct import_options *options, struct error *e)
 {
@@ -202,16 +218,9 @@ int database_open(struct database *d, struct input *in, const char *path,
 	d->vfs.pNext = NULL;
 	if (sqlite3_vfs_register(&d->vfs, 0) != SQLITE_OK)
 		return error_set(e, -ENOMEM, "out of memory");
-	rc = sqlite3_open_v2("database", &d->db, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX,
-			     d->vfs_name);
+	rc = database_connect(d, &d->db);
 	if (rc != SQLITE_OK)
 		return error_set(e, E_FORMAT, "'%s': %s", path, sqlite3_errstr(rc));
-	sqlite3_limit(d->db, SQLITE_LIMIT_LENGTH, (int)MIN(MAX(d->size, TEXT_MIN), TEXT_MAX));
-	sqlite3_limit(d->db, SQLITE_LIMIT_ATTACHED, 0);
-	sqlite3_db_config(d->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
-	sqlite3_db_config(d->db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
-	sqlite3_progress_handler(d->db, PROGRESS_STEPS, on_progress, d);
-	sqlite3_exec(d->db, "PRAGMA cache_size=-512; PRAGMA temp_store=FILE", NULL, NULL, NULL);
 	rc = sqlite3_exec(d->db, "SELECT 1 FROM sqlite_master", NULL, NULL, NULL);
 	if (rc != SQLITE_OK)
 		return error_set(e, rc == SQLITE_INTERRUPT ? -ECANCELED : E_FORMAT,
@@ -228,18 +237,29 @@ void database_close(struct database *d)
 	*d = (struct database){ .fd = -1 };
 }
 
-bool database_has(struct database *d, const char *table)
+static bool has(struct database *d, const char *name, const char *type)
 {
 	sqlite3_stmt *s = NULL;
 	bool has = sqlite3_prepare_v2(d->db,
 				      "SELECT 1 FROM sqlite_master WHERE name = ? AND "
-				      "type IN ('table', 'view')",
+				      "type IN ('table', ?)",
 				      -1, &s, NULL) == SQLITE_OK &&
-		   sqlite3_bind_text(s, 1, table, -1, SQLITE_STATIC) == SQLITE_OK &&
+		   sqlite3_bind_text(s, 1, name, -1, SQLITE_STATIC) == SQLITE_OK &&
+		   sqlite3_bind_text(s, 2, type, -1, SQLITE_STATIC) == SQLITE_OK &&
 		   sqlite3_step(s) == SQLITE_ROW;
 
 	sqlite3_finalize(s);
 	return has;
+}
+
+bool database_has(struct database *d, const char *table)
+{
+	return has(d, table, "view");
+}
+
+bool database_has_table(struct database *d, const char *table)
+{
+	return has(d, table, "table");
 }
 
 /* What is compressed in a folder is known by the declarations in its first 64 KiB. */

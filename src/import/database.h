@@ -21,8 +21,9 @@ struct database {
 	char vfs_name[40];
 	sqlite3_vfs vfs;
 	int fd; /* the input's */
-	uint64_t size, read; /* bytes of the database; those that were read so far */
-	uint64_t steps; /* of SQLite's machine, since the last query was opened */
+	uint64_t size; /* bytes of the database */
+	_Atomic uint64_t read; /* bytes that were read so far */
+	_Atomic uint64_t steps; /* of SQLite's machine, since the last query was opened */
 	const struct import_options *options;
 	struct strbuf queried; /* "|KERNEL|MEMCPY|": tables that were selected from */
 };
@@ -34,8 +35,12 @@ bool database_sniff(const struct input *in, const char *table);
 int database_open(struct database *d, struct input *in, const char *path,
 		  const struct import_options *options, struct error *e) MUST_USE;
 void database_close(struct database *d);
+/* Makes a further connection to it, for another thread. Returns SQLITE_OK or an error. */
+int database_connect(struct database *d, sqlite3 **db);
 /* Whether there is such a table or view. */
 bool database_has(struct database *d, const char *table);
+/* Whether there is such a table, and no view. */
+bool database_has_table(struct database *d, const char *table);
 
 #define QUERY_COLUMNS_MAX 48
 #define QUERY_ROWS 1024 /* of a batch */
@@ -46,6 +51,7 @@ enum query_type { QUERY_NULL, QUERY_INTEGER, QUERY_REAL, QUERY_TEXT, QUERY_OTHER
 struct query_batch {
 	uint32_t rows;
 	int result; /* of the step after the last row: SQLITE_ROW, SQLITE_DONE or an error */
+	bool goes_on; /* the next batch is by the same reader */
 	uint64_t read; /* bytes of the file, when it was complete */
 	struct strbuf texts;
 	uint8_t *types; /* enum query_type, [row * columns + column] */
@@ -65,8 +71,11 @@ struct query {
 	/* Private: */
 	int columns;
 	uint32_t row; /* in the batch */
-	struct query_batch batches[2], *batch; /* the one that is being used */
-	struct query_reader *reader; /* a thread that fills the other one; NULL: none */
+	struct query_batch own, *batch; /* the one that is being used */
+	const char *table; /* if the statement selects all rows of one in the order of its rowids */
+	uint64_t expected; /* rows of the table, if its rowids have no gap; 0: unknown */
+	struct query_reader *readers; /* threads that read ahead */
+	unsigned reader_count, turn;
 };
 
 struct query_source {
@@ -89,7 +98,7 @@ int query_open(struct query *q, struct database *d, const char *table, const cha
 	       size_t count, const char *rest, struct error *e) MUST_USE;
 /* The same with a complete statement. */
 int query_sql(struct query *q, struct database *d, const char *sql, struct error *e) MUST_USE;
-/* Rows are read by another thread from now on; until the end there must be no other query. */
+/* Rows are read by other threads from now on; until the end there must be no other query. */
 void query_read_ahead(struct query *q);
 /* Returns 1 for a row, 0 at the end or at damage (failure), or -ECANCELED or -ENOMEM. */
 int query_next(struct query *q) MUST_USE;
@@ -113,5 +122,16 @@ static inline int64_t query_number(const struct query *q, int column, int64_t ot
 
 /* A text until the next row, with a NUL; NULL if the value is none. */
 const char *query_text(const struct query *q, int column, size_t *length);
+
+/* For database_reader.c: */
+int query_batch_init(struct query_batch *b, int columns) MUST_USE;
+void query_batch_release(struct query_batch *b);
+void query_batch_begin(struct query_batch *b);
+bool query_batch_is_full(const struct query_batch *b);
+void query_batch_end(const struct query *q, struct query_batch *b, int result);
+void query_batch_value(struct query_batch *b, sqlite3_value *v, size_t at);
+/* Gets the next batch of the readers. */
+void query_readers_next(struct query *q);
+void query_readers_stop(struct query *q);
 
 #endif

@@ -1,12 +1,5 @@
-/*
- * database_query.c: reads rows in batches. Of a large table, a thread reads the next batch while
- * one is converted: both take about half of the time of an import. The thread selects an aggregate
- * function of ours, to which SQLite passes all values of a row at once: stepping from row to row
- * and asking for each value takes 40 % more time.
- */
+/* database_query.c: selects columns of tables, and reads their rows in batches. */
 #include <errno.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -15,29 +8,21 @@
 
 #define BATCH_TEXT_MAX ((size_t)16 << 20) /* and one text more */
 
-struct query_reader {
-	pthread_t thread;
-	pthread_mutex_t lock;
-	pthread_cond_t changed;
-	struct query *query;
-	sqlite3_stmt *statement; /* selects pitot_rows() */
-	struct query_batch *filling; /* the thread's, until it sets NULL */
-	bool stop;
-};
-
-static int allocate(struct query *q)
+int query_batch_init(struct query_batch *b, int columns)
 {
-	size_t cells = (size_t)q->columns * QUERY_ROWS;
+	size_t cells = (size_t)columns * QUERY_ROWS;
 
-	for (struct query_batch *b = q->batches; b < q->batches + 2; b++) {
-		b->result = SQLITE_ROW;
-		b->types = malloc(cells);
-		b->values = malloc(cells * sizeof(*b->values));
-		if (!b->types || !b->values)
-			return -ENOMEM;
-	}
-	q->batch = q->batches;
-	return 0;
+	b->result = SQLITE_ROW;
+	b->types = malloc(cells);
+	b->values = malloc(cells * sizeof(*b->values));
+	return b->types && b->values ? 0 : -ENOMEM;
+}
+
+void query_batch_release(struct query_batch *b)
+{
+	strbuf_release(&b->texts);
+	free(b->types);
+	free(b->values);
 }
 
 /* Collects the names of a table's columns: "|start|end|". */
@@ -92,7 +77,8 @@ int query_sql(struct query *q, struct database *d, const char *sql, struct error
 	rc = sqlite3_prepare_v3(d->db, sql, -1, SQLITE_PREPARE_PERSISTENT, &q->statement, NULL);
 	q->failure = rc;
 	q->columns = sqlite3_column_count(q->statement);
-	if (rc == SQLITE_NOMEM || (rc == SQLITE_OK && allocate(q) < 0))
+	q->batch = &q->own;
+	if (rc == SQLITE_NOMEM || (rc == SQLITE_OK && query_batch_init(&q->own, q->columns) < 0))
 		return error_set(e, -ENOMEM, "out of memory");
 	return 0;
 }
@@ -124,7 +110,12 @@ int query_select(struct query *q, struct database *d, const struct query_source 
 	strbuf_addf(&sql, " %s", rest ? rest : "");
 	if (sql.failed || have.failed || joined.failed)
 		return error_set(e, -ENOMEM, "out of memory");
-	return query_sql(q, d, strbuf_text(&sql), e);
+	if (query_sql(q, d, strbuf_text(&sql), e) < 0)
+		return e->code;
+	if (!source->join && !rest && !has_column(&have, "rowid", 5) &&
+	    database_has_table(d, source->table))
+		q->table = source->table;
+	return 0;
 }
 
 int query_open(struct query *q, struct database *d, const char *table, const char *const *columns,
@@ -136,7 +127,7 @@ int query_open(struct query *q, struct database *d, const char *table, const cha
 
 /* ---- batches ---- */
 
-static void read_value(struct query_batch *b, sqlite3_value *v, size_t at)
+void query_batch_value(struct query_batch *b, sqlite3_value *v, size_t at)
 {
 	const unsigned char *text;
 	double real;
@@ -169,18 +160,19 @@ static void read_value(struct query_batch *b, sqlite3_value *v, size_t at)
 	}
 }
 
-static void begin_batch(struct query_batch *b)
+void query_batch_begin(struct query_batch *b)
 {
 	strbuf_clear(&b->texts);
 	b->rows = 0;
+	b->goes_on = false;
 }
 
-static bool is_batch_full(const struct query_batch *b)
+bool query_batch_is_full(const struct query_batch *b)
 {
 	return b->rows == QUERY_ROWS || b->texts.length >= BATCH_TEXT_MAX;
 }
 
-static void end_batch(const struct query *q, struct query_batch *b, int result)
+void query_batch_end(const struct query *q, struct query_batch *b, int result)
 {
 	b->result = b->texts.failed ? SQLITE_NOMEM : result;
 	b->read = q->d->read;
@@ -191,124 +183,40 @@ static void fill(struct query *q, struct query_batch *b)
 	int result = SQLITE_ROW;
 	size_t at = 0;
 
-	begin_batch(b);
-	while (!is_batch_full(b) && (result = sqlite3_step(q->statement)) == SQLITE_ROW) {
+	query_batch_begin(b);
+	while (!query_batch_is_full(b) && (result = sqlite3_step(q->statement)) == SQLITE_ROW) {
 		for (int c = 0; c < q->columns; c++)
-			read_value(b, sqlite3_column_value(q->statement, c), at++);
+			query_batch_value(b, sqlite3_column_value(q->statement, c), at++);
 		b->rows++;
 	}
-	end_batch(q, b, result);
+	query_batch_end(q, b, result);
 }
 
-/* ---- the thread ---- */
-
-/* Hands a batch over and waits for the next one. Returns false when no more is wanted. */
-static bool hand_over(struct query_reader *r, int result)
-{
-	bool stop;
-
-	pthread_mutex_lock(&r->lock);
-	if (r->filling)
-		end_batch(r->query, r->filling, result);
-	r->filling = NULL;
-	pthread_cond_broadcast(&r->changed);
-	while (!r->filling && !r->stop && result == SQLITE_ROW)
-		pthread_cond_wait(&r->changed, &r->lock);
-	stop = r->stop;
-	if (r->filling)
-		begin_batch(r->filling);
-	pthread_mutex_unlock(&r->lock);
-	return !stop;
-}
-
-static void read_row(sqlite3_context *context, int count, sqlite3_value **values)
-{
-	struct query_reader *r = sqlite3_user_data(context);
-	struct query_batch *b = r->filling;
-
-	if (is_batch_full(b)) {
-		if (!hand_over(r, SQLITE_ROW)) {
-			sqlite3_result_error_code(context, SQLITE_ABORT);
-			return;
-		}
-		b = r->filling;
-	}
-	for (int c = 0; c < count; c++)
-		read_value(b, values[c], (size_t)b->rows * (size_t)count + (size_t)c);
-	b->rows++;
-}
-
-static void end_rows(sqlite3_context *context)
-{
-	sqlite3_result_null(context);
-}
-
-static void *run_reader(void *reader)
-{
-	struct query_reader *r = reader;
-	int result = sqlite3_step(r->statement);
-
-	hand_over(r, result == SQLITE_ROW ? SQLITE_DONE : result);
-	return NULL;
-}
-
-/* Prepares the statement of the thread. Returns false where that fails. */
-static bool prepare_reader(struct query_reader *r)
-{
-	_cleanup_strbuf_ struct strbuf sql = STRBUF_INIT;
-	const struct query *q = r->query;
-	sqlite3 *db = q->d->db;
-
-	for (int c = 0; c < q->columns; c++)
-		strbuf_addf(&sql, "%sc%d", c ? ", " : "SELECT pitot_rows(", c);
-	strbuf_addf(&sql, ") FROM (%s)", sqlite3_sql(q->statement));
-	return !sql.failed &&
-	       sqlite3_create_function(db, "pitot_rows", -1, SQLITE_UTF8 | SQLITE_DIRECTONLY, r,
-				       NULL, read_row, end_rows) == SQLITE_OK &&
-	       sqlite3_prepare_v2(db, strbuf_text(&sql), -1, &r->statement, NULL) == SQLITE_OK;
-}
-
-void query_read_ahead(struct query *q)
-{
-	struct query_reader *r = q->statement ? calloc(1, sizeof(*r)) : NULL;
-	sigset_t all, before;
-
-	if (!r)
-		return;
-	r->query = q;
-	r->filling = q->batches;
-	pthread_mutex_init(&r->lock, NULL);
-	pthread_cond_init(&r->changed, NULL);
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	if (prepare_reader(r) && pthread_create(&r->thread, NULL, run_reader, r) == 0) {
-		q->batch = &q->batches[1];
-		q->reader = r;
-	} else {
-		sqlite3_finalize(r->statement);
-		free(r);
-	}
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-}
-
-/* Gets the next batch. The thread fills the one that was used. */
 static void next_batch(struct query *q)
 {
-	struct query_reader *r = q->reader;
-	struct query_batch *used = q->batch;
-
 	q->row = 0;
-	if (!r) {
-		fill(q, q->batch);
-		return;
-	}
-	pthread_mutex_lock(&r->lock);
-	while (r->filling)
-		pthread_cond_wait(&r->changed, &r->lock);
-	q->batch = &q->batches[used == q->batches];
-	r->filling = q->batch->result == SQLITE_ROW ? used : NULL;
-	pthread_cond_broadcast(&r->changed);
-	pthread_mutex_unlock(&r->lock);
+	do {
+		if (q->reader_count)
+			query_readers_next(q);
+		else
+			fill(q, q->batch);
+	} while (!q->batch->rows && q->batch->result == SQLITE_ROW);
+}
+
+/* Whether the table has as many rows as were found by their numbers. */
+static bool is_complete(const struct query *q)
+{
+	_cleanup_strbuf_ struct strbuf sql = STRBUF_INIT;
+	struct query count;
+	bool complete;
+
+	if (q->rows == q->expected || !q->expected)
+		return true;
+	strbuf_addf(&sql, "SELECT count(*) FROM \"%s\"", q->table);
+	complete = query_sql(&count, q->d, strbuf_text(&sql), NULL) >= 0 &&
+		   query_next(&count) > 0 && query_number(&count, 0, -1) == (int64_t)q->rows;
+	query_close(&count);
+	return complete;
 }
 
 static void show_progress(const struct query *q)
@@ -329,10 +237,10 @@ int query_next(struct query *q)
 		q->rows++;
 		return 1;
 	}
-	if (q->batch->result == SQLITE_ROW)
-		next_batch(q);
-	else
+	if (q->batch->result != SQLITE_ROW)
 		q->batch->rows = 0;
+	else
+		next_batch(q);
 	if (o->cancel && *o->cancel)
 		return -ECANCELED;
 	if (q->rows > q->d->size) { /* of a view */
@@ -349,27 +257,15 @@ int query_next(struct query *q)
 		return -ENOMEM;
 	if (q->batch->result != SQLITE_DONE)
 		q->failure = q->batch->result;
+	else if (!is_complete(q))
+		q->failure = SQLITE_CORRUPT;
 	return 0;
 }
 
 void query_close(struct query *q)
 {
-	struct query_reader *r = q->reader;
-
-	if (r) {
-		pthread_mutex_lock(&r->lock);
-		r->stop = true;
-		pthread_cond_broadcast(&r->changed);
-		pthread_mutex_unlock(&r->lock);
-		pthread_join(r->thread, NULL);
-		sqlite3_finalize(r->statement);
-		free(r);
-	}
-	for (struct query_batch *b = q->batches; b < q->batches + 2; b++) {
-		strbuf_release(&b->texts);
-		free(b->types);
-		free(b->values);
-	}
+	query_readers_stop(q);
+	query_batch_release(&q->own);
 	sqlite3_finalize(q->statement);
 	*q = (struct query){ 0 };
 }

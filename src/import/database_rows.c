@@ -393,7 +393,7 @@ void database_query_end(struct database_import *m, struct query *q, const char *
 {
 	const char *why = q->failure == SQLITE_TOOBIG      ? "more rows than the file has bytes"
 			  : q->failure == SQLITE_INTERRUPT ? "a view that computes without end"
-							   : sqlite3_errmsg(m->db.db);
+							   : sqlite3_errstr(q->failure);
 	char detail[160];
 
 	if (q->failure) {

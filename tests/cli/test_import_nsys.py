@@ -347,6 +347,55 @@ def test_views_that_never_end(bring, pitot, tmp_path, select, rows, why):
         f"CUPTI_ACTIVITY_KIND_MEMSET, from row {said['rows'].get('memset', 0) + 1} on: {why}"]
 
 
+def many_calls(path, rowids, text="x"):
+    """Calls and ranges with these rowids: so many that two threads read them."""
+    small(path)
+    with sqlite3.connect(path) as db:
+        for table in "CUPTI_ACTIVITY_KIND_RUNTIME", "NVTX_EVENTS", "OSRT_API":
+            db.execute(f"DELETE FROM {table}")
+        db.executemany("INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME (rowid, start, end, eventClass, globalTid, correlationId, nameId) VALUES (?, ?, ?, 0, ?, ?, 2)",
+                       ((at, 1000 + i, 1001 + i, thread(100, 101), i) for i, at in enumerate(rowids)))
+        db.executemany("INSERT INTO NVTX_EVENTS (rowid, start, end, eventType, globalTid, domainId, text) VALUES (?, ?, ?, 59, ?, 0, ?)",
+                       ((at, 5000 + 2 * i, 5001 + 2 * i, thread(100, 101), f"{text}{i}") for i, at in enumerate(rowids)))
+    return path
+
+
+@pytest.mark.parametrize("rowids", [range(1, 40001), range(-20000, 20001), [*range(1, 5000), *range(9000, 30000), 60000], [*range(30000), 2**62],
+                                    [*range(-2**63, -2**63 + 20000), 2**63 - 1]], ids=["dense", "negative", "gaps", "far", "ends"])
+def test_large_tables(bring, tmp_path, rowids):
+    """Rows come in the order of their rowids, whatever these are."""
+    said, rows = bring(many_calls(tmp_path / "a.sqlite", rowids))
+    assert said["damaged"] == 0 and [row["correlation"] for row in rows("api_call", "-c", "correlation")] == list(range(len(rowids)))
+    names = [row["message"] for row in rows("nvtx", "-c", "message") if row["message"]]
+    assert names == [f"x{i}" for i in range(len(rowids))]
+
+
+def test_large_tables_of_long_texts(bring, tmp_path):
+    """Several batches for a range of rowids."""
+    text = "y" * 30000
+    said, rows = bring(many_calls(tmp_path / "a.sqlite", range(1, 18001), text))
+    assert said["rows"]["nvtx"] == 36000 and said["damaged"] == 0
+    assert [row["message"] for row in rows("nvtx", "-c", "message", "-n", "1500") if row["message"]][:3] == [f"{text}{i}" for i in range(3)]
+
+
+def test_rows_that_are_not_where_their_key_says(bring, tmp_path):
+    """A number of a row that is damaged: its range ends there, and that rows are missing is counted."""
+    path = many_calls(tmp_path / "a.sqlite", range(1, 40001))
+    with sqlite3.connect(path) as db:
+        root = db.execute("SELECT rootpage FROM sqlite_master WHERE name = 'CUPTI_ACTIVITY_KIND_RUNTIME'").fetchone()[0]
+    data = bytearray(path.read_bytes())
+    leaf = int.from_bytes(data[(at := (root - 1) * 4096 + int.from_bytes(data[(root - 1) * 4096 + 12 + 20:][:2], "big")):at + 4], "big")
+    page = (leaf - 1) * 4096
+    assert data[page] == 13  # the leaf of the eleventh child
+    cell = page + int.from_bytes(data[page + 8 + 20:page + 8 + 22], "big")
+    assert data[cell + 1] & 128  # a rowid of several bytes
+    data[cell + 1] ^= 64
+    path.write_bytes(data)
+    said, rows = bring(path)
+    assert said["rows"]["api_call"] < 40000 and said["damaged"] == 1
+    assert any("CUPTI_ACTIVITY_KIND_RUNTIME, from row" in (row["detail"] or "") for row in rows("loss"))
+
+
 def test_missing_tables(bring, tmp_path):
     """Any of them."""
     for name in small_tables(tmp_path):
