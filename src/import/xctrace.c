@@ -394,7 +394,6 @@ static void end_node(struct xctrace *x)
 			    (unsigned long long)x->unknown_rows, plural(x->unknown_rows),
 			    text_of(x, x->schema_name));
 	x->unknown_rows = 0;
-	strbuf_clear(&x->shown);
 }
 
 /* Whether a text is one of the words. */

@@ -4,6 +4,7 @@ PITOT_KINETO_TRACES may name a folder with further files, whose totals are compa
 import gzip
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -80,6 +81,29 @@ def test_totals_of_further_files(bring, tmp_path, file):
         assert {key[:5] for key in imported(tmp_path, rows)} == {key[:5] for key in wanted}
     else:
         assert imported(tmp_path, rows) == wanted
+
+
+RANKS = [file for file in FILES if re.fullmatch(r"rank-\d+[.]json[.]gz", file.name)]
+
+
+@pytest.mark.skipif(not RANKS, reason="PITOT_KINETO_TRACES names no folder with rank-0.json.gz and others of one run")
+def test_holistic_trace_analysis_agrees(pitot, tmp_path, monkeypatch):
+    """Sums of GPU work, idle time, and from the first to the last work, by rank, to the nanosecond."""
+    monkeypatch.setenv("HTA_DISABLE_NS_ROUNDING", "1")
+    from hta.trace_analysis import TraceAnalysis
+    (tmp_path / "ranks").mkdir()
+    for file in RANKS:
+        shutil.copy(file, tmp_path / "ranks")
+    pitot("import", "ranks", "-o", "ranks.pitot")
+    gpus = [gpu["busy"] for gpu in pitot("report", "ranks.pitot", "--json", json_output=True)["gpus"]]
+    analysis = TraceAnalysis(trace_dir=str(tmp_path / "ranks"), include_last_profiler_step=True)
+    times = analysis.get_temporal_breakdown(visualize=False).set_index("rank")
+    sums = analysis.get_gpu_kernel_breakdown(visualize=False, num_kernels=100000)[1].groupby("rank")["sum (us)"].sum()
+    assert len(gpus) == len(times) == len(RANKS)
+    for rank, gpu in enumerate(gpus):
+        lasted = gpu["last_ns"] - gpu["first_ns"]
+        theirs = round(sums[rank] * 1000), round(times["idle_time(us)"][rank] * 1000), round(times["kernel_time(us)"][rank] * 1000)
+        assert (gpu["sum_ns"], lasted - gpu["union_ns"], lasted) == theirs
 
 
 def test_series_of_counters(bring):

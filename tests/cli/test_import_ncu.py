@@ -72,6 +72,13 @@ def test_numbers_of_locales(bring, text, value):
     assert [row["value"] for row in rows("metric_value")] == [value]
 
 
+def test_two_processes(bring):
+    """The recording's is that of the first kernel; ids are those of each process."""
+    other = [*KERNELS[0][:1], "77", "other", *KERNELS[0][3:]]
+    said, rows = bring(line(IDS + ["x"]) + line(KERNELS[0] + ["1"]) + line(other + ["2"]))
+    assert said["rows"]["kernel"] == 2 and [str(row["pid"]) for row in rows("process")] == [KERNELS[0][1]]
+
+
 @pytest.mark.parametrize("other", ["65,77", "27.595.520", "1.234,5"])
 def test_thousands_of_a_locale(bring, other):
     """One point or comma before three digits is what the others are: of this locale, or not."""

@@ -58,7 +58,7 @@ def bring(pitot, tmp_path):
 
 @pytest.mark.parametrize("protocol", range(2, 6))
 def test_snapshot(bring, pitot, protocol):
-    said, rows = bring(pickle.dumps(snapshot(), protocol))
+    said, rows = bring(pickle.dumps({"bytes": b"abc", **snapshot()} if protocol > 2 else snapshot(), protocol))
     found = rows("allocation")
     base = min(row["time_ns"] for row in found if row["time_ns"] is not None)
     kinds = {"allocator_segment": "segment", "allocator_block": "block"}
@@ -72,6 +72,8 @@ def test_snapshot(bring, pitot, protocol):
             "1 block whose size is only known as requested or rounded"} <= set(said["notes"])
     assert {(row["function"], row["file"], row["line"]) for row in rows("stack_node")} == {("inner", "model.py", 7), ("main", "train.py", 40)}
     assert {row["stack"] for row in rows("api_call")} != {None} and not rows("loss")
+    origins = {row["correlation"]: row["start_ns"] for row in rows("api_call")}
+    assert len(origins) == 4 and {row["correlation"]: row["time_ns"] for row in found if row["time_ns"] is not None} == origins
     report = pitot("report", "r.pitot").stdout
     assert "8.0 GiB" in report and "what was imported contains none" in report, report
 

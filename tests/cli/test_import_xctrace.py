@@ -128,6 +128,7 @@ def test_stacks_without_a_backtrace_in_them(bring, pitot):
     """Newer tables have the frames in the tagged backtrace itself."""
     node = Node("time-profile", ("time", "sample-time"), ("thread", "thread"), ("weight", "weight"), ("stack", "tagged-backtrace"))
     frames = [part("frame", "", None, part("binary", "", None, name="app"), name=name, addr=address) for name, address in (("leaf", "0x1010"), ("main", "0x1020"))]
+    frames.append(part("truncated", "1", None, part("later", "2")))
     for i in range(3):
         node.row(("sample-time", str(i * 1000000), None), MAIN, ("weight", "1000000", "1.00 ms"), ("tagged-backtrace", "", None, *frames))
     _, rows = bring(document(node))

@@ -37,6 +37,7 @@ def test_gpu(bring, tmp_path):
     assert said["notes"] == ["read: 7 events, 2 items of GPU work, 2 joined with their calls", "threads: 2 calls, 2 inside of operators, 2 with a stack",
                              "left out: 1 GPU row that repeats other rows"]
     assert [row["message"] for row in rows("nvtx") if row["message"]] == ["PjitFunction(step)"]
+    assert [row["name"] for row in rows("thread")] == ["python"]
     assert [(row["name"], row["compute_major"], row["multiprocessors"], row["memory_bytes"]) for row in rows("device")] == [("Nvidia GPU", 9, 132, 2**36)]
     assert [(row["host"], row["command"]) for row in rows("process")] == [("node3", "node0")]
     assert [(row["function"], row["file"], row["line"]) for row in rows("stack_node")] == [("step", "train.py", 12)]
