@@ -213,6 +213,30 @@ def test_numbers_of_enums_are_those_of_the_file(bring, tmp_path):
     assert (first["source_kind"], first["destination_kind"], second["source_kind"]) == ("pinned", "device", "unknown")
 
 
+# What the export's names mean; UVM's copies are those of managed memory.
+COPIES = {"UNKNOWN": "unknown", "HTOD": "HtoD", "DTOH": "DtoH", "HTOA": "HtoA", "ATOH": "AtoH", "ATOA": "AtoA", "ATOD": "AtoD", "DTOA": "DtoA", "DTOD": "DtoD",
+          "HTOH": "HtoH", "PTOP": "PtoP", "UVM_HTOD": "HtoD", "UVM_DTOH": "DtoH", "UVM_DTOD": "DtoD"}
+WAITS = {"UNKNOWN": "unknown", "EVENT_SYNCHRONIZE": "event", "STREAM_WAIT_EVENT": "stream_wait_event", "STREAM_SYNCHRONIZE": "stream", "CONTEXT_SYNCHRONIZE": "context"}
+
+
+@pytest.mark.parametrize("numbered", ["as in 3.25", "backwards"])
+def test_every_name_of_an_enum(bring, tmp_path, numbered):
+    """By the tables of the file, in which they have other numbers, and without any."""
+    e = Export(tmp_path / "a.sqlite")
+    for table, prefix, names, rows in (("ENUM_CUDA_MEMCPY_OPER", "CUDA_MEMCPY_KIND_", COPIES, "MEMCPY"),
+                                       ("ENUM_CUPTI_SYNC_TYPE", "CUPTI_ACTIVITY_SYNCHRONIZATION_TYPE_", WAITS, "SYNCHRONIZATION")):
+        numbers = dict(zip(names, range(len(names)) if numbered == "as in 3.25" else range(31, 0, -1)))
+        if numbered == "backwards":
+            e.db.execute(f"CREATE TABLE {table} (id INTEGER, name TEXT, label TEXT)")
+            e.db.executemany(f"INSERT INTO {table} VALUES (?, ?, '')", ((number, prefix + name) for name, number in numbers.items()))
+        column = {"MEMCPY": "copyKind", "SYNCHRONIZATION": "syncType"}[rows]
+        e.rows(f"CUPTI_ACTIVITY_KIND_{rows}", *(work(i * 10, 1, i, **{column: number}) for i, number in enumerate(numbers.values())))
+    e.close()
+    _, rows = bring(tmp_path / "a.sqlite")
+    assert [row["kind"] for row in rows("memcpy")] == list(COPIES.values())
+    assert [row["kind"] for row in rows("synchronization")] == list(WAITS.values())
+
+
 @pytest.mark.parametrize("normalized, shift, first", [("false", 0, UTC + 10), ("true", 0, 10), ("false", 7, UTC + 3)])
 def test_shifted_times(bring, tmp_path, normalized, shift, first):
     e = Export(tmp_path / "a.sqlite")
