@@ -213,6 +213,46 @@ def test_numbers_of_enums_are_those_of_the_file(bring, tmp_path):
     assert (first["source_kind"], first["destination_kind"], second["source_kind"]) == ("pinned", "device", "unknown")
 
 
+EVERY = {
+    "memcpy": ("CUPTI_ACTIVITY_KIND_MEMCPY", {"device": "deviceId", "context": "contextId", "stream": "streamId", "correlation": "correlationId", "bytes": "bytes",
+                                              "source_device": "srcDeviceId", "source_context": "srcContextId", "destination_device": "dstDeviceId",
+                                              "destination_context": "dstContextId", "graph_node": "graphNodeId", "copies": "copyCount"}),
+    "memset": ("CUPTI_ACTIVITY_KIND_MEMSET", {"device": "deviceId", "context": "contextId", "stream": "streamId", "correlation": "correlationId", "bytes": "bytes",
+                                              "value": "value", "graph_node": "graphNodeId"}),
+    "graph_launch": ("CUPTI_ACTIVITY_KIND_GRAPH_TRACE", {"device": "deviceId", "context": "contextId", "stream": "streamId", "correlation": "correlationId",
+                                                         "graph": "graphId", "end_device": "endDeviceId", "end_context": "endContextId"}),
+    "synchronization": ("CUPTI_ACTIVITY_KIND_SYNCHRONIZATION", {"correlation": "correlationId", "context": "contextId", "stream": "streamId", "event": "eventId",
+                                                                "event_record": "eventSyncId"}),
+    "cuda_event": ("CUPTI_ACTIVITY_KIND_CUDA_EVENT", {"correlation": "correlationId", "event": "eventId", "context": "contextId", "stream": "streamId",
+                                                      "device": "deviceId", "event_record": "eventSyncId"}),
+    "allocation": ("CUDA_GPU_MEMORY_USAGE_EVENTS", {"address": "virtualAddress", "bytes": "bytes", "correlation": "correlationId", "device": "deviceId",
+                                                    "context": "contextId", "stream": "streamId", "pool_address": "localMemoryPoolAddress",
+                                                    "pool_bytes": "localMemoryPoolSize", "pool_used_bytes": "localMemoryPoolUtilizedSize"}),
+    "kernel": ("CUPTI_ACTIVITY_KIND_KERNEL", {"device": "deviceId", "context": "contextId", "stream": "streamId", "correlation": "correlationId", "graph": "graphId",
+                                              "graph_node": "graphNodeId", **{f"config.{ours}": theirs for ours, theirs in {
+                                                  "registers": "registersPerThread", "grid_x": "gridX", "grid_y": "gridY", "grid_z": "gridZ", "block_x": "blockX",
+                                                  "block_y": "blockY", "block_z": "blockZ", "static_shared_bytes": "staticSharedMemory",
+                                                  "dynamic_shared_bytes": "dynamicSharedMemory", "local_bytes_per_thread": "localMemoryPerThread",
+                                                  "local_bytes_total": "localMemoryTotal", "executed_shared_bytes": "sharedMemoryExecuted", "cluster_x": "clusterX",
+                                                  "cluster_y": "clusterY", "cluster_z": "clusterZ", "max_cluster_blocks": "maxPotentialClusterSize",
+                                                  "max_active_clusters": "maxActiveClusters", "carveout_percent": "sharedMemoryRequestedPercentage"}.items()}})}
+
+
+@pytest.mark.parametrize("table", EVERY)
+def test_every_column(bring, tmp_path, table):
+    """Each has its own value, so that none comes from another."""
+    theirs, columns = EVERY[table]
+    values = {column: 11 + i for i, column in enumerate(sorted(columns.values()))}
+    names = ["start", "end", "timestamp", "globalPid", *values]
+    small(tmp_path / "a.sqlite")
+    with sqlite3.connect(tmp_path / "a.sqlite") as db:
+        db.execute(f"DROP TABLE {theirs}")
+        db.execute(f"CREATE TABLE {theirs} ({', '.join(names)})")
+        db.execute(f"INSERT INTO {theirs} VALUES ({', '.join('?' * len(names))})", (5000, 5001, 5000, 1 << 48 | 100 << 24, *values.values()))
+    [row] = bring(tmp_path / "a.sqlite")[1](table, "-c", ",".join(columns))
+    assert row == {ours: values[column] for ours, column in columns.items()}
+
+
 # What the export's names mean; UVM's copies are those of managed memory.
 COPIES = {"UNKNOWN": "unknown", "HTOD": "HtoD", "DTOH": "DtoH", "HTOA": "HtoA", "ATOH": "AtoH", "ATOA": "AtoA", "ATOD": "AtoD", "DTOA": "DtoA", "DTOD": "DtoD",
           "HTOH": "HtoH", "PTOP": "PtoP", "UVM_HTOD": "HtoD", "UVM_DTOH": "DtoH", "UVM_DTOD": "DtoD"}
@@ -244,7 +284,8 @@ def test_shifted_times(bring, tmp_path, normalized, shift, first):
     e.rows("META_DATA_EXPORT", {"name": "EXPORT_PARAM_TIME_NORMALIZE", "value": normalized}, {"name": "EXPORT_PARAM_TIME_SHIFT", "value": str(shift)})
     e.rows("CUPTI_ACTIVITY_KIND_KERNEL", kernel(10, 1, 1))
     e.close()
-    assert bring(tmp_path / "a.sqlite")[1]("kernel")[0]["start_ns"] == first
+    _, rows = bring(tmp_path / "a.sqlite")
+    assert rows("kernel")[0]["start_ns"] == first and not any(row["name"] == "clock" for row in rows("capability"))
 
 
 # --- what bad input gets ---
