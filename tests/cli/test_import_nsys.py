@@ -253,6 +253,20 @@ def test_every_column(bring, tmp_path, table):
     assert row == {ours: values[column] for ours, column in columns.items()}
 
 
+@pytest.mark.parametrize("column, value, payload", [("uint64Value", 2**63 - 1, ("u64", 2**63 - 1)), ("int64Value", -5, ("i64", 2**64 - 5)), ("doubleValue", 2.5, ("f64", 0x4004 << 48)),
+                                                    ("doubleValue", 3, ("f64", 0x4008 << 48)), ("uint32Value", 2**32 - 1, ("u32", 2**32 - 1)), ("int32Value", -5, ("i32", 2**32 - 5)),
+                                                    ("floatValue", 0.5, ("f32", 0x3f << 24)), ("uint32Value", "text", (None, None))])
+def test_payloads(bring, tmp_path, column, value, payload):
+    """The bits of the number that the program has given, of its type."""
+    small(tmp_path / "a.sqlite")
+    with sqlite3.connect(tmp_path / "a.sqlite") as db:
+        db.execute("DROP TABLE NVTX_EVENTS")
+        db.execute(f"CREATE TABLE NVTX_EVENTS (start, end, eventType, text, globalTid, domainId, {column})")
+        db.execute("INSERT INTO NVTX_EVENTS VALUES (5, 9, 59, 'x', ?, 0, ?)", (thread(100, 101), value))
+    [row] = [row for row in bring(tmp_path / "a.sqlite")[1]("nvtx") if row["message"] == "x"]
+    assert (row["payload_kind"], row["payload"]) == payload
+
+
 # What the export's names mean; UVM's copies are those of managed memory.
 COPIES = {"UNKNOWN": "unknown", "HTOD": "HtoD", "DTOH": "DtoH", "HTOA": "HtoA", "ATOH": "AtoH", "ATOA": "AtoA", "ATOD": "AtoD", "DTOA": "DtoA", "DTOD": "DtoD",
           "HTOH": "HtoH", "PTOP": "PtoP", "UVM_HTOD": "HtoD", "UVM_DTOH": "DtoH", "UVM_DTOD": "DtoD"}

@@ -96,6 +96,8 @@ def small(path, **options):
     r.add("memory_allocate", pid=1, tid=1, agent_id=2, type="ALLOC", level="REAL", start=10, end=20, address=2**62, size=100,
           event_id=r.event("MEMORY_ALLOCATION", 20))
     r.add("memory_allocate", pid=1, tid=1, agent_id=2, type="RECLAIM", start=30, end=31, event_id=r.event("MEMORY_ALLOCATION", 21))
+    r.add("info_thread", pid=1, tid=4244, name="")
+    r.add("info_thread", pid=99, tid=5, name="of another process")
     pmc = r.add("info_pmc", agent_id=2, name="SQ_WAVES", symbol="SQ_WAVES", units="", description="waves")
     r.add("pmc_event", event_id=2, pmc_id=pmc, value=12.5)
     return r.close()
@@ -127,6 +129,7 @@ def test_everything_once(bring, pitot, tmp_path):
     assert sorted(c["function"] for c in rows("api_call")) == ["hipLaunchKernel", "hipMemcpy"] and rows("api_call")[0]["thread"] == 4243
     assert [(n["kind"], n["message"]) for n in rows("nvtx")] == [("push", "step"), ("push", "forward"), ("pop", None), ("pop", None)]
     assert [(d["id"], d["name"]) for d in rows("device")] == [(0, "AMD Instinct MI250X"), (1, "AMD Instinct MI250X")]
+    assert [(row["tid"], row["name"]) for row in rows("thread")] == [(4243, "worker")]
     assert rows("allocation")[0]["operation"] == "allocation" and rows("metric_value")[0]["value"] == 12.5
     process = rows("process")[0]
     assert (process["pid"], process["command"], process["host"]) == (4242, "/bin/solver", "amd1")
