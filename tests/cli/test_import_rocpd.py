@@ -90,7 +90,7 @@ def small(path, **options):
     r.call(90, 160, "forward", 10, "MARKER_CORE_RANGE_API")
     r.call(300, 350, "hipMemcpy", 4)
     for stack, (name, source, destination) in enumerate([("MEMORY_COPY_HOST_TO_DEVICE", 1, 2), ("MEMORY_COPY_DEVICE_TO_HOST", 3, 1),
-                                                         ("MEMORY_COPY_DEVICE_TO_DEVICE", 2, 3)]):
+                                                         ("MEMORY_COPY_DEVICE_TO_DEVICE", 3, 2)]):
         r.add("memory_copy", pid=1, tid=1, start=300 + stack, end=340, name_id=r.string(name), src_agent_id=source, dst_agent_id=destination,
               size=4096, stream_id=5, event_id=r.event("MEMORY_COPY", 4 + stack))
     r.add("memory_allocate", pid=1, tid=1, agent_id=2, type="ALLOC", level="REAL", start=10, end=20, address=2**62, size=100,
@@ -125,7 +125,7 @@ def test_everything_once(bring, pitot, tmp_path):
     config = rows("kernel_config")[0]
     assert (config["grid_x"], config["grid_y"], config["block_x"], config["dynamic_shared_bytes"]) == (16, 2, 64, 128)
     assert [(c["kind"], c["source_device"], c["destination_device"], c["device"]) for c in rows("memcpy")] == [
-        ("HtoD", None, None, 0), ("DtoH", None, None, 1), ("PtoP", 0, 1, 1)]
+        ("HtoD", None, None, 0), ("DtoH", None, None, 1), ("PtoP", 1, 0, 0)]
     assert sorted(c["function"] for c in rows("api_call")) == ["hipLaunchKernel", "hipMemcpy"] and rows("api_call")[0]["thread"] == 4243
     assert [(n["kind"], n["message"]) for n in rows("nvtx")] == [("push", "step"), ("push", "forward"), ("pop", None), ("pop", None)]
     assert [(d["id"], d["name"]) for d in rows("device")] == [(0, "AMD Instinct MI250X"), (1, "AMD Instinct MI250X")]
