@@ -133,9 +133,10 @@ int gpufl_folder_list(int folder, const char *path, unsigned depth,
 			   : add_folder(out, folder, prefix.data, prefix.length, depth, channels);
 	vec_sort(&out->windows, compare_windows);
 	for (size_t i = 0; i < out->windows.count; i++) {
-		struct gpufl_window w = out->windows.data[i], *last = &out->windows.data[kept - 1];
+		struct gpufl_window w = out->windows.data[i];
+		const struct gpufl_window *last = kept ? &out->windows.data[kept - 1] : NULL;
 
-		if (kept && !compare_groups(&w, last) && w.channel == last->channel &&
+		if (last && !compare_groups(&w, last) && w.channel == last->channel &&
 		    w.number == last->number)
 			free(w.path);
 		else
