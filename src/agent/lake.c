@@ -105,7 +105,7 @@ void lake_add_name(struct strbuf *out, const char *text)
 	size_t begin = out->length, length = strlen(text);
 
 	if (!length)
-		strbuf_addc(out, '_');
+		strbuf_addc(out, '%');
 	for (size_t i = 0; i < length; i++) {
 		unsigned char c = (unsigned char)text[i];
 
@@ -114,7 +114,7 @@ void lake_add_name(struct strbuf *out, const char *text)
 			return;
 		}
 		if ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-		    c == '_' || c == '-')
+		    (c == '_' && i) || c == '-')
 			strbuf_addc(out, (char)c);
 		else
 			strbuf_addf(out, "%%%02X", c);

@@ -6,7 +6,7 @@
  *	TABLE/date=YYYY-MM-DD/JOB.HOST.FROM-UNTIL.AGENT-BATCH.parquet
  *	window/date=YYYY-MM-DD/JOB.HOST.TIME.RULE.pitot/FILE
  *
- * An object has the rows of one job (JOB "_": of none), so globs select jobs, and statistics do.
+ * An object has the rows of one job (JOB "%": of none), so globs select jobs, and statistics do.
  * The date is the only key in folders: engines would make numbers of jobs.
  *
  * A lake is a folder (lake_folder.c) or a bucket (lake_s3.c). Others may write into it: what is
@@ -89,8 +89,8 @@ int lake_list(const struct lake *lake, const char *table, lake_visit *visit, voi
 void lake_remove_folder(int folder, const char *name);
 
 /*
- * Appends a text to a key: other characters than [A-Za-z0-9_-] as %XX, "_" for "", and at most
- * LAKE_NAME_MAX bytes.
+ * Appends a text to a key: other characters than [A-Za-z0-9_-] as %XX, "%" for "", and at most
+ * LAKE_NAME_MAX bytes. A '_' at the beginning is %5F: Spark takes such files for hidden ones.
  */
 void lake_add_name(struct strbuf *out, const char *text);
 /* Appends "date=YYYY-MM-DD", in UTC. */

@@ -107,7 +107,7 @@ def test_what_it_refuses(pitot, lake, tmp_path):
     """Links are not followed, and a window that cannot be copied leaves nothing."""
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
-    name = "_.node.20261129T140530Z.hang-1.pitot"
+    name = "%.node.20261129T140530Z.hang-1.pitot"
     window = lake / "window/date=2026-11-29" / name
     window.mkdir(parents=True)
     (window / "1.0.pit").symlink_to("/etc/passwd")

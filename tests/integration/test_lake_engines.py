@@ -46,7 +46,7 @@ def lake(pitot, tmp_path):
     for table, make in ("kernel_sketch", sketches), ("step", steps), ("loss", losses):
         schema = pq.read_schema(folder / table / "date=1970-01-01/schema.parquet")
         for host, job, day in ((f"node{n}", job, day) for n in range(3) for job in ("77.0", "a'b", None) for day in range(2)):
-            path = folder / table / f"date=2026-11-{28 + day}" / f"{job or '_'}.{host}.parquet".replace("'", "%27")
+            path = folder / table / f"date=2026-11-{28 + day}" / f"{job or '%'}.{host}.parquet".replace("'", "%27")
             path.parent.mkdir(exist_ok=True)
             pq.write_table(pa.Table.from_pylist(list(make(chance, host, job, day)), schema), path)
     return folder

@@ -21,7 +21,8 @@ static void names(void **state)
 
 	(void)state;
 	assert_string_equal(name_of("node-1_A"), "node-1_A");
-	assert_string_equal(name_of(""), "_");
+	assert_string_equal(name_of(""), "%");
+	assert_string_equal(name_of("_x_"), "%5Fx_");
 	assert_string_equal(name_of("../a!b.c"), "%2E%2E%2Fa%21b%2Ec");
 	assert_string_equal(name_of("\xff\n"), "%FF%0A");
 	memset(longer, 'x', sizeof(longer) - 1);
