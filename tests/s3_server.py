@@ -91,6 +91,8 @@ class Handler(BaseHTTPRequestHandler):
             self.rfile.read(int(self.headers["Content-Length"]) // 2)
             return self.reset()
         body = self.rfile.read(int(self.headers["Content-Length"]))
+        if len(body) < int(self.headers["Content-Length"]):
+            return self.reset()  # whoever sent it is gone
         if fault == "silent":
             self.rfile.read(1)
             return self.reset()
