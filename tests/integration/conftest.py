@@ -1,6 +1,7 @@
 """What tests with tapes share."""
 import json
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -211,6 +212,18 @@ def agent(started, program, lake, tmp_path):
     def start(*options, quiet=True):
         words = ("-q", "--listen", "off") if quiet else ()
         return started(program, "agent", *words, "--lake", lake, "--spool", tmp_path / "spool", *options, stderr=subprocess.PIPE, text=True)
+
+    return start
+
+
+@pytest.fixture
+def page_of(agent):
+    """page_of(process): the port of the metrics of an agent beside a recording, and the agent."""
+
+    def start(process):
+        one = agent("--interval", "1s", "--ship", "1s", "-p", process.pid, "--listen", "127.0.0.1:0", quiet=False)
+        line = one.stderr.readline()
+        return int(re.search(r"http://127\.0\.0\.1:(\d+)/metrics", line).group(1)), one
 
     return start
 

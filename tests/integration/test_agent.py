@@ -190,18 +190,6 @@ def parse_metrics(text):
     return samples
 
 
-@pytest.fixture
-def page_of(agent):
-    """page_of(process): the port of the metrics of an agent beside a recording, and the agent."""
-
-    def start(process):
-        one = agent("--interval", "1s", "--ship", "1s", "-p", process.pid, "--listen", "127.0.0.1:0", quiet=False)
-        line = one.stderr.readline()
-        return int(re.search(r"http://127\.0\.0\.1:(\d+)/metrics", line).group(1)), one
-
-    return start
-
-
 def request(port, text):
     with socket.create_connection(("127.0.0.1", port)) as connection:
         connection.sendall(text.encode("latin-1"))

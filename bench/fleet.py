@@ -1,0 +1,138 @@
+#!/usr/bin/env python3
+"""Load of a fleet: many agents ship into one lake, a folder or a bucket whose server loses connections, and some are killed.
+
+usage: bench/fleet.py BUILD [--agents 300] [--at-once 8] [--sink folder|bucket] [--faults 0.1] [--kills 0.2] [--seed 34]
+
+Each agent is a real one with a spool of its own, which ships two recordings of a training; those that are killed are started again.
+At the end the rows of each agent, which is in the names of its objects, must be those of the recordings: nothing is lost and nothing
+is there twice. Prints JSON: objects, rows and bytes by table, and bytes a row. Needs DuckDB's Python package. Exits with 1 if sums
+differ.
+"""
+import argparse
+import concurrent.futures
+import contextlib
+import json
+import os
+import pathlib
+import random
+import subprocess
+import sys
+import tempfile
+import time
+
+import duckdb
+
+SOURCE = pathlib.Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(SOURCE / "tests"))
+import s3_server  # noqa: E402
+
+KERNELS, REPEAT = 20_000, 20  # of the recordings: one with many kernels, one with steps
+STEPS = "SELECT count(*), sum(work), sum(work_ns) FROM read_parquet('{}/step/date=2*/*.parquet')"
+WORK = "SELECT sum(count), sum(total_ns) FROM read_parquet('{}/kernel_sketch/date=2*/*.parquet')"
+BY_AGENT = "regexp_extract(filename, '\\.([0-9a-f]{16})-[0-9]+\\.parquet$', 1)"
+
+
+class Fleet:
+    def __init__(self, options, folder):
+        self.options, self.folder, self.chance = options, folder, random.Random(options.seed)
+        self.program = pathlib.Path(options.build).resolve() / "pitot"
+        self.environment = {**os.environ, "AWS_ACCESS_KEY_ID": s3_server.KEY, "AWS_SECRET_ACCESS_KEY": s3_server.SECRET, "AWS_REGION": s3_server.REGION}
+        self.killed = self.starts = 0
+        (folder / "runs").mkdir()
+        (folder / "spools").mkdir()
+        build = pathlib.Path(options.build)
+        subprocess.run([build / "tests/support/make-recording", folder / "runs/kernels.pitot", "--kernels", str(KERNELS), "--pattern", "train"], check=True)
+        subprocess.run([self.program, "record", "-q", "--no-cpu", "--stacks", "none", "-o", folder / "runs/steps.pitot", "--", build / "standin/tape-play",
+                        "--repeat", str(REPEAT), SOURCE / "tests/data/tapes/train.tape"], check=True)
+
+    def command(self, lake, number):
+        return [self.program, "agent", "-q", "--once", "--no-live", "--recordings", self.folder / "runs", "--lake", lake, "--spool",
+                self.folder / f"spools/{number}"]
+
+    def ship(self, lake, number, kill_after):
+        """One agent, until it has shipped all."""
+        for attempt in range(20):
+            self.starts += 1
+            process = subprocess.Popen(self.command(lake, number), env=self.environment, stderr=subprocess.PIPE, text=True)
+            try:
+                _, said = process.communicate(timeout=kill_after if attempt == 0 else None)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.communicate()
+                self.killed += 1
+                continue
+            if process.returncode == 0:
+                return
+        raise SystemExit(f"agent {number} has not shipped: {said}")
+
+    def run(self, lake):
+        plans = [(number, self.chance.random() * 0.3 if self.chance.random() < self.options.kills else None) for number in range(self.options.agents)]
+        with concurrent.futures.ThreadPoolExecutor(self.options.at_once) as pool:
+            list(pool.map(lambda plan: self.ship(lake, *plan), plans))
+
+    def expected(self):
+        """What one agent ships without trouble."""
+        lake = self.folder / "one"
+        lake.mkdir()
+        subprocess.run([*self.command(lake, "one")], check=True)
+        return duckdb.execute(WORK.format(lake)).fetchone(), duckdb.execute(STEPS.format(lake)).fetchone()
+
+
+def check(lake, want, agents):
+    """Sums by agent. Returns what is wrong."""
+    wrong = []
+    for question, sums in zip((WORK, STEPS), want):
+        by_agent = question.format(lake).replace("SELECT ", f"SELECT {BY_AGENT}, ").replace(".parquet')", ".parquet', filename = true)")
+        found = duckdb.execute(by_agent + " GROUP BY 1").fetchall()
+        if len(found) != agents:
+            wrong.append(f"{len(found)} agents of {agents}")
+        wrong += [f"agent {agent}: {values}, not {sums}" for agent, *values in found if tuple(values) != tuple(sums)]
+    return wrong
+
+
+def sizes(lake):
+    result = {}
+    for table in sorted(path.name for path in lake.iterdir() if path.name != "sql"):
+        files = list(lake.glob(f"{table}/date=2*/*.parquet"))
+        [rows] = duckdb.execute(f"SELECT count(*) FROM read_parquet('{lake}/{table}/date=2*/*.parquet')").fetchone() if files else [0]
+        size = sum(path.stat().st_size for path in files)
+        result[table] = {"objects": len(files), "rows": rows, "bytes": size, "bytes_per_row": round(size / max(rows, 1), 1)}
+    return result
+
+
+def main():
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("build")
+    arguments.add_argument("--agents", type=int, default=300)
+    arguments.add_argument("--at-once", type=int, default=8)
+    arguments.add_argument("--sink", choices=("folder", "bucket"), default="bucket")
+    arguments.add_argument("--faults", type=float, default=0.1, help="part of the requests that fail (bucket)")
+    arguments.add_argument("--kills", type=float, default=0.2, help="part of the agents that are killed once")
+    arguments.add_argument("--seed", type=int, default=34)
+    options = arguments.parse_args()
+    with tempfile.TemporaryDirectory() as name, contextlib.ExitStack() as stack:
+        fleet, lake = Fleet(options, pathlib.Path(name)), pathlib.Path(name) / "lake"
+        lake.mkdir()
+        want = fleet.expected()
+        begun = time.monotonic()
+        if options.sink == "bucket":
+            server = stack.enter_context(s3_server.running())
+            fleet.environment["AWS_ENDPOINT_URL"] = server.endpoint
+            server.faults = [fleet.chance.choice(("before", "cut", "after", 503)) if fleet.chance.random() < options.faults else None
+                             for _ in range(options.agents * 20)]
+            fleet.run(f"s3://{s3_server.BUCKET}/v1")
+            for key, body in server.objects.items():
+                path = lake / key.removeprefix("v1/")
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(body)
+        else:
+            fleet.run(lake)
+        seconds = time.monotonic() - begun
+        wrong = check(lake, want, options.agents)
+        print(json.dumps({"agents": options.agents, "starts": fleet.starts, "killed": fleet.killed, "seconds": round(seconds, 1), "sink": options.sink,
+                          "tables": sizes(lake), "wrong": wrong[:10]}, indent=2))
+        return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
