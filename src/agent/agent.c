@@ -272,6 +272,19 @@ static int step_shipping(struct agent *a, uint64_t now, struct error *e)
 	return rc;
 }
 
+static void send_metrics(struct agent *a, uint64_t now)
+{
+	_cleanup_strbuf_ struct strbuf body = STRBUF_INIT;
+	struct error problem = { 0 };
+
+	a->otlp_due_ns = now + a->options->otlp_ns;
+	a->options->render_metrics(a, a->options->service, &body);
+	if (otlp_send(a->otlp, &body, &problem) < 0)
+		warn(a, &a->otlp_problem, &problem);
+	else
+		a->otlp_problem = 0;
+}
+
 int agent_step(struct agent *a, uint64_t *due_ns, struct error *e)
 {
 	uint64_t now = clock_monotonic_ns();
@@ -292,6 +305,10 @@ int agent_step(struct agent *a, uint64_t *due_ns, struct error *e)
 	*due_ns = MIN(a->read_due_ns, a->ship_due_ns);
 	for (enum spool_sink which = 0; which < SPOOL_SINKS; which++)
 		*due_ns = MIN(*due_ns, a->sinks[which].due_ns);
+	if (a->otlp && now >= a->otlp_due_ns)
+		send_metrics(a, now);
+	if (a->otlp)
+		*due_ns = MIN(*due_ns, a->otlp_due_ns);
 	if (a->windows) { /* after the reading, which knows whose they are */
 		windows_step(a->windows);
 		*due_ns = MIN(*due_ns, now + RULES_NS);
@@ -312,6 +329,8 @@ int agent_finish(struct agent *a, bool all, struct error *e)
 		windows_step(a->windows);
 	if (a->rows.failed)
 		return error_set(e, -ENOMEM, "out of memory");
+	if (a->otlp)
+		send_metrics(a, clock_monotonic_ns());
 	rc = rc < 0 ? rc : commit(a, e);
 	return rc < 0 ? rc : ship_all(a, e);
 }
@@ -334,6 +353,9 @@ int agent_open(struct agent *a, struct error *e)
 	rc = lake_open(&a->lake, a->options->lake, &a->options->s3, e);
 	if (rc == 0 && a->options->kafka.brokers)
 		rc = kafka_open(&a->kafka, &a->options->kafka, e);
+	if (rc == 0 && a->options->otlp)
+		rc = otlp_open(&a->otlp, a->options->otlp, e);
+	a->begun_ns = clock_read_ns(CLOCK_REALTIME);
 	a->spool.has_kafka = a->kafka;
 	rc = rc < 0 ? rc : spool_open(&a->spool, a->options->spool, &state, e);
 	if (rc == 0 && state.length)
@@ -351,6 +373,7 @@ int agent_open(struct agent *a, struct error *e)
 			return error_set(e, -ENOMEM, "out of memory");
 	}
 	a->read_due_ns = clock_monotonic_ns();
+	a->otlp_due_ns = a->read_due_ns + hash_u64(a->spool.agent) % a->options->otlp_ns;
 	for (enum spool_sink which = 0; which < SPOOL_SINKS; which++)
 		a->sinks[which].due_ns =
 			which == SPOOL_LAKE || a->kafka ? a->read_due_ns : UINT64_MAX;
@@ -367,4 +390,5 @@ void agent_release(struct agent *a)
 	spool_release(&a->spool);
 	lake_release(&a->lake);
 	kafka_free(a->kafka);
+	otlp_free(a->otlp);
 }

@@ -10,13 +10,20 @@
 
 #include "agent/batch.h"
 #include "agent/kafka.h"
+#include "agent/otlp.h"
 #include "agent/spool.h"
 #include "agent/windows.h"
+
+struct agent;
 
 struct agent_options {
 	const char *lake; /* a folder or a bucket */
 	struct s3_options s3; /* of a bucket */
 	struct kafka_options kafka; /* also, if it has brokers */
+	const char *otlp; /* URL of a collector for metrics; NULL: none */
+	uint64_t otlp_ns; /* time between them */
+	const char *service; /* name of what sends them */
+	void (*render_metrics)(const struct agent *a, const char *service, struct strbuf *out);
 	const char *spool; /* a folder */
 	const char *const *recordings; /* folders with recordings, NULL-terminated */
 	const pid_t *pids; /* only these and their descendants; none: all processes */
@@ -53,6 +60,10 @@ struct agent {
 	struct spool spool;
 	struct lake lake;
 	struct kafka *kafka; /* NULL: it is not used */
+	struct otlp *otlp; /* NULL: there is none */
+	uint64_t otlp_due_ns; /* CLOCK_MONOTONIC */
+	int otlp_problem; /* as `problem` */
+	uint64_t begun_ns; /* CLOCK_REALTIME */
 	struct windows *windows; /* NULL: there are no rules */
 	struct agent_counts counts;
 	uint64_t read_due_ns, ship_due_ns; /* CLOCK_MONOTONIC */

@@ -4,44 +4,27 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/utsname.h>
 
+#include "agent/metric_writer.h"
+#include "base/clock.h"
 #include "base/io.h"
-#include "base/json.h"
 
 #define LIVE_SEARCHES 2u /* a program has its metrics for so many searches after its end */
 
-static void head(struct strbuf *out, const char *name, const char *type, const char *help)
+static const struct metric_labels no_labels = { .count = 0 };
+
+static void add_label(struct metric_labels *l, const char *name, const char *value)
 {
-	strbuf_addf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
+	l->items[l->count].name = name;
+	l->items[l->count++].value = value;
 }
 
-static void add_seconds(struct strbuf *out, uint64_t ns)
+static void write_one(struct metric_writer *w, const struct metric *metric, uint64_t value)
 {
-	strbuf_addf(out, " %" PRIu64 ".%09" PRIu64 "\n", ns / NS_PER_S, ns % NS_PER_S);
-}
-
-static void add_count(struct strbuf *out, const char *name, const char *labels, uint64_t value)
-{
-	strbuf_addf(out, "%s%s %" PRIu64 "\n", name, labels, value);
-}
-
-/* Appends a value of a label: any bytes, as UTF-8. */
-static void add_label(struct strbuf *out, const char *name, const char *value)
-{
-	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
-
-	strbuf_add_utf8(&text, value, strlen(value));
-	strbuf_addf(out, "%s=\"", name);
-	for (const char *c = strbuf_text(&text); *c; c++) {
-		if (*c == '\n')
-			strbuf_adds(out, "\\n");
-		else if (*c == '"' || *c == '\\')
-			strbuf_addf(out, "\\%c", *c);
-		else
-			strbuf_addc(out, *c);
-	}
-	strbuf_adds(out, "\"");
-	out->failed |= text.failed;
+	w->begin(w, metric);
+	w->value(w, &no_labels, value);
+	w->end(w);
 }
 
 /* --- programs --- */
@@ -59,161 +42,199 @@ static bool is_shown(const struct sources *s, size_t i)
 	return true;
 }
 
-static void add_labels(struct strbuf *out, const struct source *s)
+/* Labels of a program, and room for their texts. */
+struct program_labels {
+	struct metric_labels labels;
+	char rank[16], pid[16], session[24];
+};
+
+static void label_program(struct program_labels *p, const struct source *s)
 {
-	strbuf_addc(out, '{');
-	if (*s->identity.job) {
-		add_label(out, "job_id", s->identity.job);
-		strbuf_addc(out, ',');
-	}
+	*p = (struct program_labels){ .labels.count = 0 };
+	snprintf(p->rank, sizeof(p->rank), "%" PRIu32, s->identity.rank);
+	snprintf(p->pid, sizeof(p->pid), "%" PRIu32, s->pid);
+	snprintf(p->session, sizeof(p->session), "%016" PRIx64, s->session);
+	if (*s->identity.job)
+		add_label(&p->labels, "job_id", s->identity.job);
 	if (s->identity.rank != TRACE_NO_RANK)
-		strbuf_addf(out, "rank=\"%" PRIu32 "\",", s->identity.rank);
-	strbuf_addf(out, "pid=\"%" PRIu32 "\",session=\"%016" PRIx64 "\"", s->pid, s->session);
+		add_label(&p->labels, "rank", p->rank);
+	add_label(&p->labels, "pid", p->pid);
+	add_label(&p->labels, "session", p->session);
 }
 
-static void add_work(const struct sources *s, struct strbuf *out, bool is_time)
+static void write_work(const struct sources *s, struct metric_writer *w, bool is_time)
 {
-	const char *name = is_time ? "pitot_gpu_work_seconds_total" : "pitot_gpu_work_total";
+	static const struct metric counts = { "pitot_gpu_work_total", METRIC_COUNTER, "1",
+					      "Pieces of GPU work, by kind.", false };
+	static const struct metric times = { "pitot_gpu_work_seconds_total", METRIC_COUNTER, "s",
+					     "Sum of the durations of GPU work.", true };
 
-	head(out, name, "counter",
-	     is_time ? "Sum of the durations of GPU work." : "Pieces of GPU work, by kind.");
+	w->begin(w, is_time ? &times : &counts);
 	for (size_t i = 0; i < s->all.count; i++) {
 		const struct source *source = s->all.data[i];
 
 		for (size_t k = 0; k < GPU_WORK_KINDS && is_shown(s, i); k++) {
+			struct program_labels p;
+
 			if (!source->work.count[k])
 				continue;
-			strbuf_adds(out, name);
-			add_labels(out, source);
-			strbuf_addf(out, ",kind=\"%s\"}", schema_gpu_work[k]->name);
-			if (is_time)
-				add_seconds(out, source->work.total_ns[k]);
-			else
-				strbuf_addf(out, " %" PRIu64 "\n", source->work.count[k]);
+			label_program(&p, source);
+			add_label(&p.labels, "kind", schema_gpu_work[k]->name);
+			w->value(w, &p.labels,
+				 is_time ? source->work.total_ns[k] : source->work.count[k]);
 		}
 	}
+	w->end(w);
 }
 
-static void add_busy(const struct sources *s, struct strbuf *out)
+static void write_busy(const struct sources *s, struct metric_writer *w)
 {
-	static const char name[] = "pitot_gpu_busy_seconds_total";
+	static const struct metric busy = { "pitot_gpu_busy_seconds_total", METRIC_COUNTER, "s",
+					    "Time in which work of the program ran on a GPU.",
+					    true };
 
-	head(out, name, "counter", "Time in which work of the program ran on a GPU.");
+	w->begin(w, &busy);
 	for (size_t i = 0; i < s->all.count; i++) {
 		const struct source *source = s->all.data[i];
 
 		for (size_t k = 0; k < source->work.devices.count && is_shown(s, i); k++) {
-			strbuf_adds(out, name);
-			add_labels(out, source);
-			strbuf_addf(out, ",gpu=\"%" PRIu32 "\"}",
-				    source->work.devices.data[k].device);
-			add_seconds(out, source->work.devices.data[k].busy_ns);
+			const struct device_busy *device = &source->work.devices.data[k];
+			struct program_labels p;
+			char gpu[16];
+
+			label_program(&p, source);
+			snprintf(gpu, sizeof(gpu), "%" PRIu32, device->device);
+			add_label(&p.labels, "gpu", gpu);
+			w->value(w, &p.labels, device->busy_ns);
 		}
 	}
+	w->end(w);
 }
 
-static void add_histogram(const struct source *s, const char *name, struct strbuf *out)
+static void write_steps(const struct sources *s, struct metric_writer *w)
 {
-	char limit[JSON_DOUBLE_BYTES];
-	uint64_t count = 0;
+	static const struct metric steps = { "pitot_step_duration_seconds", METRIC_HISTOGRAM, "s",
+					     "Durations of steps: ranges that are named like one.",
+					     true };
 
-	for (size_t k = 0; k <= STEP_BUCKETS; k++) {
-		count += s->work.step_buckets[k];
-		strbuf_addf(out, "%s_bucket", name);
-		add_labels(out, s);
-		json_double_text(limit, (double)step_buckets_ns[MIN(k, STEP_BUCKETS - 1)] / 1e9);
-		if (k < STEP_BUCKETS)
-			strbuf_addf(out, ",le=\"%s\"}", limit);
-		else
-			strbuf_adds(out, ",le=\"+Inf\"}");
-		strbuf_addf(out, " %" PRIu64 "\n", count);
+	w->begin(w, &steps);
+	for (size_t i = 0; i < s->all.count; i++) {
+		const struct work_totals *work = &s->all.data[i]->work;
+		struct program_labels p;
+
+		if (!is_shown(s, i))
+			continue;
+		label_program(&p, s->all.data[i]);
+		w->histogram(w, &p.labels,
+			     &(struct metric_histogram){ .limits_ns = step_buckets_ns,
+							 .counts = work->step_buckets,
+							 .limits = STEP_BUCKETS,
+							 .sum_ns = work->steps_ns });
 	}
-	strbuf_addf(out, "%s_sum", name);
-	add_labels(out, s);
-	strbuf_addc(out, '}');
-	add_seconds(out, s->work.steps_ns);
-	strbuf_addf(out, "%s_count", name);
-	add_labels(out, s);
-	strbuf_addf(out, "} %" PRIu64 "\n", count);
-}
-
-static void add_steps(const struct sources *s, struct strbuf *out)
-{
-	static const char name[] = "pitot_step_duration_seconds";
-
-	head(out, name, "histogram", "Durations of steps: ranges that are named like one.");
-	for (size_t i = 0; i < s->all.count; i++)
-		if (is_shown(s, i))
-			add_histogram(s->all.data[i], name, out);
+	w->end(w);
 }
 
 /* --- the agent --- */
 
-static void add_process(struct strbuf *out)
+static void write_process(struct metric_writer *w)
 {
+	static const struct metric cpu = { "process_cpu_seconds_total", METRIC_COUNTER, "s",
+					   "CPU time of the agent.", true };
+	static const struct metric memory = { "process_resident_memory_bytes", METRIC_GAUGE, "By",
+					      "Resident memory of the agent.", false };
 	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
 	struct rusage usage = { 0 };
 	unsigned long long pages = 0;
 
 	getrusage(RUSAGE_SELF, &usage);
-	head(out, "process_cpu_seconds_total", "counter", "CPU time of the agent.");
-	strbuf_adds(out, "process_cpu_seconds_total");
-	add_seconds(out,
-		    (uint64_t)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * NS_PER_S +
-			    (uint64_t)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * 1000);
+	write_one(w, &cpu,
+		  (uint64_t)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * NS_PER_S +
+			  (uint64_t)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * 1000);
 	if (io_read_text("/proc/self/statm", 256, &text) < 0 ||
 	    sscanf(strbuf_text(&text), "%*u %llu", &pages) != 1)
 		return;
-	head(out, "process_resident_memory_bytes", "gauge", "Resident memory of the agent.");
-	add_count(out, "process_resident_memory_bytes", "",
-		  pages * (uint64_t)sysconf(_SC_PAGESIZE));
+	write_one(w, &memory, pages * (uint64_t)sysconf(_SC_PAGESIZE));
 }
 
-static void add_agent(const struct agent *a, struct strbuf *out)
+static void write_agent(const struct agent *a, struct metric_writer *w)
 {
+	static const struct metric recordings = { "pitot_agent_recordings", METRIC_GAUGE, "1",
+						  "Processes that are being recorded.", false };
+	static const struct metric rows = { "pitot_agent_rows_total", METRIC_COUNTER, "1",
+					    "Rows of objects, by table.", false };
 	const struct {
-		const char *name, *type, *help;
+		struct metric metric;
 		uint64_t value;
 	} values[] = {
-		{ "pitot_agent_objects_total", "counter", "Objects shipped into the lake.",
+		{ { "pitot_agent_objects_total", METRIC_COUNTER, "1",
+		    "Objects shipped into the lake.", false },
 		  a->counts.objects },
-		{ "pitot_agent_kafka_objects_total", "counter",
-		  "Files of rows that Kafka has confirmed.", a->counts.kafka_objects },
-		{ "pitot_agent_windows_total", "counter", "Windows shipped into the lake.",
+		{ { "pitot_agent_kafka_objects_total", METRIC_COUNTER, "1",
+		    "Files of rows that Kafka has confirmed.", false },
+		  a->counts.kafka_objects },
+		{ { "pitot_agent_windows_total", METRIC_COUNTER, "1",
+		    "Windows shipped into the lake.", false },
 		  a->counts.windows },
-		{ "pitot_agent_windows_failed_total", "counter", "Windows that could not be made.",
+		{ { "pitot_agent_windows_failed_total", METRIC_COUNTER, "1",
+		    "Windows that could not be made.", false },
 		  a->windows ? windows_counts(a->windows)->failed : 0 },
-		{ "pitot_agent_dropped_rows_total", "counter",
-		  "Rows of objects that the spool had no room for.", a->counts.dropped_rows },
-		{ "pitot_agent_failures_total", "counter",
-		  "Failures to write into the spool or the lake.", a->counts.failures },
-		{ "pitot_agent_spool_bytes", "gauge", "Objects that wait in the spool.",
+		{ { "pitot_agent_dropped_rows_total", METRIC_COUNTER, "1",
+		    "Rows of objects that the spool had no room for.", false },
+		  a->counts.dropped_rows },
+		{ { "pitot_agent_failures_total", METRIC_COUNTER, "1",
+		    "Failures to write into the spool or to ship.", false },
+		  a->counts.failures },
+		{ { "pitot_agent_spool_bytes", METRIC_GAUGE, "By",
+		    "Objects that wait in the spool.", false },
 		  a->spool.bytes },
-		{ "pitot_agent_spool_objects", "gauge", "Objects that wait in the spool.",
+		{ { "pitot_agent_spool_objects", METRIC_GAUGE, "1",
+		    "Objects that wait in the spool.", false },
 		  a->spool.objects.count },
 	};
 	uint64_t live = 0;
 
 	for (size_t i = 0; i < a->sources.all.count; i++)
 		live += a->sources.all.data[i]->is_live;
-	head(out, "pitot_agent_recordings", "gauge", "Processes that are being recorded.");
-	add_count(out, "pitot_agent_recordings", "", live);
-	head(out, "pitot_agent_rows_total", "counter", "Rows of objects, by table.");
-	for (enum fleet_table t = 0; t < FLEET_TABLE_COUNT; t++)
-		strbuf_addf(out, "pitot_agent_rows_total{table=\"%s\"} %" PRIu64 "\n",
-			    fleet_schemas[t].name, a->counts.rows[t]);
-	for (size_t i = 0; i < ARRAY_SIZE(values); i++) {
-		head(out, values[i].name, values[i].type, values[i].help);
-		add_count(out, values[i].name, "", values[i].value);
+	write_one(w, &recordings, live);
+	w->begin(w, &rows);
+	for (enum fleet_table t = 0; t < FLEET_TABLE_COUNT; t++) {
+		struct metric_labels labels = { .count = 0 };
+
+		add_label(&labels, "table", fleet_schemas[t].name);
+		w->value(w, &labels, a->counts.rows[t]);
 	}
+	w->end(w);
+	for (size_t i = 0; i < ARRAY_SIZE(values); i++)
+		write_one(w, &values[i].metric, values[i].value);
+}
+
+static void write_all(const struct agent *a, struct metric_writer *w)
+{
+	write_work(&a->sources, w, false);
+	write_work(&a->sources, w, true);
+	write_busy(&a->sources, w);
+	write_steps(&a->sources, w);
+	write_agent(a, w);
+	write_process(w);
 }
 
 void agent_metrics_render(const struct agent *a, struct strbuf *out)
 {
-	add_work(&a->sources, out, false);
-	add_work(&a->sources, out, true);
-	add_busy(&a->sources, out);
-	add_steps(&a->sources, out);
-	add_agent(a, out);
-	add_process(out);
+	struct metric_writer w;
+
+	metric_writer_init_text(&w, out);
+	write_all(a, &w);
+}
+
+void agent_metrics_render_otlp(const struct agent *a, const char *service, struct strbuf *out)
+{
+	struct metric_writer w;
+	uint64_t now_ns = clock_read_ns(CLOCK_REALTIME);
+	struct utsname names = { .nodename = "" };
+
+	uname(&names);
+	metric_writer_init_otlp(&w, service, names.nodename, a->begun_ns, MAX(now_ns, a->begun_ns),
+				out);
+	write_all(a, &w);
+	metric_writer_finish_otlp(&w);
 }

@@ -1,6 +1,7 @@
 /* cmd_agent.c: `pitot agent`: ships small rows of a machine's recordings into a lake. */
 #include <inttypes.h>
 #include <limits.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -24,10 +25,12 @@ static uint64_t option_spool_size = (uint64_t)256 << 20;
 static bool option_once;
 static struct s3_options option_s3;
 static struct s3_given given_s3;
+static const char *option_otlp;
+static uint64_t option_otlp_interval = 60 * NS_PER_S;
 static struct kafka_options option_kafka = { .topic = "pitot" };
 static struct {
 	bool lake, spool, mode, interval, ship, spool_size, no_live, once, listen;
-	bool kafka, kafka_topic, kafka_config;
+	bool kafka, kafka_topic, kafka_config, otlp, otlp_interval;
 } given;
 
 static const struct option options[] = {
@@ -68,6 +71,11 @@ static const struct option options[] = {
 	OPTION(SIZE, "spool-size", 0, option_spool_size, "SIZE",
 	       "size of the spool; more is dropped, the oldest first, and counted (default 256M)",
 	       .positive = true, .given = &given.spool_size),
+	OPTION(STRING, "otlp", 0, option_otlp, "URL",
+	       "send metrics each minute to this collector of OpenTelemetry: http://HOST:4318",
+	       .given = &given.otlp),
+	OPTION(DURATION, "otlp-interval", 0, option_otlp_interval, "TIME",
+	       "time between them (default 1m)", .positive = true, .given = &given.otlp_interval),
 	OPTION(STRING, "mode", 0, option_mode, "OCTAL",
 	       "permissions of objects (default " MODE_DEFAULT ")", .given = &given.mode),
 	OPTION(STRING, "listen", 0, option_listen, "ADDRESS:PORT",
@@ -195,6 +203,7 @@ static int run_agent(struct context *c, int argc, char **argv)
 				   .pids = pids,
 				   .rules = &rules };
 	struct agent a = { .options = &o, .warn = on_warning, .user = c };
+	const char *service = getenv("OTEL_SERVICE_NAME");
 	struct error e = { 0 };
 	int rc;
 
@@ -216,6 +225,10 @@ static int run_agent(struct context *c, int argc, char **argv)
 	o.lake = option_lake;
 	o.s3 = option_s3;
 	o.kafka = option_kafka;
+	o.otlp = option_otlp;
+	o.render_metrics = agent_metrics_render_otlp;
+	o.otlp_ns = option_otlp_interval;
+	o.service = service && *service ? service : "pitot-agent";
 	o.spool = option_spool;
 	o.read_ns = option_interval;
 	o.ship_ns = option_ship;
