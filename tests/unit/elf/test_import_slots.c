@@ -150,12 +150,50 @@ static void test_damaged_tables(void **state)
 	test_free(bytes);
 }
 
+/* The tables of relocations are empty if they leave the library, and only then. */
+static void test_tables_that_leave_the_library(void **state)
+{
+	struct image {
+		ElfW(Dyn) dynamic[8];
+		ElfW(Sym) symbol;
+		ElfW(Rela) relocations[2];
+		char strings[16];
+	} image;
+
+	(void)state;
+	for (unsigned too_many = 0; too_many < 2; too_many++) {
+		const uint64_t bytes = sizeof(ElfW(Rela)) * (too_many ? 1000 : 2);
+		const ElfW(Phdr) segments[] = {
+			{ .p_type = PT_LOAD, .p_memsz = sizeof(image) },
+			{ .p_type = PT_DYNAMIC },
+		};
+		const struct dl_phdr_info info = { .dlpi_addr = (uintptr_t)&image,
+						   .dlpi_phdr = segments,
+						   .dlpi_phnum = ARRAY_SIZE(segments) };
+		struct loaded_library library;
+
+		image = (struct image){
+			.dynamic = { { DT_SYMTAB, { offsetof(struct image, symbol) } },
+				     { DT_STRTAB, { offsetof(struct image, strings) } },
+				     { DT_STRSZ, { sizeof(image.strings) } },
+				     { DT_JMPREL, { offsetof(struct image, relocations) } },
+				     { DT_PLTRELSZ, { bytes } },
+				     { DT_RELA, { offsetof(struct image, relocations) } },
+				     { DT_RELASZ, { bytes } } },
+		};
+		assert_true(loaded_library_read(&info, &library));
+		for (unsigned i = 0; i < ARRAY_SIZE(library.tables); i++)
+			assert_int_equal(library.tables[i].count, too_many ? 0 : 2);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_what_dlsym_says),
 		cmocka_unit_test(test_symbols_that_are_imported),
 		cmocka_unit_test(test_damaged_tables),
+		cmocka_unit_test(test_tables_that_leave_the_library),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
