@@ -227,6 +227,10 @@ def test_metrics(pitot, rows, played, page_of, lake, tmp_path):
     assert buckets == sorted(buckets) and found["pitot_step_duration_seconds_bucket"][-1][0]["le"] == "+Inf"
     assert found["pitot_step_duration_seconds_count"][0][1] == buckets[-1]
     assert found["process_resident_memory_bytes"][0][1] > 0 and found["pitot_agent_failures_total"][0][1] == 0
+    kinds = dict(re.findall(r"^# TYPE (\S+) (\S+)$", text, re.M))
+    assert set(kinds.values()) == {"counter", "gauge", "histogram"} and kinds["pitot_agent_failures_total"] == "counter"
+    assert {f"pitot_agent_{name}" for name in ("rows_total", "objects_total", "windows_total", "windows_failed_total", "dropped_rows_total",
+                                               "failures_total", "spool_bytes", "spool_objects")} <= kinds.keys() & found.keys()
     if shutil.which("promtool"):
         done = subprocess.run(["promtool", "check", "metrics"], input=text, text=True, capture_output=True, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
