@@ -348,6 +348,7 @@ static void the_path_contradicts_a_verdict(void **state)
 			0);
 		assert_int_equal(a.report.rank_times->contradicted, blamed == 2);
 		assert_int_equal(path.ranks[0].rank, 3);
+		assert_in_range(path.collectives, STEPS - 1, STEPS);
 		assert_true(path.ranks[0].ns > path.window_ns / 100 * 90);
 		analysis_rank_path.release(&path);
 	}
