@@ -437,7 +437,7 @@ static void read_open_launches(struct finding *f, uint32_t process, bool lives)
 		p->open = 0;
 }
 
-/* Of a process that executed another program, and had nothing under way, there is nothing to say. */
+/* A process that executed another program, and had nothing under way, has no last words. */
 static bool has_words(const struct finding *f, uint32_t process, bool left_work)
 {
 	const struct last_process *p = &f->current;
