@@ -247,7 +247,8 @@ const struct command cmd_baseline = {
 		"~/.local/share/pitot/baselines). `pitot diff --against NAME` compares later "
 		"recordings with it, with the same result as with the recordings themselves, "
 		"which need not be there any more.\n\n"
-		"With five recordings or more, the comparison is one of runs (see `pitot diff`).",
+		"With five recordings or more, small differences can be shown, too (see `pitot "
+		"diff`).",
 	.options = options,
 	.examples = examples,
 	.operands = actions,

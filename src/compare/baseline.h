@@ -3,8 +3,8 @@
  * compared with them when their own are gone.
  *
  * What is read back compares in all digits as the recordings themselves do: values are stored as
- * they are in memory, also those of single steps, which are the sample while a side has fewer than
- * COMPARISON_RUNS_MIN runs.
+ * they are in memory, also those of single steps, which say how well the value of a run is known
+ * while a side has few of them.
  *
  * The file is BASELINE_HEADER, a CRC-32C of what follows, and the runs: numbers as varints, doubles
  * in 8 bytes, texts after their length; of steps those that are not 0, each after the number of

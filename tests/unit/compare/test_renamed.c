@@ -74,6 +74,8 @@ static void test_scopes(void **state)
 		{ "old:2@8 a:1", "a:1 new:4", "" },
 		/* also elsewhere, where the other one is not */
 		{ "old:2@8 a:1 old:2@9", "a:1 new:4@8", "" },
+		{ "old:2@9 a:1 old:2@8", "a:1 new:4@8", "" },
+		{ "old:2@8 a:1", "a:1 new:4@9 new:4@8", "" },
 		{ "old:2@8 a:1", "a:1 new:4@8 new:4@9", "" },
 		{ "old:2@8 a:1 old:2", "a:1 new:4@8", "" },
 		/* two of one side */
