@@ -438,7 +438,9 @@ static int sniff_head(const struct input *in)
 {
 	static const char head[] = "\"ID\",\"Process ID\",";
 
-	return memmem(in->head, in->head_length, head, strlen(head)) ? 90 : 0;
+	if (!memmem(in->head, in->head_length, head, strlen(head)))
+		return 0;
+	return *in->head == '"' || *in->head == '=' ? 90 : 50; /* after what the program said */
 }
 
 KINETO_IMPORTER(ncu, "CSV of ncu", ".csv", sniff_head, read_file)

@@ -495,6 +495,8 @@ static int read_file(struct kineto *k)
 
 static int sniff_head(const struct input *in)
 {
+	if (!in->head_length || *in->head != '<') /* else it may be in a text of another format */
+		return 0;
 	return memmem(in->head, in->head_length, "<trace-query-result", 19) ? 90
 	       : memmem(in->head, in->head_length, "<trace-toc", 10)        ? 60
 									    : 0;

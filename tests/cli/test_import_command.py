@@ -134,6 +134,15 @@ def test_hostile_folders(pitot, tmp_path):
     assert "\x1b" not in said and not any(line.startswith("pitot import: forged") for line in said.splitlines())
 
 
+@pytest.mark.parametrize("text", ['"ID","Process ID",', "<trace-query-result>", "<trace-toc>"])
+def test_names_like_other_formats(pitot, tmp_path, text):
+    """What is in a text of a file does not make it another importer's."""
+    event = {"ph": "X", "cat": "kernel", "name": "%", "pid": 0, "tid": 7, "ts": 1.7e15, "dur": 5, "args": {"device": 0, "stream": 7}}
+    for whole in json.dumps({"traceEvents": [event]}), json.dumps([event]):
+        (tmp_path / "t.json").write_text(whole.replace('"%"', f'"k","x": [{text}"z"],"y": "z"' if text[0] == '"' else f'"{text}"'))
+        assert pitot("import", "t.json", "-o", "x.pitot", "-f", "--json", json_output=True)["format"] == "kineto"
+
+
 def test_help_has_the_list(pitot):
     text = " ".join(pitot("help", "import").stdout.split())
     assert "gpufl: logs of gpufl: a folder of one session or of many" in text and "kineto: Chrome trace JSON" in text and "PATH..." in text
