@@ -50,6 +50,7 @@ def test_what_becomes_what(bring):
     assert [device[c] for c in ("name", "vendor", "compute_major", "memory_bytes", "memory_bus_bits", "multiprocessors", "clock_khz", "warp_size")] == [
         "GPU0", "nvidia", 9, 1 << 30, 5120, 132, 1980000, 32]
     assert [(row["command"], row["host"], row["pid"]) for row in rows("process")] == [("demo -n 2", "host1", 4242)]
+    assert any(row["name"] == "context" and row["state"] == "unavailable" for row in rows("capability"))
 
 
 def test_launches_and_completions(bring):
