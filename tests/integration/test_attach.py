@@ -18,6 +18,7 @@ import pytest
 from waiting import PATIENCE, wait_until
 
 NOBODY = 65534
+ROUND = 7000  # launches of launch.tape
 MAGIC, STATE, RECORD = 0x31415450, 0, 1
 REQUEST, ANSWER = struct.Struct("<II192s4096s8192s"), struct.Struct("<IiI500s")
 
@@ -97,11 +98,14 @@ def has_kernels(pitot, folder):
 
 
 def check(rows, folder):
-    """Each launch has its kernel, and nothing was lost but what came before."""
+    """Each launch has its kernel, and nothing was lost but what came before.
+
+    On a slow machine the kernels of a round of the tape, or of two, are older than a recording that begins in the middle of it.
+    """
     kernels, calls = rows(folder, "kernel", "-c", "correlation"), rows(folder, "api_call", "-c", "correlation,function")
-    launches = {row["correlation"] for row in calls if "Launch" in row["function"]}
-    missing = launches - {row["correlation"] for row in kernels}
-    assert kernels and len(missing) <= 1, "the call in which the recording began"
+    launches, found = {row["correlation"] for row in calls if "Launch" in row["function"]}, {row["correlation"] for row in kernels}
+    assert found and not {launch for launch in launches - found if launch > min(found)}
+    assert len(launches - found) < 2 * ROUND, "of the round in which the recording began"
     assert {row["reason"] for row in rows(folder, "loss")} <= {"late_start"}
     return len(kernels)
 
