@@ -140,7 +140,7 @@ static void search(struct programs *p, uint64_t now_ns)
 {
 	_cleanup_close_ int folder = -1;
 	_cleanup_list_ DIR *names = NULL;
-	uint64_t cpu_ns = clock_read_ns(CLOCK_THREAD_CPUTIME_ID), pid;
+	uint64_t cpu_ns = clock_read_ns(CLOCK_PROCESS_CPUTIME_ID), pid;
 	const char *name;
 
 	if (!pace_is_due_after(&p->pace, SEARCH_NS, now_ns))
@@ -150,7 +150,7 @@ static void search(struct programs *p, uint64_t now_ns)
 	while (names && (name = folder_next(names)))
 		if (parse_u64(name, &pid) == 0 && pid <= INT_MAX && has_cuda_device((pid_t)pid))
 			list(p, (pid_t)pid);
-	pace_add(&p->pace, clock_read_ns(CLOCK_THREAD_CPUTIME_ID) - cpu_ns, SEARCH_SHARE);
+	pace_add(&p->pace, clock_read_ns(CLOCK_PROCESS_CPUTIME_ID) - cpu_ns, SEARCH_SHARE);
 }
 
 static void list_named(struct programs *p)
@@ -254,7 +254,7 @@ static int read_tail(struct programs *p, struct program *g)
 /* The cost is kept low: programs with many kernels are read less often. */
 static void read_work(struct programs *p, struct program *g, uint64_t now_ns)
 {
-	uint64_t cpu_ns = clock_read_ns(CLOCK_THREAD_CPUTIME_ID);
+	uint64_t cpu_ns = clock_read_ns(CLOCK_PROCESS_CPUTIME_ID);
 	bool was_open = g->tail.live.segment.path;
 	int rc;
 
@@ -269,7 +269,7 @@ static void read_work(struct programs *p, struct program *g, uint64_t now_ns)
 		g->recorder = PROGRAM_RECORDED;
 	else if (g->recorder == PROGRAM_RECORDED)
 		g->recorder = PROGRAM_PLAIN;
-	pace_add(&g->pace, clock_read_ns(CLOCK_THREAD_CPUTIME_ID) - cpu_ns,
+	pace_add(&g->pace, clock_read_ns(CLOCK_PROCESS_CPUTIME_ID) - cpu_ns,
 		 WORK_SHARE * (unsigned)p->all.count);
 }
 
