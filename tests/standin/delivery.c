@@ -15,6 +15,7 @@
 
 #define POLL_NS 200000
 #define CUPTI_12_8 26
+#define READINGS_MAX 64
 
 /* Offsets of the records in a buffer that the recorder has. */
 struct reading {
@@ -63,12 +64,33 @@ static void forget_reading(struct reading *r)
 	free(r);
 }
 
+/*
+ * Recordings of a process that goes on come with new buffers: forgets the oldest one for a new one,
+ * unless it has not been read yet.
+ */
+static void limit_readings(const uint8_t *buffer)
+{
+	static uintptr_t known[READINGS_MAX];
+	static unsigned oldest;
+	uintptr_t *place = &known[oldest];
+	uint64_t found;
+
+	if (map_get(&readings, (uintptr_t)buffer, &found))
+		return;
+	oldest = (oldest + 1) % READINGS_MAX;
+	if (*place && map_get(&readings, *place, &found) &&
+	    !((struct reading *)(uintptr_t)found)->unread && map_remove(&readings, *place, &found))
+		forget_reading((struct reading *)(uintptr_t)found);
+	*place = (uintptr_t)buffer;
+}
+
 /* From now on the recorder reads this buffer as `r`. */
 static void start_reading(const uint8_t *buffer, struct reading *r)
 {
 	uint64_t *slot;
 
 	pthread_mutex_lock(&lock);
+	limit_readings(buffer);
 	slot = map_at(&readings, (uintptr_t)buffer, 0);
 	if (!slot) {
 		free(r->starts);
