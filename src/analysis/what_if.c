@@ -650,22 +650,6 @@ static int find_call_bar(struct what_if *w, struct change *change, uint64_t pred
 	return 0;
 }
 
-/* Of the rule that changes it, if one does. */
-static int set_order(struct what_if *w, const struct what_if_rule *rules, size_t count)
-{
-	size_t tasks = w->until_task - w->from_task + UINT64_C(1);
-
-	free(w->order);
-	w->order = NULL;
-	for (size_t i = 0; i < count; i++) {
-		if (!what_if_has_order(&rules[i]))
-			continue;
-		w->order = calloc(tasks, sizeof(*w->order));
-		return w->order ? what_if_find_order(w, &rules[i], w->order) : -ENOMEM;
-	}
-	return 0;
-}
-
 int what_if_predict(struct what_if *w, struct what_if_rule *rules, size_t count)
 {
 	struct change change = {
@@ -680,7 +664,7 @@ int what_if_predict(struct what_if *w, struct what_if_rule *rules, size_t count)
 	struct measured m;
 	bool of_gpu = false, of_graph = false;
 
-	if (set_order(w, rules, count) < 0 || run(w, &change, &m) < 0 ||
+	if (what_if_set_order(w, rules, count) < 0 || run(w, &change, &m) < 0 ||
 	    find_classes(w, &m, &w->predicted) < 0 || find_overlap(w, &overlap) < 0 ||
 	    find_call_bar(w, &change, m.step_ns) < 0)
 		return -ENOMEM;

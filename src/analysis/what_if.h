@@ -197,9 +197,8 @@ int what_if_match_copies(const struct what_if *w, struct what_if_rule *rule,
 /* Whether the rule changes the order of work: one at a time can. */
 bool what_if_has_order(const struct what_if_rule *rule);
 int what_if_match_order(const struct what_if *w, struct what_if_rule *rule) MUST_USE;
-/* Sets the order of the tasks from first_task on. 0 or -ENOMEM. */
-int what_if_find_order(const struct what_if *w, const struct what_if_rule *rule,
-		       struct task_order *order) MUST_USE;
+/* Sets the order of work by the rule that changes it, if one does. 0 or -ENOMEM. */
+int what_if_set_order(struct what_if *w, const struct what_if_rule *rules, size_t count) MUST_USE;
 
 /*
  * Chooses the process with most GPU work, and measures what was recorded. The report has `steps`

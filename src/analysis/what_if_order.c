@@ -216,8 +216,8 @@ static int merge(const struct what_if *w, struct task_order *to)
 	return code;
 }
 
-int what_if_find_order(const struct what_if *w, const struct what_if_rule *rule,
-		       struct task_order *order)
+static int find_order(const struct what_if *w, const struct what_if_rule *rule,
+		      struct task_order *order)
 {
 	struct order o = { .w = w, .rule = rule, .to = order };
 
@@ -230,4 +230,19 @@ int what_if_find_order(const struct what_if *w, const struct what_if_rule *rule,
 		return 0;
 	}
 	return rule->change == CHANGE_MERGE ? merge(w, order) : split(&o);
+}
+
+int what_if_set_order(struct what_if *w, const struct what_if_rule *rules, size_t count)
+{
+	size_t tasks = w->until_task - w->from_task + UINT64_C(1);
+
+	free(w->order);
+	w->order = NULL;
+	for (size_t i = 0; i < count; i++) {
+		if (!what_if_has_order(&rules[i]))
+			continue;
+		w->order = calloc(tasks, sizeof(*w->order));
+		return w->order ? find_order(w, &rules[i], w->order) : -ENOMEM;
+	}
+	return 0;
 }

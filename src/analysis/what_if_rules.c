@@ -90,12 +90,6 @@ static int parse_graph(struct what_if_rule *rule, const char *rest, struct error
 				       rule->text);
 }
 
-static int unknown(const char *text, const char *word, struct error *e)
-{
-	error_set(e, E_USAGE, "unknown transform '%s'", text);
-	return error_suggest(e, word, target_names, NULL);
-}
-
 /* "copies pinned", "overlap copies", "streams merge", "streams split SCOPE" */
 static int parse_words(struct what_if_rule *rule, const char *rest, struct error *e)
 {
@@ -192,8 +186,10 @@ int what_if_parse(struct what_if_rule *rule, const char *text, struct error *e)
 	}
 	while (target_names[target] && strcmp(target_names[target], word) != 0)
 		target++;
-	if (!target_names[target])
-		return unknown(text, word, e);
+	if (!target_names[target]) {
+		error_set(e, E_USAGE, "unknown transform '%s'", text);
+		return error_suggest(e, word, target_names, NULL);
+	}
 	rule->target = (enum what_if_target)target;
 	if (*rest == ':' && !has_glob(rule->target))
 		return error_set(e, E_USAGE, "'%s': %s takes no name", text, word);
