@@ -117,6 +117,7 @@ struct command {
 	C(view)                                                                                    \
 	C(export)                                                                                  \
 	C(import)                                                                                  \
+	C(merge)                                                                                   \
 	C(upload)                                                                                  \
 	C(symbolize)                                                                               \
 	C(schema)                                                                                  \

@@ -9,6 +9,7 @@
 
 #include "cli/help.h"
 #include "cli/ui.h"
+#include "format/recording_dir.h"
 
 #define COMMAND_ITEM(name) &cmd_##name,
 const struct command *const commands[] = { COMMANDS(COMMAND_ITEM) NULL };
@@ -159,6 +160,18 @@ static int parse_leading(struct context *c, int *argc, char ***argv)
 
 static char operand_between[] = OPERAND_BETWEEN;
 
+static int unexpected(const struct context *c, char **argv)
+{
+	const char *extra = argv[c->command->operands_max + 1];
+
+	if (c->command->takes_recording && recording_dir_has_segments(extra))
+		return cli_usage(c,
+				 "'%s' is a second recording; to read several as one: pitot merge "
+				 "A B -o job.pitot",
+				 extra);
+	return cli_usage(c, "unexpected argument '%s'", extra);
+}
+
 static int run_command(struct context *c, int argc, char **argv)
 {
 	struct option options[COMMAND_OPTIONS_MAX];
@@ -180,7 +193,7 @@ static int run_command(struct context *c, int argc, char **argv)
 		return cli_usage(c, "--json: '%s' has no result to print as JSON",
 				 c->command->name);
 	if (!c->command->stop_at_operand && operands > (int)c->command->operands_max)
-		return cli_usage(c, "unexpected argument '%s'", argv[c->command->operands_max + 1]);
+		return unexpected(c, argv);
 	argv[operands + 1] = NULL;
 	return c->command->run(c, operands + 1, argv);
 }

@@ -304,6 +304,8 @@ extern const struct section section_topology;
 /* What bounded the job: text and JSON of `--ranks --critical-path`. */
 extern const struct section section_rank_path;
 void report_links_text(const struct report *r, struct strbuf *out);
+/* Appends which ranks of the job have no recorder inside, after "; ". */
+void report_absent_ranks(const struct trace *t, struct strbuf *out);
 
 /* Append one section, for the renderers and tests. JSON: keys of the open object of *j. */
 void section_print_text(const struct section *s, const struct report_view *v);

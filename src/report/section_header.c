@@ -23,8 +23,8 @@ static void add_date(const struct report *r, uint64_t time_ns, struct strbuf *ou
 
 #define ABSENT_SHOWN 8
 
-/* Ranks of the job without a recorder inside. The processes are in order of rank. */
-static void add_absent_ranks(const struct trace *t, struct strbuf *out)
+/* The processes are in order of rank. */
+void report_absent_ranks(const struct trace *t, struct strbuf *out)
 {
 	_cleanup_strbuf_ struct strbuf list = STRBUF_INIT;
 	uint32_t next = 0, world = 0, absent = 0;
@@ -96,7 +96,7 @@ static void print(const struct report_view *v)
 	if (trace_only_rank(r->trace, &rank))
 		strbuf_addf(&line, "; rank %u only", rank);
 	else
-		add_absent_ranks(r->trace, &line);
+		report_absent_ranks(r->trace, &line);
 	report_choice_text(f, &line);
 	report_paragraph(v, 0, strbuf_text(&line));
 }

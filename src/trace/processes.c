@@ -86,9 +86,15 @@ static struct trace_process blank_process(uint32_t pid)
 }
 
 /* Identifies a process image; collisions are rare and harmless. */
-static uint64_t image_key(uint32_t pid, uint64_t start_ns)
+static uint64_t image_key(uint32_t pid, uint64_t start_ns, uint32_t boot_id)
 {
-	return hash_u64(start_ns) ^ pid;
+	return hash_u64(start_ns ^ (uint64_t)boot_id << 32) ^ pid;
+}
+
+/* Process ids are unique on one host only. */
+static bool may_share_host(const struct trace_process *a, const struct trace_process *b)
+{
+	return a->boot_id == b->boot_id || !a->boot_id || !b->boot_id;
 }
 
 /* Adds a row; the rows about one image, written at its start and at its end, share an item. */
@@ -96,7 +102,8 @@ static int add_seen(struct building *b, uint64_t row, uint64_t session_end_ns, s
 {
 	uint32_t pid = (uint32_t)value_of(b->t, COLUMN_process_pid, row, 0);
 	uint64_t start_ns = value_of(b->t, COLUMN_process_start_ns, row, 0);
-	uint64_t *known = map_at(&b->seen_index, image_key(pid, start_ns), b->seen.count);
+	uint32_t boot_id = (uint32_t)value_of(b->t, COLUMN_process_boot_id, row, 0);
+	uint64_t *known = map_at(&b->seen_index, image_key(pid, start_ns, boot_id), b->seen.count);
 	struct seen fresh = { .process = blank_process(pid), .shown = SIZE_MAX };
 	struct seen *seen;
 
@@ -190,7 +197,8 @@ static struct seen *find_seen(struct building *b, const struct trace_process *pr
 	for (size_t i = 0; i < b->seen.count; i++) {
 		struct seen *s = &b->seen.data[i];
 
-		if (s->process.pid == process->pid && (!best || fits_better(s, best, process)))
+		if (s->process.pid == process->pid && may_share_host(&s->process, process) &&
+		    (!best || fits_better(s, best, process)))
 			best = s;
 	}
 	return best;

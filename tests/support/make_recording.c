@@ -10,8 +10,10 @@
 #include "format/rows.h"
 #include "format/segment.h"
 
-/* CLOCK_REALTIME - CLOCK_MONOTONIC of all recordings made here: 2026-01-01 00:00:00 UTC. */
+/* CLOCK_REALTIME - CLOCK_MONOTONIC of the default host: 2026-01-01 00:00:00 UTC. */
 #define REALTIME_OFFSET_NS UINT64_C(1767225600000000000)
+
+struct maker_host maker_host = { "testhost", "00000000-0000-0000-0000-000000000001", 0 };
 
 static void *must(void *p, const char *what)
 {
@@ -42,11 +44,17 @@ uint32_t maker_string(struct maker *m, const char *text)
 	return writer_string(m->writer, text, strlen(text));
 }
 
+/* CLOCK_REALTIME when CLOCK_MONOTONIC of the host was 0. */
+static uint64_t booted_ns(void)
+{
+	return REALTIME_OFFSET_NS - maker_host.days * MAKER_DAY_NS;
+}
+
 void maker_clock(struct maker *m, uint64_t time_ns)
 {
 	struct row_clock row = {
 		.monotonic_ns = time_ns,
-		.realtime_ns = REALTIME_OFFSET_NS + time_ns,
+		.realtime_ns = booted_ns() + time_ns,
 		.boottime_ns = time_ns,
 		.width_ns = 40,
 	};
@@ -60,8 +68,8 @@ static void write_process(struct maker *m, const char *command, const char *exec
 	m->process.command = maker_string(m, command);
 	m->process.executable = maker_string(m, executable);
 	m->process.directory = maker_string(m, "/home/user");
-	m->process.host = maker_string(m, "testhost");
-	m->process.boot_id = maker_string(m, "00000000-0000-0000-0000-000000000001");
+	m->process.host = maker_string(m, maker_host.name);
+	m->process.boot_id = maker_string(m, maker_host.boot_id);
 	writer_append(m->writer, TABLE_process, &m->process);
 }
 
@@ -83,10 +91,13 @@ static uint64_t date_segments(const char *directory, const char *prefix, uint64_
 			return h.session;
 		if (pread(fd, &h, sizeof(h), 0) != sizeof(h))
 			must(NULL, path);
-		if (h.start_realtime_ns == REALTIME_OFFSET_NS + h.start_monotonic_ns)
+		/* this machine was not started at midnight */
+		if ((h.start_realtime_ns - h.start_monotonic_ns - REALTIME_OFFSET_NS) %
+			    MAKER_DAY_NS ==
+		    0)
 			continue;
 		h.start_monotonic_ns = start_ns;
-		h.start_realtime_ns = REALTIME_OFFSET_NS + start_ns;
+		h.start_realtime_ns = booted_ns() + start_ns;
 		h.crc = crc32c(0, &h, offsetof(struct segment_header, crc));
 		if (pwrite(fd, &h, sizeof(h), 0) != sizeof(h))
 			must(NULL, path);

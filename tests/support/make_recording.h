@@ -37,6 +37,17 @@ enum maker_function {
 	MAKER_END_CAPTURE = 1 << 16 | 451, /* cuStreamEndCapture */
 };
 
+/*
+ * The host of what is begun from now on, and how many days its CLOCK_MONOTONIC is ahead of that of
+ * the default one, at the same CLOCK_REALTIME.
+ */
+struct maker_host {
+	const char *name, *boot_id;
+	uint64_t days;
+};
+extern struct maker_host maker_host;
+#define MAKER_DAY_NS UINT64_C(86400000000000)
+
 struct maker {
 	struct writer *writer;
 	struct row_process process; /* as begun; maker_close() writes it again */

@@ -44,6 +44,11 @@
 	X(roofline) /* and of kernels without times, with their work and the GPU's peaks */        \
 	/* ranges_recording.c */                                                                   \
 	X(ranges) /* hardware counters of ranges and graph launches */                             \
+	/* job_recording.c: a training; the second host has been up for five days longer */        \
+	X(job) /* four ranks on two hosts */                                                       \
+	X(job_first) /* what the first host records of it: ranks 0 and 1 */                        \
+	X(job_second) /* the second host: ranks 2 and 3 */                                         \
+	X(job_third) /* the second host, with the process ids of the first */                      \
 	/* hostile_recording.c: right in every byte, from no recorder */                           \
 	X(hostile_chain) /* a stack of 2^17 nodes, a sample at each */                             \
 	X(hostile_pushes) /* 2^17 NVTX ranges that are never popped, with a launch in each */      \

@@ -1,0 +1,182 @@
+"""pitot merge: recordings of several hosts as one."""
+import json
+import os
+import resource
+import shutil
+
+import pytest
+
+
+@pytest.fixture(name="hosts")
+def fixture_hosts(make_recording, tmp_path):
+    """What two hosts have recorded of a job, and the same in one folder: job_recording.c."""
+    for name, kind in ("first", "job_first"), ("second", "job_second"), ("third", "job_third"), ("all", "job"):
+        make_recording(tmp_path / f"{name}.pitot", kind)
+    return tmp_path
+
+
+def report(pitot, recording, *options):
+    found = json.loads(pitot("report", recording, *options, "--json").stdout)
+    del found["recording"]
+    return found
+
+
+def folders(path):
+    return sorted(entry.name for entry in path.iterdir())
+
+
+@pytest.mark.parametrize("options", ((), ("--ranks",), ("--ranks", "--critical-path")))
+def test_the_result_is_what_one_folder_says(pitot, hosts, options):
+    note = pitot("merge", "first.pitot", "second.pitot/", "-o", "job.pitot/").stderr
+    assert note.startswith("pitot merge: job.pitot/: 2 recordings of 2 hosts, 4 processes, 4 ranks, ") and "not recorded" not in note
+    assert report(pitot, "job.pitot", *options) == report(pitot, "all.pitot", *options)
+    assert report(pitot, "job.pitot", "--ranks")["job"]["rank"] == 2
+    assert "checksums  all right" in pitot("info", "--verify", "job.pitot").stdout
+    assert not [name for name in folders(hosts) if "merging" in name]
+
+
+def test_files_are_shared_and_outlive_their_recordings(pitot, hosts):
+    found = pitot("merge", "first.pitot", "second.pitot", "-o", "job.pitot", "--json", json_output=True)
+    assert (found["recordings"], found["segments"], found["hosts"], found["processes"], found["ranks"]) == (2, 8, 2, 4, 4)
+    assert found["linked_files"] == found["segments"] and found["unreadable_segments"] == 0
+    assert found["bytes"] == sum(file.stat().st_size for file in (hosts / "job.pitot").glob("*.pit"))
+    before = report(pitot, "job.pitot", "--ranks")
+    shutil.rmtree(hosts / "first.pitot")
+    shutil.rmtree(hosts / "second.pitot")
+    assert report(pitot, "job.pitot", "--ranks") == before
+    assert json.loads((hosts / "job.pitot/recording.json").read_text())["recorded_by"] == "pitot merge"
+
+
+def test_a_merged_recording_can_be_merged(pitot, hosts):
+    pitot("merge", "first.pitot", "-o", "one.pitot", "-q")
+    assert pitot("merge", "second.pitot", "one.pitot", "-o", "job.pitot", "-q").stderr == ""
+    assert report(pitot, "job.pitot", "--ranks") == report(pitot, "all.pitot", "--ranks")
+
+
+def test_equal_process_ids_of_two_hosts(pitot, hosts):
+    """Each process has the exit status that the launcher of its own host saw: its rank."""
+    pitot("merge", "first.pitot", "third.pitot", "-o", "job.pitot")
+    processes = json.loads(pitot("info", "job.pitot", "--json").stdout)["processes"]
+    assert [(p["pid"], p["rank"], p["host"], p["exit_status"]) for p in processes] == [
+        (100, 0, "testhost", 0), (101, 1, "testhost", 1), (100, 2, "otherhost", 2), (101, 3, "otherhost", 3)]
+    ranks = report(pitot, "job.pitot", "--ranks")["job"]
+    assert [(rank["rank"], rank["pid"]) for rank in ranks["ranks"]] == [(0, 100), (1, 101), (2, 100), (3, 101)]
+    assert ranks["rank"] == 2
+
+
+def test_missing_ranks_are_named(pitot, hosts):
+    for file in (hosts / "second.pitot").glob("201.*.pit"):
+        file.unlink()
+    said = "; rank 3 of 4 was not recorded"
+    assert said in pitot("merge", "first.pitot", "second.pitot", "-o", "job.pitot").stderr
+    assert said in " ".join(pitot("report", "job.pitot").stdout.split())
+    assert "; ranks 2, 3 of 4 were not recorded" in pitot("merge", "first.pitot", "-o", "one.pitot").stderr
+
+
+def test_cut_and_empty_segments_are_said(pitot, hosts):
+    cut = hosts / "second.pitot/200.0.pit"
+    cut.write_bytes(cut.read_bytes()[:-300])
+    (hosts / "second.pitot/7.0.pit").touch()
+    said = pitot("merge", "first.pitot", "second.pitot", "-o", "job.pitot").stderr
+    assert "1 segment cannot be read" in said
+    (hosts / "all.pitot/7.0.pit").touch()
+    shutil.copy(cut, hosts / "all.pitot/200.0.pit")
+    losses = {name: sorted((loss["reason"], loss["count"]) for loss in report(pitot, name)["loss"]) for name in ("job.pitot", "all.pitot")}
+    assert losses["job.pitot"] == losses["all.pitot"] != []
+
+
+def refused(pitot, hosts, *words, status=1):
+    before = folders(hosts)
+    said = pitot("merge", *words, status=status).stderr
+    assert folders(hosts) == before
+    return said
+
+
+def test_refusals_leave_nothing(pitot, hosts):
+    shutil.copytree(hosts / "first.pitot", hosts / "copy.pitot")
+    (hosts / "empty.pitot").mkdir()
+    (hosts / "damaged.pitot").mkdir()
+    (hosts / "damaged.pitot/1.0.pit").write_bytes(b"PITOTSEG" + bytes(100))
+    for words, why in (
+            (("first.pitot", "second.pitot", "first.pitot"), "is in both 'first.pitot' and 'first.pitot'"),
+            (("first.pitot", "copy.pitot", "-o", "x"), "name only one of them"),
+            (("first.pitot",), "exists; choose another folder with -o, or replace it with --force"),
+            (("first.pitot", "-o", "first.pitot", "--force"), "is one of the recordings to merge"),
+            (("first.pitot", "-o", ""), "takes the name of a folder"),
+            ((), "name the recordings to merge")):
+        words = words if "-o" in words else (*words, "-o", "second.pitot" if "exists" in why else "x.pitot")
+        assert why in refused(pitot, hosts, *words, status=None), words
+    for name, why in (("empty.pitot", "no .pit segment in it"), ("damaged.pitot", "none of its segments can be read"),
+                      ("absent.pitot", "No such file"), ("first.pitot/recording.json", "cannot open recording")):
+        assert why in refused(pitot, hosts, "second.pitot", name, "-o", "x.pitot")
+    assert "cannot create" in refused(pitot, hosts, "first.pitot", "-o", "no/such/folder")
+    assert "name the new recording with -o" in refused(pitot, hosts, "first.pitot", status=2)
+
+
+def test_force_replaces_a_recording_and_nothing_else(pitot, hosts):
+    pitot("merge", "first.pitot", "-o", "job.pitot")
+    pitot("merge", "first.pitot", "second.pitot", "-o", "job.pitot", "--force")
+    assert report(pitot, "job.pitot", "--ranks") == report(pitot, "all.pitot", "--ranks")
+    (hosts / "job.pitot/mine.txt").touch()
+    assert "not part of a recording" in refused(pitot, hosts, "first.pitot", "-o", "job.pitot", "--force", status=2)
+    assert (hosts / "job.pitot/mine.txt").exists() and report(pitot, "job.pitot", "--ranks")["job"]["rank"] == 2
+
+
+def test_links_in_a_recording_are_not_followed(pitot, hosts):
+    secret = hosts / "secret"
+    secret.write_text("secret")
+    link = hosts / "first.pitot/9.0.pit"
+    link.symlink_to(secret)
+    assert "'first.pitot/9.0.pit'" in refused(pitot, hosts, "first.pitot", "second.pitot", "-o", "x.pitot")
+    link.unlink()
+    os.mkfifo(link)
+    assert "'first.pitot/9.0.pit'" in refused(pitot, hosts, "first.pitot", "-o", "x.pitot")
+    link.unlink()
+    (hosts / "first.pitot/cubins").symlink_to(hosts)
+    assert "cubins" in refused(pitot, hosts, "first.pitot", "-o", "x.pitot")
+
+
+def test_device_code_comes_along(pitot, make_recording, tmp_path):
+    for name, other in ("a", False), ("b", True):
+        make_recording(tmp_path / name, "stalls")
+        assert (tmp_path / name / "cubins").is_dir()
+        if other:
+            for file in (tmp_path / name / "cubins").iterdir():
+                file.write_bytes(file.read_bytes() + b"x")
+    said = pitot("merge", "a", "b", "-o", "both.pitot").stderr
+    count = len(folders(tmp_path / "a/cubins"))
+    assert folders(tmp_path / "both.pitot/cubins") == folders(tmp_path / "a/cubins")
+    assert f"{count} file" in said and "differ from others with their checksum" in said
+    assert not (tmp_path / "both.pitot/cubins").is_symlink()
+
+
+def test_what_may_still_grow_is_said(pitot, hosts):
+    for state, said in ("recording", "is not complete: if it still grows"), ("ended", "has no function names yet"), ("complete", ""):
+        (hosts / "first.pitot/recording.json").write_text(f'{{\n  "state": "{state}"\n}}\n')
+        text = pitot("merge", "first.pitot", "-o", "job.pitot", "--force").stderr
+        assert {file.stat().st_nlink for file in (hosts / "first.pitot").glob("*.pit")} == {1 if state == "recording" else 2}
+        assert said in text and ("'first.pitot'" in text) == bool(said)
+
+
+def test_a_file_that_may_not_be_written(pitot, hosts):
+    """As on a full disk, where files cannot be linked: nothing remains."""
+    other = hosts / "other"
+    other.mkdir()
+    if os.geteuid() != 0:
+        pytest.skip("only root can give files away")
+    for file in (hosts / "first.pitot").iterdir():
+        os.chown(file, 65534, 65534)
+
+    def limit():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
+
+    said = pitot("merge", "first.pitot", "-o", "other/x.pitot", status=1, preexec_fn=limit).stderr
+    assert "File too large" in said and not folders(other)
+    found = pitot("merge", "first.pitot", "-o", "other/x.pitot", "--json", json_output=True)
+    assert found["linked_files"] == 0 and report(pitot, "other/x.pitot")["job"]["ranks"]
+
+
+def test_a_second_recording_of_a_report(pitot, hosts):
+    said = pitot("report", "first.pitot", "second.pitot", status=2).stderr
+    assert "to read several as one: pitot merge A B -o job.pitot" in said
+    assert "unexpected argument 'absent'" in pitot("report", "first.pitot", "absent", status=2).stderr
