@@ -9,6 +9,9 @@
  * the table that they refer to (TRACE_NO_ROW if the row is missing). Column `text` of table
  * `string`, the only one of type BYTES, is loaded as string ids (u32).
  *
+ * Times are CLOCK_MONOTONIC of the recorded machine; of several machines, of the one that was
+ * started first, as far as CLOCK_REALTIME of each shows.
+ *
  * A trace is not safe for concurrent use while tables are loaded; afterwards any number of threads
  * may read it.
  */

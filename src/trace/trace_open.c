@@ -22,6 +22,7 @@ static int64_t find_realtime_offset(const struct trace *t)
 	const struct table_data *table = &t->tables[TABLE_clock];
 	const struct block_item *item = table->items.data;
 	const struct segment *file = item ? &t->segments.data[item->segment].file : NULL;
+	uint64_t shift_ns = item ? t->segments.data[item->segment].shift_ns : 0;
 	uint64_t *monotonic =
 		item ? calloc(item->rows, 2 * sizeof(uint64_t) + sizeof(uint32_t)) : NULL;
 	struct decoder *decoder = decoder_new();
@@ -40,7 +41,7 @@ static int64_t find_realtime_offset(const struct trace *t)
 		for (uint32_t i = 0; i < item->rows; i++)
 			if (width[i] < least && realtime[i]) {
 				least = width[i];
-				offset = (int64_t)(realtime[i] - monotonic[i]);
+				offset = (int64_t)(realtime[i] - monotonic[i] - shift_ns);
 			}
 	decoder_free(decoder);
 	free(monotonic);
@@ -61,6 +62,13 @@ static int no_rank_error(const struct trace *t, struct error *e)
 	}
 	return error_set(e, E_USAGE, "no rank %u in this recording; its ranks: %s", t->options.rank,
 			 strbuf_text(&known));
+}
+
+static int build_processes(struct trace *t, struct error *e)
+{
+	if (catalog_sessions(t) < 0)
+		return error_errno(e, ENOMEM, "cannot read recording '%s'", t->path);
+	return processes_build(t, e);
 }
 
 /*
@@ -92,9 +100,7 @@ static int keep_rank(struct trace *t, struct error *e)
 			segment_release(&segment->file);
 	}
 	t->segments.count = kept;
-	if (catalog_sessions(t) < 0)
-		return error_errno(e, ENOMEM, "cannot read recording '%s'", t->path);
-	return processes_build(t, e);
+	return build_processes(t, e);
 }
 
 bool trace_only_rank(const struct trace *t, uint32_t *rank)
@@ -106,11 +112,12 @@ bool trace_only_rank(const struct trace *t, uint32_t *rank)
 
 static int list_contents(struct trace *t, struct error *e)
 {
-	int result;
+	int result = build_processes(t, e);
 
-	if (catalog_sessions(t) < 0)
-		return error_errno(e, ENOMEM, "cannot read recording '%s'", t->path);
-	result = processes_build(t, e);
+	if (result == 0)
+		result = host_time_align(t, e);
+	if (result > 0)
+		result = build_processes(t, e);
 	if (result == 0 && t->options.only_rank)
 		result = keep_rank(t, e);
 	if (result == 0)

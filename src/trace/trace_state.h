@@ -27,6 +27,7 @@ struct trace_segment {
 	struct segment file;
 	const char *name; /* without the folder; owned by the interner */
 	uint32_t session; /* index */
+	uint64_t shift_ns; /* of its times; the headers in memory have it (host_time.c) */
 	/* damaged pieces outside of listed blocks; complete after trace_verify */
 	uint64_t damage;
 	bool repeated; /* a copy of another segment, which is ignored */
@@ -116,6 +117,15 @@ void table_release(struct table_data *table);
 
 /* processes.c */
 int processes_build(struct trace *t, struct error *e) MUST_USE;
+
+/* host_time.c */
+/*
+ * Decides how far the times of each segment are shifted. 1: some are, so that sessions and
+ * processes must be built again; 0: none is, or a negative code.
+ */
+int host_time_align(struct trace *t, struct error *e) MUST_USE;
+/* Shifts decoded times other than 0; `valid` NULL: no value is missing. */
+void host_time_shift(uint64_t *times, const uint8_t *valid, size_t count, uint64_t by_ns);
 
 /* strings.c */
 /* Id of a text in the trace, or -ENOMEM or E_LIMIT. */

@@ -35,6 +35,25 @@ def test_the_result_is_what_one_folder_says(pitot, hosts, options):
     assert not [name for name in folders(hosts) if "merging" in name]
 
 
+def test_hosts_that_were_started_on_different_days_are_on_one_clock(pitot, hosts):
+    """The second host's CLOCK_MONOTONIC is five days ahead: all that is in the job took 42 ms at the same time."""
+    pitot("merge", "second.pitot", "first.pitot", "-o", "job.pitot")
+    info = json.loads(pitot("info", "job.pitot", "--json").stdout)
+    assert info["duration_ns"] == 42_000_000 == report(pitot, "job.pitot")["duration_ns"]
+    for table, columns in ("kernel", "start_ns,end_ns"), ("api_call", "start_ns,end_ns"), ("clock", "monotonic_ns,realtime_ns"):
+        rows = [json.loads(line) for line in pitot(
+            "view", "job.pitot", table, "--columns", f"pid,{columns}", "--json").stdout.splitlines()]
+        of = {pid: [[row[name] for name in columns.split(",")] for row in rows if row["pid"] == pid] for pid in (101, 201)}
+        assert of[101] == of[201] != []
+    for window in ("--since", "10ms"), ("--rank", "3"):
+        assert report(pitot, "job.pitot", *window)["gpus"] == report(pitot, "all.pitot", *window)["gpus"] != []
+    pitot("export", "job.pitot", "-o", "job.json")
+    events = json.loads((hosts / "job.json").read_text())["traceEvents"]
+    assert max(event["ts"] + event.get("dur", 0) for event in events if "ts" in event) <= 42_000
+    alone = json.loads(pitot("info", "second.pitot", "--json").stdout)
+    assert (alone["start_unix_ns"], alone["duration_ns"]) == (info["start_unix_ns"], info["duration_ns"])
+
+
 def test_files_are_shared_and_outlive_their_recordings(pitot, hosts):
     found = pitot("merge", "first.pitot", "second.pitot", "-o", "job.pitot", "--json", json_output=True)
     assert (found["recordings"], found["segments"], found["hosts"], found["processes"], found["ranks"]) == (2, 8, 2, 4, 4)

@@ -1,0 +1,132 @@
+/*
+ * host_time.c: puts what several hosts have recorded on one CLOCK_MONOTONIC, that of the host that
+ * was started first, by the CLOCK_REALTIME of each. Ranks that met in collectives are then aligned
+ * more precisely (analysis/collectives.h).
+ *
+ * Times of the other hosts become larger, so that none is below 0. One that would exceed 64 bits
+ * becomes the largest number: times stay in order.
+ */
+#include "trace/trace_state.h"
+
+#include <errno.h>
+
+#define REALTIME_MAX (UINT64_MAX >> 1) /* in the year 2262 */
+
+/* When a clock was 0, by the first reading of a process of both clocks; 0: unknown. */
+static uint64_t booted_ns(const struct trace *t, size_t process)
+{
+	const struct clock_columns *c = clock_columns(t);
+	uint64_t end = trace_first_row(t, TABLE_clock, process + 1);
+
+	for (uint64_t row = trace_first_row(t, TABLE_clock, process); row < end; row++)
+		if (c->realtime_ns[row] > c->monotonic_ns[row] &&
+		    c->realtime_ns[row] <= REALTIME_MAX)
+			return c->realtime_ns[row] - c->monotonic_ns[row];
+	return 0;
+}
+
+/* A process without the id of its host has only its own readings. */
+static uint64_t host_booted_ns(const struct trace *t, const struct map *hosts, size_t process)
+{
+	uint64_t booted = 0;
+
+	if (!t->processes.data[process].boot_id)
+		return booted_ns(t, process);
+	map_get(hosts, t->processes.data[process].boot_id, &booted);
+	return booted;
+}
+
+/* Finds the hosts and when each was started. */
+static int find_hosts(const struct trace *t, struct map *hosts)
+{
+	for (size_t i = 0; i < t->processes.count; i++) {
+		uint64_t *booted = t->processes.data[i].boot_id
+					   ? map_at(hosts, t->processes.data[i].boot_id, 0)
+					   : NULL;
+
+		if (!booted && t->processes.data[i].boot_id)
+			return -ENOMEM;
+		if (booted && !*booted)
+			*booted = booted_ns(t, i);
+	}
+	return 0;
+}
+
+static uint64_t later(uint64_t time_ns, uint64_t by_ns)
+{
+	return MIN(time_ns, UINT64_MAX - by_ns) + by_ns;
+}
+
+void host_time_shift(uint64_t *times, const uint8_t *valid, size_t count, uint64_t by_ns)
+{
+	for (size_t i = 0; i < count; i++)
+		if (times[i] && (!valid || valid[i]))
+			times[i] = later(times[i], by_ns);
+}
+
+static void shift_segment(struct trace_segment *segment, uint64_t by_ns)
+{
+	struct segment *file = &segment->file;
+
+	segment->shift_ns = by_ns;
+	file->header.start_monotonic_ns = later(file->header.start_monotonic_ns, by_ns);
+	for (size_t i = 0; i < file->block_count; i++) {
+		struct block_header *header = &file->blocks[i].header;
+
+		if (!header->end_ns)
+			continue;
+		header->start_ns = later(header->start_ns, by_ns);
+		header->end_ns = later(header->end_ns, by_ns);
+	}
+}
+
+/* Returns whether any time changed. */
+static bool shift_all(struct trace *t, const struct map *hosts)
+{
+	uint64_t first = UINT64_MAX;
+	bool changed = false;
+
+	for (size_t i = 0; i < t->processes.count; i++) {
+		uint64_t booted = host_booted_ns(t, hosts, i);
+
+		first = booted ? MIN(first, booted) : first;
+	}
+	for (size_t i = 0; i < t->segments.count; i++) {
+		struct trace_segment *segment = &t->segments.data[i];
+		uint64_t booted =
+			host_booted_ns(t, hosts, t->sessions.data[segment->session].process);
+
+		if (booted <= first)
+			continue;
+		shift_segment(segment, booted - first);
+		changed = true;
+	}
+	return changed;
+}
+
+int host_time_align(struct trace *t, struct error *e)
+{
+	struct map hosts = MAP_INIT;
+	bool several = false;
+	uint32_t boot_id = 0;
+	int rc = 0;
+
+	for (size_t i = 0; i < t->processes.count; i++) {
+		uint32_t own = t->processes.data[i].boot_id;
+
+		several |= own && boot_id && own != boot_id;
+		boot_id = own ? own : boot_id;
+	}
+	if (!several)
+		return 0;
+	rc = trace_load(t, TABLE_clock, COLUMN_BITS(clock, monotonic_ns, realtime_ns), e);
+	if (rc >= 0 && trace_rows(t, TABLE_clock)) {
+		rc = find_hosts(t, &hosts);
+		if (rc < 0)
+			error_errno(e, ENOMEM, "cannot read recording '%s'", t->path);
+		else
+			rc = shift_all(t, &hosts);
+	}
+	map_release(&hosts);
+	return rc;
+}
