@@ -1,0 +1,143 @@
+/* test_host_time.c: recordings of hosts whose CLOCK_MONOTONIC are days apart. */
+#include "trace/trace.h"
+
+#include "trace_fixture.h"
+
+#include "format/rows.h"
+#include "trace/columns.h"
+
+#define START_NS UINT64_C(5000000000)
+#define AHEAD_NS (3 * MAKER_DAY_NS)
+
+/* Of the first host, whose times become those of the second, which has been up for longer. */
+static struct maker *begin_first(const char *folder)
+{
+	return maker_begin(folder, 100, START_NS, "./train");
+}
+
+static void write_second(const char *folder)
+{
+	struct maker_host host = maker_host;
+	struct maker *m;
+
+	maker_host = (struct maker_host){ "second", "another boot", 3 };
+	m = maker_begin(folder, 200, AHEAD_NS + START_NS, "./train");
+	maker_call(m, MAKER_MALLOC, 1, AHEAD_NS + START_NS + 10, AHEAD_NS + START_NS + 30, 1);
+	maker_close(m, AHEAD_NS + START_NS + 1000);
+	maker_host = host;
+}
+
+static void all_columns_of_times_move(void **state)
+{
+	struct maker *m = begin_first(*state);
+	struct trace *t;
+	uint64_t start_ns, end_ns;
+
+	maker_call(m, MAKER_MALLOC, 1, START_NS + 10, START_NS + 30, 1);
+	maker_close(m, START_NS + 1000);
+	write_second(*state);
+	t = open_recording(*state);
+	load(t, TABLE_api_call, COLUMN_BITS(api_call, start_ns));
+	load(t, TABLE_api_call, COLUMN_BITS(api_call, end_ns)); /* stored as the difference to it */
+	assert_int_equal(trace_rows(t, TABLE_api_call), 2);
+	for (uint64_t row = 0; row < 2; row++) {
+		assert_int_equal(api_call_columns(t)->start_ns[row], AHEAD_NS + START_NS + 10);
+		assert_int_equal(api_call_columns(t)->end_ns[row], AHEAD_NS + START_NS + 30);
+		assert_int_equal(trace_process(t, row)->start_ns, AHEAD_NS + START_NS);
+		assert_int_equal(trace_process(t, row)->end_ns, AHEAD_NS + START_NS + 1000);
+	}
+	trace_span(t, &start_ns, &end_ns);
+	assert_int_equal(start_ns, AHEAD_NS + START_NS);
+	assert_int_equal(end_ns, AHEAD_NS + START_NS + 1000);
+	load(t, TABLE_clock, 0);
+	for (uint64_t row = 0; row < trace_rows(t, TABLE_clock); row++)
+		assert_int_equal(trace_unix_ns(t, clock_columns(t)->monotonic_ns[row]),
+				 clock_columns(t)->realtime_ns[row]);
+	assert_int_equal(trace_verify(t, NULL), 0);
+	trace_free(t);
+}
+
+/* Work that never ran, or of which a time is unknown, gets no time by being moved. */
+static void what_has_no_time_gets_none(void **state)
+{
+	struct maker *m = begin_first(*state);
+	uint32_t gemm = maker_config(m, "gemm", 1, 32);
+	const struct kernel_columns *c;
+	struct trace *t;
+
+	maker_kernel(m, gemm, 7, 0, 0, 1);
+	maker_kernel(m, gemm, 7, START_NS + 10, START_NS + 20, 2);
+	maker_kernel(m, gemm, 7, UINT64_MAX - 5, UINT64_MAX - 1, 3);
+	maker_close(m, START_NS + 1000);
+	write_second(*state);
+	t = open_recording(*state);
+	load(t, TABLE_kernel, 0);
+	c = kernel_columns(t);
+	assert_int_equal(trace_rows(t, TABLE_kernel), 3);
+	assert_int_equal(c->start_ns[0], 0);
+	assert_int_equal(c->end_ns[0], 0);
+	assert_int_equal(c->start_ns[1], AHEAD_NS + START_NS + 10);
+	assert_int_equal(c->end_ns[1], AHEAD_NS + START_NS + 20);
+	assert_int_equal(c->start_ns[2], UINT64_MAX);
+	assert_int_equal(c->end_ns[2], UINT64_MAX);
+	assert_false(column_has(c->valid.queued_ns, 1) && c->queued_ns[1]);
+	trace_free(t);
+}
+
+/* The process has rows of its own, but its host's CLOCK_REALTIME is unknown. */
+static void hosts_with_an_unknown_clock_stay(void **state)
+{
+	struct row_process row = { .pid = 300,
+				   .start_ns = 7000,
+				   .missing = schema_missing(TABLE_process) };
+	struct writer_options options = { .directory = *state, .prefix = "300" };
+	struct writer *w;
+	struct trace *t;
+
+	write_second(*state);
+	assert_int_equal(writer_open(&options, &w, NULL), 0);
+	row.boot_id = writer_string(w, "a third boot", strlen("a third boot"));
+	ROW_PRESENT(&row, process, boot_id);
+	writer_append(w, TABLE_process, &row);
+	assert_int_equal(writer_close(&w), 0);
+	t = open_recording(*state);
+	assert_int_equal(trace_process_count(t), 2);
+	assert_int_equal(trace_process(t, 0)->start_ns, 7000);
+	assert_int_equal(trace_process(t, 1)->start_ns, AHEAD_NS + START_NS);
+	trace_free(t);
+}
+
+/* What a launcher saw is of its own host, though both have a process 100. */
+static void equal_process_ids(void **state)
+{
+	struct maker_host host = maker_host;
+	struct trace *t;
+
+	maker_close(begin_first(*state), START_NS + 1000);
+	maker_record(*state, 100, 1, START_NS, START_NS + 1000, "./train", 1);
+	maker_host = (struct maker_host){ "second", "another boot", 3 };
+	maker_close(maker_begin(*state, 100, AHEAD_NS + START_NS + 1, "./train"),
+		    AHEAD_NS + START_NS + 2000);
+	maker_record(*state, 100, 1, AHEAD_NS + START_NS + 1, AHEAD_NS + START_NS + 2000, "./train",
+		     2);
+	maker_host = host;
+	t = open_recording(*state);
+	assert_int_equal(trace_process_count(t), 2);
+	for (size_t i = 0; i < 2; i++) {
+		assert_int_equal(trace_process(t, i)->exit_status, i + 1);
+		assert_string_equal(trace_process(t, i)->host, i ? "second" : "testhost");
+	}
+	trace_free(t);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		folder_test(all_columns_of_times_move),
+		folder_test(what_has_no_time_gets_none),
+		folder_test(hosts_with_an_unknown_clock_stay),
+		folder_test(equal_process_ids),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
