@@ -199,8 +199,9 @@ static int add_gaps(struct trace *t)
 		if (before && before->session != header->session)
 			before = NULL;
 		expected = before ? before->number + 1 : 0;
-		reason = !before && t->is_ring ? loss_reason_overwritten
-					       : loss_reason_missing_segment;
+		reason = !before && t->sessions.data[segment->session].is_ring
+				 ? loss_reason_overwritten
+				 : loss_reason_missing_segment;
 		snprintf(detail, sizeof(detail), "segment %u%s of process %u", expected,
 			 header->number - expected > 1 ? " and following" : "", header->pid);
 		if (header->number != expected &&

@@ -43,6 +43,13 @@ static const char *text_of(const struct trace *t, int column, uint64_t row, cons
 	return id == STRING_EMPTY || id == STRING_LOST ? otherwise : trace_string(t, id);
 }
 
+static uint32_t boot_id_of(const struct trace *t, uint64_t row, uint32_t otherwise)
+{
+	uint32_t id = (uint32_t)value_of(t, COLUMN_process_boot_id, row, STRING_EMPTY);
+
+	return id == STRING_EMPTY || id == STRING_LOST ? otherwise : id;
+}
+
 /* Overwrites the members for which the row has values. */
 static void read_row(const struct trace *t, uint64_t row, struct trace_process *p, bool *has_end)
 {
@@ -54,7 +61,7 @@ static void read_row(const struct trace *t, uint64_t row, struct trace_process *
 	p->command = text_of(t, COLUMN_process_command, row, p->command);
 	p->executable = text_of(t, COLUMN_process_executable, row, p->executable);
 	p->host = text_of(t, COLUMN_process_host, row, p->host);
-	p->boot_id = (uint32_t)value_of(t, COLUMN_process_boot_id, row, p->boot_id);
+	p->boot_id = boot_id_of(t, row, p->boot_id);
 	p->exit_status = (int)(int64_t)value_of(t, COLUMN_process_exit_status, row,
 						(uint64_t)(int64_t)p->exit_status);
 	p->rank = (uint32_t)value_of(t, COLUMN_process_rank, row, p->rank);
@@ -102,7 +109,7 @@ static int add_seen(struct building *b, uint64_t row, uint64_t session_end_ns, s
 {
 	uint32_t pid = (uint32_t)value_of(b->t, COLUMN_process_pid, row, 0);
 	uint64_t start_ns = value_of(b->t, COLUMN_process_start_ns, row, 0);
-	uint32_t boot_id = (uint32_t)value_of(b->t, COLUMN_process_boot_id, row, 0);
+	uint32_t boot_id = boot_id_of(b->t, row, 0);
 	uint64_t *known = map_at(&b->seen_index, image_key(pid, start_ns, boot_id), b->seen.count);
 	struct seen fresh = { .process = blank_process(pid), .shown = SIZE_MAX };
 	struct seen *seen;
@@ -162,8 +169,7 @@ static int add_session(struct building *b, size_t index)
 	process.session = session->id;
 	process.inside = true;
 	process.segments = session->segments;
-	process.missing_segments =
-		session->missing_segments - (t->is_ring ? session->first_number : 0);
+	process.missing_segments = session->missing_segments;
 	process.closed = session->closed;
 	if (!session->by_record && vec_push(&b->processes, process) < 0)
 		return -ENOMEM;
@@ -373,22 +379,45 @@ static int store_processes(struct building *b)
 	return 0;
 }
 
-/*
- * Whether `pitot record` says that the recording is the end of a ring. Only a ring has no first
- * segments, unless they are missing.
- */
-static int find_ring(struct trace *t, struct error *e)
+/* Lists the hosts whose `pitot record` says that its recording is the end of a ring. */
+static int find_rings(struct trace *t, struct map *hosts, struct error *e)
 {
+	int rc = trace_load(t, TABLE_capability, COLUMN_BITS(capability, name), e);
+
+	for (uint64_t row = 0; rc >= 0 && row < trace_rows(t, TABLE_capability); row++) {
+		size_t process = trace_row_process(t, TABLE_capability, row);
+
+		if (capability_columns(t)->name[row] == feature_ring)
+			rc = map_add(hosts, t->processes.data[process].boot_id);
+	}
+	return rc;
+}
+
+/*
+ * Only a ring has no first segments, unless they are missing. The id of a host may be missing with
+ * them.
+ */
+static int mark_rings(struct trace *t, struct error *e)
+{
+	struct map hosts = MAP_INIT;
 	bool any = false;
 	int rc;
 
-	t->is_ring = false;
 	for (size_t i = 0; i < t->sessions.count; i++)
 		any |= t->sessions.data[i].first_number != 0;
-	rc = any ? trace_load(t, TABLE_capability, COLUMN_BITS(capability, name), e) : 0;
-	for (uint64_t row = 0; any && rc >= 0 && row < trace_rows(t, TABLE_capability); row++)
-		t->is_ring |= capability_columns(t)->name[row] == feature_ring;
-	return rc;
+	rc = any ? find_rings(t, &hosts, e) : 0;
+	for (size_t i = 0; any && rc >= 0 && i < t->sessions.count; i++) {
+		struct session *s = &t->sessions.data[i];
+		struct trace_process *p = &t->processes.data[s->process];
+		uint64_t known;
+
+		s->is_ring = hosts.count && (!p->boot_id || map_get(&hosts, p->boot_id, &known) ||
+					     map_get(&hosts, 0, &known));
+		if (s->is_ring && p->session == s->id)
+			p->missing_segments -= s->first_number;
+	}
+	map_release(&hosts);
+	return rc < 0 ? rc : 0;
 }
 
 /* Loads the process rows; until the list is built, each session is a process. */
@@ -417,8 +446,6 @@ int processes_build(struct trace *t, struct error *e)
 	struct building b = { .t = t };
 	int result = load_rows(t, e);
 
-	if (result >= 0)
-		result = find_ring(t, e);
 	if (result < 0)
 		return result;
 	for (size_t i = 0; i < t->sessions.count && result == 0; i++)
@@ -437,5 +464,7 @@ int processes_build(struct trace *t, struct error *e)
 	vec_release(&b.seen);
 	map_release(&b.seen_index);
 	vec_release(&b.first_seen);
-	return result < 0 ? error_errno(e, -result, "cannot list processes") : 0;
+	if (result < 0)
+		return error_errno(e, -result, "cannot list processes");
+	return mark_rings(t, e);
 }

@@ -62,7 +62,7 @@ struct trace_process {
 	bool imported; /* by the latter */
 	/* sampler: index of the same process as its own recorder saw it; else its own index */
 	size_t subject;
-	uint32_t boot_id; /* string id; equal ids share clock and process ids */
+	uint32_t boot_id; /* string id; equal ids share clock and process ids; 0 if unknown */
 	/* of the recording of this process; not closed: the end is the last time in its blocks */
 	uint64_t start_ns, end_ns;
 	const char *command; /* "" if unknown */

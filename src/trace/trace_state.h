@@ -46,6 +46,7 @@ struct session {
 	uint64_t start_ns, end_ns; /* by the headers of segments and blocks */
 	bool closed;
 	bool by_record; /* written by `pitot record`, not by a recorded process */
+	bool is_ring; /* its first segments may have been overwritten */
 	size_t process; /* index of the process under which its rows are shown */
 };
 
@@ -91,7 +92,6 @@ struct trace {
 	struct trace_options options;
 	char *path;
 	bool is_file; /* path is one segment */
-	bool is_ring; /* the first segments of a session may have been overwritten */
 	VEC(struct trace_segment) segments; /* ordered by session id and number */
 	VEC(struct failed_file) failed;
 	VEC(struct session) sessions;

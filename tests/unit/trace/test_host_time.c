@@ -3,7 +3,10 @@
 
 #include "trace_fixture.h"
 
+#include "base/bytes.h"
 #include "format/rows.h"
+#include "format/segment.h"
+#include "support/temp_folder.h"
 #include "trace/columns.h"
 
 #define START_NS UINT64_C(5000000000)
@@ -25,6 +28,21 @@ static void write_second(const char *folder)
 	maker_call(m, MAKER_MALLOC, 1, AHEAD_NS + START_NS + 10, AHEAD_NS + START_NS + 30, 1);
 	maker_close(m, AHEAD_NS + START_NS + 1000);
 	maker_host = host;
+}
+
+/* Makes a segment a later one of its session. */
+static void set_number(const char *path, uint32_t number)
+{
+	struct segment_header h;
+	FILE *file = fopen(path, "r+");
+
+	assert_non_null(file);
+	assert_int_equal(fread(&h, sizeof(h), 1, file), 1);
+	h.number = number;
+	h.crc = crc32c(0, &h, offsetof(struct segment_header, crc));
+	rewind(file);
+	assert_int_equal(fwrite(&h, sizeof(h), 1, file), 1);
+	assert_int_equal(fclose(file), 0);
 }
 
 static void all_columns_of_times_move(void **state)
@@ -130,6 +148,36 @@ static void equal_process_ids(void **state)
 	trace_free(t);
 }
 
+/* That one host keeps a ring does not explain what is missing of another. */
+static void a_ring_is_of_one_host(void **state)
+{
+	struct maker *m = maker_begin(*state, 1, START_NS, "pitot");
+	struct maker_host host = maker_host;
+	struct trace_loss loss = { 0 };
+	struct trace *t;
+
+	maker_capability(m, feature_ring, capability_state_on, "");
+	maker_close(m, START_NS + 1000);
+	write_second(*state);
+	set_number(temp_file(*state, "200.0.pit"), 2);
+	t = open_recording(*state);
+	assert_int_equal(count_losses(t, loss_reason_overwritten, NULL), 0);
+	assert_int_equal(count_losses(t, loss_reason_missing_segment, &loss), 1);
+	assert_int_equal(loss.count, 2);
+	assert_int_equal(trace_process(t, 1)->missing_segments, 2);
+	trace_free(t);
+
+	maker_host = (struct maker_host){ "second", "another boot", 3 };
+	m = maker_begin(*state, 2, AHEAD_NS + START_NS, "pitot");
+	maker_capability(m, feature_ring, capability_state_on, "");
+	maker_close(m, AHEAD_NS + START_NS + 1000);
+	maker_host = host;
+	t = open_recording(*state);
+	assert_int_equal(count_losses(t, loss_reason_overwritten, &loss), 1);
+	assert_int_equal(count_losses(t, loss_reason_missing_segment, NULL), 0);
+	trace_free(t);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -137,6 +185,7 @@ int main(void)
 		folder_test(what_has_no_time_gets_none),
 		folder_test(hosts_with_an_unknown_clock_stay),
 		folder_test(equal_process_ids),
+		folder_test(a_ring_is_of_one_host),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
