@@ -3,8 +3,12 @@ import json
 import os
 import resource
 import shutil
+import signal
+import subprocess
 
 import pytest
+
+from waiting import PATIENCE, wait_until
 
 
 @pytest.fixture(name="hosts")
@@ -177,14 +181,11 @@ def test_what_may_still_grow_is_said(pitot, hosts):
         assert said in text and ("'first.pitot'" in text) == bool(said)
 
 
-def test_a_file_that_may_not_be_written(pitot, hosts):
-    """As on a full disk, where files cannot be linked: nothing remains."""
+def test_copies_that_cannot_be_written(pitot, hosts):
+    """As on a full disk: nothing remains. Files of a recording that may still grow are copied."""
     other = hosts / "other"
     other.mkdir()
-    if os.geteuid() != 0:
-        pytest.skip("only root can give files away")
-    for file in (hosts / "first.pitot").iterdir():
-        os.chown(file, 65534, 65534)
+    (hosts / "first.pitot/recording.json").write_text('{\n  "state": "recording"\n}\n')
 
     def limit():
         resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
@@ -193,6 +194,18 @@ def test_a_file_that_may_not_be_written(pitot, hosts):
     assert "File too large" in said and not folders(other)
     found = pitot("merge", "first.pitot", "-o", "other/x.pitot", "--json", json_output=True)
     assert found["linked_files"] == 0 and report(pitot, "other/x.pitot")["job"]["ranks"]
+
+
+def test_ctrl_c_leaves_nothing(program, environment, pitot, hosts):
+    for number in range(5000):
+        (hosts / f"first.pitot/x{number}.0.pit").touch()
+    merge = subprocess.Popen([program, "merge", "first.pitot", "-o", "x.pitot", "-q"], cwd=hosts, env=environment, stdin=subprocess.DEVNULL)
+    wait_until(lambda: any("x.pitot" in name for name in folders(hosts)), "the folder beside the output", merge)
+    merge.send_signal(signal.SIGINT)
+    status = merge.wait(PATIENCE)
+    assert (status, [name for name in folders(hosts) if name.startswith("x.pitot")]) in ((130, []), (0, ["x.pitot"]))
+    if status == 0:  # it was too fast
+        assert len(list((hosts / "x.pitot").glob("*.pit"))) == 5004
 
 
 def test_a_second_recording_of_a_report(pitot, hosts):
