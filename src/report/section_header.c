@@ -27,7 +27,7 @@ static void add_date(const struct report *r, uint64_t time_ns, struct strbuf *ou
 void report_absent_ranks(const struct trace *t, struct strbuf *out)
 {
 	_cleanup_strbuf_ struct strbuf list = STRBUF_INIT;
-	uint32_t next = 0, world = 0, absent = 0;
+	uint32_t next = 0, world = 0, absent = 0, end;
 
 	for (size_t i = 0; i < trace_process_count(t); i++) {
 		const struct trace_process *p = trace_process(t, i);
@@ -42,9 +42,10 @@ void report_absent_ranks(const struct trace *t, struct strbuf *out)
 
 		if (rank == TRACE_NO_RANK || (p && (!p->inside || p->sampler)))
 			continue;
-		for (; next < rank && next < world; next++)
-			if (absent++ < ABSENT_SHOWN)
-				strbuf_addf(&list, "%s%u", list.length ? ", " : "", next);
+		end = MIN(rank, world);
+		for (; next < end && absent < ABSENT_SHOWN; next++, absent++)
+			strbuf_addf(&list, "%s%u", list.length ? ", " : "", next);
+		absent += end - MIN(next, end);
 		next = MAX(next, rank + 1);
 	}
 	if (absent > ABSENT_SHOWN)
