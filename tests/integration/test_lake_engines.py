@@ -107,3 +107,14 @@ def test_engines_agree(ask, lake, pitot, rank_recording, tmp_path, engine, packa
     assert set(found) == set(want) and len(want) == 10
     for name, rows in want.items():
         assert plain(found)[name] == rows, name
+
+
+def test_clickhouse_reads_exports(pitot, rank_recording, tmp_path):
+    chdb = pytest.importorskip("chdb")
+    pitot("export", rank_recording("sleep-3"), "-o", tmp_path / "x.parquet")
+    file = tmp_path / "x.parquet/kernel.parquet"
+    sums = pq.read_table(file).group_by("config_name").aggregate([("duration_ns", "count"), ("duration_ns", "sum")]).to_pylist()
+    found = chdb.query(f"SELECT config_name, count(), sum(duration_ns) FROM file('{file}') GROUP BY config_name FORMAT JSONCompactEachRow").data()
+    rows = [json.loads(line) for line in found.splitlines()]
+    assert {row[0]: (int(row[1]), int(row[2])) for row in rows} == {
+        row["config_name"]: (row["duration_ns_count"], row["duration_ns_sum"]) for row in sums} and len(sums) > 1
