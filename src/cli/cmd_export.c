@@ -391,6 +391,9 @@ static int run(struct context *c, int argc, char **argv)
 	return status;
 }
 
+#define END_OF(name, suffixes, ...) " " suffixes
+#define ENDS EXPORTERS(END_OF)
+
 const struct command cmd_export = {
 	.name = "export",
 	.group = COMMAND_CONVERT,
@@ -400,10 +403,9 @@ const struct command cmd_export = {
 		"Writes a recording, by default the newest in the current folder, as a Perfetto "
 		"trace, as Chrome trace JSON in the dialect of PyTorch's profiler, as an HTML "
 		"timeline that needs only a browser, as gpufl's logs, as an SBT file for "
-		"TraceSmith, with all its tables as Parquet files or a SQLite database, or what "
-		"waited for what as a graph for Graphviz. The format follows from the file's "
-		"name: .perfetto-trace, .pftrace, .json, .json.gz, .html, .gpufl, .sbt, .parquet, "
-		".sqlite, .dot.\n\n"
+		"TraceSmith, with all its tables as Parquet, Arrow or CSV files or a SQLite "
+		"database, or what waited for what as a graph for Graphviz. The format follows "
+		"from the end of the file's name:" ENDS ".\n\n"
 		"Every kernel, copy and memset appears once, with an arrow from the call that "
 		"launched it. Events that cannot be shown, such as kernels whose times the GPU did "
 		"not deliver, are counted at the end. A Perfetto trace that would exceed 2 GiB is "
