@@ -53,7 +53,7 @@ static void test_kinds(void **state)
 		CU("MemHostUnregister", release),
 		CU("HostUnregister", release),
 		CU("GetDevice", other),
-		CU("EventQuery", other),
+		CU("EventQuery", query),
 		{ "zeCommandListAppendLaunchKernel", api_kind_launch },
 		{ "clEnqueueNDRangeKernel", api_kind_launch },
 		{ "urEnqueueUSMMemcpy", api_kind_memcpy },
