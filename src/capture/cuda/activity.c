@@ -2,10 +2,8 @@
 
 #include <string.h>
 
-#include "base/bytes.h"
 #include "capture/core/shared_area.h"
 #include "capture/cuda/activity_rows.h"
-#include "capture/cuda/buffers.h"
 #include "capture/cuda/correlation.h"
 #include "capture/cuda/cupti_clock.h"
 #include "capture/cuda/devices.h"
@@ -363,31 +361,6 @@ void activity_share(uint32_t cupti_version)
 	for (size_t i = 0; i < ARRAY_SIZE(sizes) && cupti_version < CUPTI_13_1; i++)
 		if (cupti_version >= sizes[i].since)
 			share_size(sizes[i].kind, sizes[i].bytes);
-}
-
-/* Walks the records of a buffer that CUPTI has, as recover/ does. */
-static void share_names(const uint8_t *bytes, size_t size)
-{
-	uint32_t kind;
-
-	for (size_t at = 0, length; size - at >= sizeof(kind); at += length) {
-		kind = load_u32(bytes + at);
-		length = kind < AREA_RECORD_KINDS
-				 ? atomic_load(&shared_area_head->record_bytes[kind])
-				 : 0;
-		if (length < sizeof(kind) || length > size - at)
-			return;
-		if ((kind == RECORD_KERNEL || kind == RECORD_CONCURRENT_KERNEL) &&
-		    length >= offsetof(struct record_kernel, reserved))
-			kernel_name_share((const char *)(uintptr_t)load_u64(
-				bytes + at + offsetof(struct record_kernel, name)));
-	}
-}
-
-void activity_share_names(void)
-{
-	if (shared_area_part(AREA_KERNEL_NAMES))
-		buffers_look_at_lent(share_names);
 }
 
 struct activity_decoded activity_decode(const struct cupti *cupti, struct writer *w, uint8_t *bytes,

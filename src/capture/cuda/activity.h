@@ -32,8 +32,6 @@ struct activity_decoded activity_decode(const struct cupti *cupti, struct writer
 
 /* Says which CUPTI writes the records, to whoever reads them in its place (shared_area.h). */
 void activity_share(uint32_t cupti_version);
-/* Shares the names of kernels that run for long, which recover/ names if they never end. */
-void activity_share_names(void);
 
 /*
  * The bounds of a recording's window: times, and the correlation ids of the first and last recorded

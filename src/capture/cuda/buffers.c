@@ -4,7 +4,6 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "base/safe_memory.h"
 #include "capture/core/collector.h"
 #include "capture/core/shared_area.h"
 
@@ -13,7 +12,6 @@
 #define SIZE_MIN 4096u
 #define REGION_BYTES ((size_t)BUFFERS_MAX * BUFFER_BYTES)
 #define WAKE_AT (BUFFERS_READY / 2) /* waiting buffers at which the collector is woken */
-#define LOOKS_MAX 16u /* buffers that are copied at once: 0.2 ms */
 #define AHEAD_DOUBLES 16u /* number of buffers beyond BUFFERS_AHEAD after which size doubles */
 
 static struct buffer_slot own_slots[BUFFERS_MAX + 1]; /* [0] is none */
@@ -169,7 +167,6 @@ void buffers_on_request(uint8_t **buffer, size_t *size, size_t *max_records)
 		slots[slot].size = MAX(records * BUFFER_RECORD_BYTES, SIZE_MIN);
 		slots[slot].records_max = records * BUFFER_RECORD_BYTES < SIZE_MIN ? records : 0;
 		slots[slot].is_unread = !is_read;
-		atomic_fetch_add(&slots[slot].lendings, 1);
 		atomic_store(&slots[slot].is_out, true);
 		*buffer = bytes_of(slot);
 		*size = slots[slot].size;
@@ -326,35 +323,6 @@ void buffers_give_back(const struct full_buffer *taken, uint64_t records, uint64
 	for (int i = 0; i < 2 && in_use - 1 + atomic_load(&warm_count) > most; i++)
 		if ((extra = pop_warm()))
 			release_pages(extra);
-}
-
-/* CUPTI may be writing into the buffer, and completes it on another thread. */
-static bool copy_lent(unsigned slot, uint8_t *to, size_t *size)
-{
-	static uint8_t seen[BUFFERS_MAX + 1]; /* lendings + 1 when it was lent at the last look */
-	bool is_out = atomic_load(&slots[slot].is_out);
-	uint8_t lending = (uint8_t)(atomic_load(&slots[slot].lendings) + 1), before = seen[slot];
-
-	seen[slot] = is_out ? lending : 0;
-	*size = MIN(slots[slot].size, BUFFER_BYTES);
-	return is_out && before == lending && !slots[slot].is_unread &&
-	       memory_copy(to, (uintptr_t)bytes_of(slot), *size);
-}
-
-void buffers_look_at_lent(void (*seen)(const uint8_t *bytes, size_t size))
-{
-	static uint8_t copy[BUFFER_BYTES];
-	static unsigned next;
-	unsigned used = atomic_load(&fresh), looks = 0;
-	size_t size;
-
-	for (unsigned i = 0; i < used && looks < LOOKS_MAX; i++) {
-		next = next % used + 1;
-		if (!copy_lent(next, copy, &size))
-			continue;
-		seen(copy, size);
-		looks++;
-	}
 }
 
 void buffers_counts(struct buffer_counts *counts)

@@ -54,7 +54,6 @@ struct buffer_slot {
 	atomic_uchar is_out; /* lent to CUPTI */
 	atomic_uchar is_full; /* completed by CUPTI, and not decoded yet */
 	uint8_t is_unread; /* lent while too many were waiting: its records are not decoded */
-	atomic_uchar lendings; /* modulo 256 */
 	unsigned records_max; /* as told to CUPTI; 0: as many as fit */
 	size_t size, valid;
 };
@@ -90,12 +89,6 @@ bool buffers_take_full(struct full_buffer *full);
  * start of its GPU work to the last end.
  */
 void buffers_give_back(const struct full_buffer *full, uint64_t records, uint64_t work_ns);
-
-/*
- * Calls `seen` with a copy of each buffer that CUPTI has had since the last call but one, of a few
- * such buffers in turn: they contain work that takes long. Collector thread.
- */
-void buffers_look_at_lent(void (*seen)(const uint8_t *bytes, size_t size));
 
 struct buffer_counts {
 	uint64_t requests, refused, request_ns;

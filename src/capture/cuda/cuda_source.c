@@ -661,10 +661,7 @@ static void write_losses(struct writer *w, uint64_t now)
 static void periodic(struct writer *w, uint64_t since_ns, uint64_t now)
 {
 	(void)since_ns;
-	if (!atomic_load(&self.usable))
-		return;
-	activity_share_names();
-	if (!has_failed(w))
+	if (atomic_load(&self.usable) && !has_failed(w))
 		write_losses(w, now);
 }
 

@@ -6,17 +6,14 @@
 #include "capture/cuda/kernel_configs.h"
 
 #include <string.h>
-#include <unistd.h>
 
 #include "base/bytes.h"
 #include "base/map.h"
-#include "base/safe_memory.h"
 #include "capture/core/shared_area.h"
 #include "capture/cuda/activity_rows.h"
 #include "format/rows.h"
 
 #define SET_BITS 8 /* sets of two, the more recent one first */
-#define NAME_BYTES_MAX 16384u /* of a kernel that has not ended */
 #define KNOWN_NAMES_MAX 65536u /* pointers remembered before the cache is cleared */
 
 /*
@@ -75,23 +72,24 @@ static void clear_shared(void)
  * For recover/, to which the address means nothing. The text is shared rather than its id, whose
  * epoch may be over when the process dies, and its segment overwritten.
  */
-static void share_name(uint64_t address, const char *name)
+static void share_name(const char *name)
 {
 	struct area_kernel_names *area = shared_area_part(AREA_KERNEL_NAMES);
 	size_t length = strlen(name);
 	unsigned count;
+	uint64_t seen;
 
 	if (!area || length >= AREA_KERNEL_NAMES_BYTES ||
-	    map_get(&self.shared, address, &(uint64_t){ 0 }))
+	    map_get(&self.shared, (uintptr_t)name, &seen))
 		return;
 	if (self.shared.count == AREA_KERNEL_NAMES_MAX ||
 	    self.shared_bytes + length > AREA_KERNEL_NAMES_BYTES)
 		clear_shared();
-	if (map_put(&self.shared, address, 1) < 0)
+	if (map_put(&self.shared, (uintptr_t)name, 1) < 0)
 		return;
 	count = atomic_load(&shared_area_head->kernel_names);
 	memcpy(area->text + self.shared_bytes, name, length);
-	area->names[count] = (struct area_kernel_name){ .address = address,
+	area->names[count] = (struct area_kernel_name){ .address = (uintptr_t)name,
 							.offset = self.shared_bytes,
 							.length = (uint32_t)length };
 	self.shared_bytes += (uint32_t)length;
@@ -129,20 +127,8 @@ static uint32_t name_id(struct writer *w, const char *name)
 	id = rows_text(w, name);
 	if (map_put(&self.names, (uintptr_t)name, id) < 0)
 		map_clear(&self.names);
-	share_name((uintptr_t)name, name);
+	share_name(name);
 	return (uint32_t)id;
-}
-
-void kernel_name_share(const char *name)
-{
-	static char text[NAME_BYTES_MAX];
-	size_t length;
-
-	if (!name || map_get(&self.shared, (uintptr_t)name, &(uint64_t){ 0 }))
-		return;
-	length = memory_copy_some(getpid(), text, (uintptr_t)name, sizeof(text));
-	if (memchr(text, '\0', length))
-		share_name((uintptr_t)name, text);
 }
 
 static uint32_t make_config(struct writer *w, const struct record_kernel *r)

@@ -12,12 +12,6 @@
 uint32_t kernel_config_of(struct writer *w, const struct record_kernel *record);
 
 /*
- * Shares the name of a kernel that has not ended, which may never get a row. Its memory may be
- * gone.
- */
-void kernel_name_share(const char *name);
-
-/*
  * Forgets names by address, because a module was unloaded and its memory may be reused, or because
  * a session begins.
  */
