@@ -14,8 +14,9 @@
 #define CALL_TIMING_LAUNCHES 4096u /* that are measured; fewer come before */
 
 /*
- * Sets launch_ns and synchronize_ns to medians of what calls took, and describes the first GPU, on
- * which the loop runs. E_UNSUPPORTED: no driver, no GPU, or a call of the driver failed.
+ * Sets launch_ns and synchronize_ns to 10th percentiles of what calls took, since what disturbs a
+ * loop only makes it slower, and describes the first GPU, on which the loop runs. E_UNSUPPORTED: no
+ * driver, no GPU, or a call of the driver failed.
  */
 int call_timing_measure(struct calibration *out, struct error *e) MUST_USE;
 
