@@ -16,10 +16,6 @@
  */
 #define HOST_LATE_PERCENT 150
 
-struct span {
-	uint64_t start_ns, end_ns;
-};
-
 /* By how much a rank was late at a collective. */
 struct charge {
 	uint64_t time_ns, ns;
@@ -31,7 +27,7 @@ struct comparing {
 	const struct collectives *collectives;
 	struct rank_times *out;
 	VEC(struct side) sides; /* of what is compared */
-	VEC(struct span) spans;
+	VEC(struct compared_match) compared;
 	VEC(struct charge) charges;
 	size_t *charged; /* by rank: its latest charge, from 1 on */
 	uint64_t *values; /* room for one of each rank */
@@ -296,6 +292,19 @@ static uint64_t charged_since(const struct comparing *x, uint32_t rank, uint64_t
 	return sum;
 }
 
+/* A pair is late by the sum over all of its sends, so that each of them has an equal part. */
+static int add_delays(struct rank_times *out, const struct side *late, uint64_t ns)
+{
+	for (size_t i = 0; i < late->count; i++) {
+		struct rank_delay delay = { late->all[i].last_ns,
+					    ns / late->count + (i < ns % late->count), late->rank };
+
+		if (vec_push(&out->delays, delay) < 0)
+			return -ENOMEM;
+	}
+	return 0;
+}
+
 /* Charges the late rank with what it was not charged with in the same time. */
 static int charge(struct comparing *x, struct comparison *c)
 {
@@ -314,8 +323,7 @@ static int charge(struct comparing *x, struct comparison *c)
 	x->charged[rank] = x->charges.count;
 	x->out->items[rank].late_ns += new.ns;
 	x->out->late_ns += new.ns;
-	rank_hiccups_add(x->out->items[rank].hiccup_ns, RANK_HICCUPS, new.ns / c->late->count);
-	return 1;
+	return add_delays(x->out, c->late, new.ns) < 0 ? -ENOMEM : 1;
 }
 
 /* The rank with most time of its own, of those that came last or as good as last. */
@@ -420,7 +428,8 @@ static int count_match(struct comparing *x, const struct rank_interval *all, siz
 {
 	const struct rank_interval *late = all;
 	uint64_t early_ns = 0, last_ns = all->last_ns;
-	struct span span = { MIN(x->intervals->last_ns[all->previous], last_ns), last_ns };
+	struct compared_match compared = { MIN(x->intervals->last_ns[all->previous], last_ns),
+					   last_ns, all->match };
 
 	for (size_t i = 0; i < count; i++) {
 		x->out->items[all[i].rank].collectives++;
@@ -436,12 +445,11 @@ static int count_match(struct comparing *x, const struct rank_interval *all, siz
 		for (size_t i = 0; i < count; i++)
 			x->out->items[all[i].rank].uncertain++;
 	}
-	return vec_push(&x->spans, span);
+	return vec_push(&x->compared, compared);
 }
 
 ORDER(compare_matches, struct rank_interval, UP(match) ?: UP(rank))
 ORDER(compare_groups, struct rank_interval, UP(order_ns) ?: UP(group) ?: UP(rank) ?: UP(last_ns))
-ORDER(compare_spans, struct span, UP(start_ns))
 
 static bool same_group(const struct rank_interval *a, const struct rank_interval *b)
 {
@@ -471,28 +479,17 @@ static int filter_intervals(struct comparing *x)
 	return rc;
 }
 
-/* The time of all collectives that are compared. */
-static void find_span(struct comparing *x)
-{
-	uint64_t until_ns = 0;
-
-	vec_sort(&x->spans, compare_spans);
-	x->out->start_ns = x->spans.count ? x->spans.data[0].start_ns : 0;
-	for (size_t i = 0; i < x->spans.count; i++) {
-		const struct span *s = &x->spans.data[i];
-
-		x->out->span_ns += MAX(s->end_ns, until_ns) - MAX(s->start_ns, until_ns);
-		until_ns = MAX(until_ns, s->end_ns);
-	}
-}
-
 static int compare_all(struct comparing *x)
 {
 	const struct rank_interval *v = x->intervals->items.data;
 	int rc = filter_intervals(x);
 	size_t count = x->intervals->items.count;
 
-	find_span(x);
+	if (rc >= 0)
+		rc = rank_rounds_find(x->collectives, x->compared.data, x->compared.count,
+				      x->intervals->step_ns, &x->out->rounds);
+	x->out->start_ns = x->out->rounds.start_ns;
+	x->out->span_ns = x->out->rounds.span_ns;
 	vec_sort(&x->intervals->items, compare_groups);
 	for (size_t from = 0, to; from < count && rc >= 0; from = to) {
 		for (to = from; to < count && same_group(&v[from], &v[to]);)
@@ -521,7 +518,7 @@ int rank_intervals_compare(struct rank_intervals *v, const struct collectives *c
 	free(x.charged);
 	free(x.values);
 	vec_release(&x.sides);
-	vec_release(&x.spans);
+	vec_release(&x.compared);
 	vec_release(&x.charges);
 	return rc;
 }

@@ -47,6 +47,7 @@ struct rank_intervals {
 	VEC(struct rank_share) shares;
 	GROUPS(struct host_total) host_totals; /* key: rank_place_key */
 	bool paces; /* list rank_times.paces */
+	uint64_t step_ns; /* of the program; 0: unknown */
 	uint64_t *last_ns; /* by match: when the last rank arrived; 0: cannot be compared */
 };
 

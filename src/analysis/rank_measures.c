@@ -144,6 +144,19 @@ static void drop_unequal(struct measured_ranks *m)
 		m->items[i].values[MEASURE_STEP] = NAN;
 }
 
+uint64_t rank_measures_step_ns(const struct measured_ranks *m)
+{
+	double sum = 0;
+
+	for (size_t i = 0; i < m->count; i++) {
+		if (m->items[i].steps_of == UINT32_MAX ||
+		    m->items[i].steps_of != m->items[0].steps_of)
+			return 0;
+		sum += m->items[i].values[MEASURE_STEP];
+	}
+	return m->count ? (uint64_t)(sum / (double)m->count) : 0;
+}
+
 /* The smallest difference that counts. */
 static double least_of(unsigned measure, double median, uint64_t span_ns, uint64_t wait_ns)
 {

@@ -54,6 +54,8 @@ struct measured_ranks {
  */
 int rank_measures_find(struct rank_pieces *p, const struct job_rank *rank, const uint64_t *state_ns,
 		       uint64_t steady_ns, struct rank_measures *out) MUST_USE;
+/* The mean over the ranks; 0 if it is unknown of one, or their steps have different names. */
+uint64_t rank_measures_step_ns(const struct measured_ranks *m);
 /*
  * Compares the ranks, by the time in which they were compared. uncertainty_ns: of each wait that is
  * known. 0 or -ENOMEM.

@@ -416,6 +416,7 @@ int rank_times_find(const struct job_source *source, const struct collectives *c
 			source->close(source->user, report);
 		}
 	}
+	x.intervals.step_ns = rank_measures_step_ns(&out->measured);
 	if (rc >= 0 && !c->mixed)
 		rc = rank_intervals_compare(&x.intervals, c, out);
 	drop_unknown(out);
@@ -424,7 +425,7 @@ int rank_times_find(const struct job_source *source, const struct collectives *c
 					   out->compared);
 	order_by_late(out);
 	if (rc >= 0)
-		rank_verdict_find(c, out);
+		rc = rank_verdict_find(c, out);
 	rank_intervals_release(&x.intervals);
 	free(x.chains);
 	free(x.waited_for);
@@ -448,6 +449,8 @@ static void release(void *result)
 	free(t->measured.items);
 	free(t->measured.outliers);
 	vec_release(&t->paces);
+	vec_release(&t->delays);
+	vec_release(&t->rounds.items);
 	interner_release(&t->texts);
 }
 

@@ -1,6 +1,10 @@
 /* rank_verdict.c: what bounds a job of several ranks, by how late each of them was. */
 #include "analysis/rank_verdict.h"
 
+#include <errno.h>
+
+#include "base/search.h"
+
 uint64_t rank_times_sum(const struct rank_times *t, enum rank_state state)
 {
 	uint64_t sum = 0;
@@ -25,11 +29,6 @@ bool rank_times_late_known(const struct rank_times *t)
 	       !(t->kind == JOB_UNKNOWN && t->uncertain == t->compared);
 }
 
-/* Hiccups of two ranks. */
-#define JOB_HICCUPS (2 * RANK_HICCUPS)
-/* There is at most one hiccup in so many collectives: a window of few steps has none. */
-#define HICCUP_COLLECTIVES 10
-
 /* Whether one place makes ranks late in turn: the sum over all ranks. */
 static bool find_turns(const struct rank_times *t)
 {
@@ -41,79 +40,90 @@ static bool find_turns(const struct rank_times *t)
 	return sum > t->late_ns / 3 * 2;
 }
 
-/* A rank, in all of its restarts: items of ranks with equal numbers follow each other. */
+/* A rank with all of its restarts: items of ranks with equal numbers follow each other. */
 struct late_rank {
 	uint32_t first, end;
-	uint64_t late_ns, hiccup_ns[RANK_HICCUPS];
+	uint64_t late_ns;
 };
 
-void rank_hiccups_add(uint64_t *hiccups, size_t count, uint64_t ns)
+static struct late_rank find_latest(const struct collectives *c, const struct rank_times *t)
 {
-	for (size_t i = 0; i < count; i++) {
-		uint64_t before = hiccups[i];
+	struct late_rank latest = { 0 };
 
-		if (ns <= before)
-			continue;
-		hiccups[i] = ns;
-		ns = before;
+	for (uint32_t i = 0; i < t->count;) {
+		struct late_rank r = { .first = i, .end = i };
+
+		for (; r.end < t->count && c->ranks[r.end].number == c->ranks[i].number; r.end++)
+			r.late_ns += t->items[r.end].late_ns;
+		if (r.late_ns > latest.late_ns)
+			latest = r;
+		i = r.end;
 	}
+	return latest;
 }
 
-static uint64_t without_hiccups(uint64_t late_ns, const uint64_t *hiccups, size_t count)
+/* Finds what the delays of a rank, and of all ranks, prove. */
+static int find_evidence(struct rank_times *t, struct late_rank latest)
 {
+	const struct rank_round *all = t->rounds.items.data;
+	size_t count = t->rounds.items.count;
+	struct late_round *rounds = calloc(count + 1, sizeof(*rounds));
+	int rc;
+
+	if (!rounds)
+		return -ENOMEM;
 	for (size_t i = 0; i < count; i++)
-		late_ns -= MIN(late_ns, hiccups[i]);
-	return late_ns;
+		rounds[i].span_ns = all[i].span_ns;
+	for (size_t i = 0; i < t->delays.count; i++) {
+		const struct rank_delay *d = &t->delays.data[i];
+		size_t round = sorted_prefix(count, k, all[k].end_ns < d->time_ns);
+
+		rounds[round].all_ns += d->ns;
+		if (d->rank >= latest.first && d->rank < latest.end)
+			rounds[round].own_ns += d->ns;
+	}
+	for (size_t i = 0; i < count; i++)
+		t->late_rounds += rounds[i].own_ns > rounds[i].span_ns / 100 * JOB_LATE_PERCENT;
+	rc = late_evidence_find(rounds, count, &t->evidence);
+	free(rounds);
+	return rc;
 }
 
-/* Sums up the items of a rank, from `first` on. */
-static struct late_rank sum_restarts(const struct collectives *c, const struct rank_times *t,
-				     uint32_t first)
+uint64_t rank_times_round_ns(const struct rank_times *t, double share)
 {
-	struct late_rank r = { .first = first, .end = first };
+	return (uint64_t)(share * (double)t->span_ns / (double)MAX(t->rounds.items.count, 1));
+}
 
-	for (; r.end < t->count && c->ranks[r.end].number == c->ranks[first].number; r.end++) {
-		r.late_ns += t->items[r.end].late_ns;
-		for (size_t i = 0; i < RANK_HICCUPS; i++)
-			rank_hiccups_add(r.hiccup_ns, RANK_HICCUPS, t->items[r.end].hiccup_ns[i]);
-	}
-	return r;
+bool rank_times_is_long(const struct rank_times *t, double share)
+{
+	return share * 100 > JOB_LATE_PERCENT &&
+	       (t->rounds.kind == ROUND_COLLECTIVE || share * 100 >= JOB_LATE_MUCH_PERCENT ||
+		rank_times_round_ns(t, share) >= JOB_LATE_NS);
 }
 
 /* Finds the rank or the place that makes the others wait; JOB_ALIKE: there is none. */
-static enum job_kind find_late(const struct collectives *c, struct rank_times *t)
+static int find_late(const struct collectives *c, struct rank_times *t, enum job_kind *kind)
 {
-	uint64_t most = 0, sum = 0, all = 0, hiccups[JOB_HICCUPS] = { 0 };
-	uint32_t late = 0, late_end = 0;
-	size_t single = MIN(RANK_HICCUPS, t->compared / HICCUP_COLLECTIVES);
+	struct late_rank latest = find_latest(c, t);
+	const struct late_evidence *e = &t->evidence;
+	int rc = find_evidence(t, latest);
 
-	for (uint32_t i = 0; i < t->count;) {
-		struct late_rank r = sum_restarts(c, t, i);
-		uint64_t ns = without_hiccups(r.late_ns, r.hiccup_ns, single);
-
-		sum += ns;
-		all += r.late_ns;
-		for (size_t k = 0; k < RANK_HICCUPS; k++)
-			rank_hiccups_add(hiccups, JOB_HICCUPS, r.hiccup_ns[k]);
-		if (ns > most) {
-			most = ns;
-			late = i;
-			late_end = r.end;
-		}
-		i = r.end;
-	}
-	all = without_hiccups(all, hiccups, 2 * single);
-	if (MAX(all, most) <= t->span_ns / 100 * JOB_LATE_PERCENT)
-		return JOB_ALIKE;
-	if (most <= sum / 3 * 2 || most <= t->span_ns / 100 * JOB_LATE_PERCENT) {
+	t->latest = latest.first;
+	*kind = JOB_ALIKE;
+	if (rc < 0 || !rank_times_is_long(t, late_share_proven(&e->all)))
+		return rc;
+	if (e->part.value <= 2.0 / 3 || late_share_proven(&e->part) <= 0.5 ||
+	    !rank_times_is_long(t, late_share_proven(&e->own))) {
 		t->cause = find_turns(t) ? t->causes : NULL;
-		return all > t->late_ns / 3 ? JOB_TURNS : JOB_ALIKE;
+		*kind = JOB_TURNS;
+		return 0;
 	}
-	t->rank = late;
+	t->rank = latest.first;
 	for (size_t i = t->cause_count; i-- > 0;)
-		if (t->causes[i].rank >= late && t->causes[i].rank < late_end)
+		if (t->causes[i].rank >= latest.first && t->causes[i].rank < latest.end)
 			t->cause = &t->causes[i];
-	return JOB_RANK;
+	*kind = JOB_RANK;
+	return 0;
 }
 
 /* Nobody has hung who is only late when the recording ends. */
@@ -159,25 +169,28 @@ static uint64_t most_uncertain(const struct rank_times *t)
 	return most;
 }
 
-static enum job_kind decide(const struct collectives *c, struct rank_times *t)
+static int decide(const struct collectives *c, struct rank_times *t, enum job_kind *kind)
 {
-	enum job_kind kind;
+	int rc;
 
-	if (!c->mixed && find_hung(c, t))
-		return JOB_HUNG;
+	if (!c->mixed && find_hung(c, t)) {
+		*kind = JOB_HUNG;
+		return 0;
+	}
+	*kind = JOB_UNKNOWN;
 	if (!t->compared || c->uncertainty_ns == UINT64_MAX || c->mixed)
-		return JOB_UNKNOWN;
-	kind = find_late(c, t);
+		return 0;
+	rc = find_late(c, t, kind);
 	/* Delays that the clocks do not show could be as long as the uncertainty. */
-	if (kind == JOB_ALIKE &&
+	if (*kind == JOB_ALIKE &&
 	    most_uncertain(t) * c->uncertainty_ns > t->span_ns / 100 * JOB_LATE_PERCENT)
-		return JOB_UNKNOWN;
-	if (kind == JOB_ALIKE && rank_times_sum(t, RANK_TRANSFER) > rank_times_total(t) / 2)
-		return JOB_COMMUNICATION;
-	return kind;
+		*kind = JOB_UNKNOWN;
+	else if (*kind == JOB_ALIKE && rank_times_sum(t, RANK_TRANSFER) > rank_times_total(t) / 2)
+		*kind = JOB_COMMUNICATION;
+	return rc;
 }
 
-void rank_verdict_find(const struct collectives *c, struct rank_times *t)
+int rank_verdict_find(const struct collectives *c, struct rank_times *t)
 {
-	t->kind = decide(c, t);
+	return decide(c, t, &t->kind);
 }

@@ -3,10 +3,9 @@
 #define PITOT_ANALYSIS_RANK_VERDICT_H
 
 #include "analysis/rank_measures.h"
+#include "analysis/rank_rounds.h"
 #include "base/vec.h"
-
-/* A rank must still be late without so many of its delays, the longest: they are hiccups. */
-#define RANK_HICCUPS 3
+#include "ranks/late_evidence.h"
 
 struct rank_time {
 	/* From the first to the last compared collective. Unknown if there is none. */
@@ -17,7 +16,13 @@ struct rank_time {
 	uint64_t uncertain; /* of these, those whose ranks arrived within the uncertainty */
 	uint64_t last; /* how often it was the last, by more than the uncertainty */
 	uint64_t late_ns; /* that the others lost by it */
-	uint64_t hiccup_ns[RANK_HICCUPS]; /* its longest delays, descending */
+};
+
+/* What the others lost by a rank at a collective. */
+struct rank_delay {
+	uint64_t time_ns; /* when it came, by the common clock */
+	uint64_t ns;
+	uint32_t rank; /* item of collectives.ranks */
 };
 
 struct late_cause {
@@ -46,6 +51,13 @@ enum job_kind {
 };
 
 #define JOB_LATE_PERCENT 5 /* of the time: less is no verdict */
+/*
+ * Ranks of balanced programs, with steps of 1.4 to 2.5 ms on two H200, came later by up to 420 us a
+ * step and 17 % of the time, in all steps. So less than this in a round is no verdict, if it is
+ * known what the program repeats, …
+ */
+#define JOB_LATE_NS 500000
+#define JOB_LATE_MUCH_PERCENT 25 /* … unless it is so much of the time */
 
 struct rank_times {
 	struct rank_time *items; /* parallel to collectives.ranks */
@@ -58,12 +70,17 @@ struct rank_times {
 	uint64_t span_ns; /* between the compared collectives */
 	uint64_t start_ns; /* of this, by the first host's clock; 0: there are none */
 	uint64_t late_ns; /* of all ranks */
+	VEC(struct rank_delay) delays; /* which add up to that, before it is limited to the span */
+	struct rank_rounds rounds;
+	uint32_t latest; /* the first item of the rank that is late by most, with … */
+	struct late_evidence evidence; /* … what its delays prove, and those of all ranks */
+	uint64_t late_rounds; /* in which that rank was late by JOB_LATE_PERCENT */
 	uint64_t compared; /* number of collectives */
 	uint64_t uncertain; /* of these, those whose ranks arrived within the uncertainty */
 	/* RANK_WAIT can be told from RANK_TRANSFER: the ranks are of one run, and on one clock */
 	bool waits_known;
 	enum job_kind kind;
-	uint32_t rank; /* item of collectives.ranks; JOB_RANK: the first with its number */
+	uint32_t rank; /* item of collectives.ranks; JOB_RANK: `latest` */
 	const struct collective_match *hung; /* JOB_HUNG: a collective without this rank */
 	uint64_t hung_ns; /* for how long others waited */
 	/* JOB_RANK: the largest, may be NULL; JOB_TURNS: that of most ranks, NULL: there is none */
@@ -74,10 +91,13 @@ struct rank_times {
 	uint32_t path_rank; /* item of collectives.ranks */
 };
 
-/* Adds a delay to the longest, which are in descending order. */
-void rank_hiccups_add(uint64_t *hiccups, size_t count, uint64_t ns);
-/* Finds what bounds the job: kind, and what that has. */
-void rank_verdict_find(const struct collectives *c, struct rank_times *t);
+/* Finds what bounds the job: kind, and what that has. 0 or -ENOMEM. */
+int rank_verdict_find(const struct collectives *c, struct rank_times *t) MUST_USE;
+
+/* What is late by a share of the time is late by so much in each round. */
+uint64_t rank_times_round_ns(const struct rank_times *t, double share);
+/* Whether a share of the time is more than ranks of balanced programs differ by. */
+bool rank_times_is_long(const struct rank_times *t, double share);
 
 /* Whether it is known by how much ranks are late, be it 0: the clocks show it. */
 bool rank_times_late_known(const struct rank_times *t);

@@ -94,6 +94,50 @@ static void add_cause(const struct report *r, const struct late_cause *c, const 
 		     DURATION(c->late_ns / c->count), WORDS(" each time"));
 }
 
+static const char *round_name(unsigned kind)
+{
+	static const char *const names[ROUND_KINDS] = {
+		[ROUND_COLLECTIVE] = "collective",
+		[ROUND_REPETITION] = "round",
+		[ROUND_STEP] = "step",
+	};
+
+	return names[kind];
+}
+
+#define SHARE_WHOLE 1000000u
+
+/* Groups of ranks may each have a late one at the same time. */
+static uint64_t share_n(double share)
+{
+	return (uint64_t)llround(fmin(share, 1) * SHARE_WHOLE);
+}
+
+/* " (37.1%; 34.8% to 39.2% by resampled steps)" */
+static void add_share(const struct rank_times *t, const struct late_share *share,
+		      struct strbuf *out)
+{
+	sentence_add(out, WORDS(" ("), PERCENT(share_n(share->value), SHARE_WHOLE));
+	if (!isnan(share->low))
+		sentence_add(out, WORDS("; "), PERCENT(share_n(share->low), SHARE_WHOLE),
+			     WORDS(" to "), PERCENT(share_n(share->high), SHARE_WHOLE),
+			     WORDS(" by resampled "), WORDS(round_name(t->rounds.kind)),
+			     WORDS("s"));
+	strbuf_adds(out, ")");
+}
+
+/* "that is 1.02 ms a step, and in 29 of 30 steps" */
+static void add_rounds(const struct rank_times *t, struct strbuf *out)
+{
+	sentence_add(out, WORDS("that is "),
+		     DURATION(rank_times_round_ns(t, t->evidence.own.value)), WORDS(" a "),
+		     WORDS(round_name(t->rounds.kind)), WORDS(", and in "), NUMBER(t->late_rounds),
+		     WORDS(" of "), COUNTED_AS(t->rounds.items.count, round_name(t->rounds.kind)));
+	if (t->rounds.items.count < LATE_ROUNDS_LEAST)
+		strbuf_adds(out, ", which are too few to tell a habit from chance");
+	strbuf_adds(out, "\n");
+}
+
 static void add_late(const struct report *r, struct strbuf *out)
 {
 	const struct rank_times *t = r->rank_times;
@@ -106,8 +150,10 @@ static void add_late(const struct report *r, struct strbuf *out)
 	sentence_add(out, WORDS("rank "), NUMBER(number_of(r, t->rank)), WORDS(" was the last at "),
 		     NUMBER(sum.last), WORDS(" of "), COUNTED_AS(t->compared, "collective"),
 		     WORDS(", and delayed the other ranks by "), DURATION(sum.late_ns),
-		     WORDS(" of "), DURATION(t->span_ns), WORDS(" ("),
-		     PERCENT(sum.late_ns, t->span_ns), WORDS(")\n"));
+		     WORDS(" of "), DURATION(t->span_ns));
+	add_share(t, &t->evidence.own, out);
+	strbuf_adds(out, "\n");
+	add_rounds(t, out);
 	if (t->cause && t->cause->count) {
 		add_cause(r, t->cause, "its", out);
 		strbuf_addc(out, '\n');
@@ -125,8 +171,9 @@ static void add_turns(const struct report *r, struct strbuf *out)
 	uint32_t alike = 0, told = 0;
 
 	sentence_add(out, WORDS("several ranks delayed the others by "), DURATION(t->late_ns),
-		     WORDS(" of "), DURATION(t->span_ns), WORDS(" ("),
-		     PERCENT(t->late_ns, t->span_ns), WORDS(")\n"));
+		     WORDS(" of "), DURATION(t->span_ns));
+	add_share(t, &t->evidence.all, out);
+	strbuf_adds(out, "\n");
 	for (size_t i = 0; t->cause && i < t->cause_count; i++) {
 		const struct late_cause *c = &t->causes[i];
 
@@ -187,6 +234,29 @@ static void add_communication(const struct report *r, struct strbuf *out)
 	sentence_add(out, WORDS("exposed communication "), PERCENT(wait + transfer, total),
 		     WORDS(" of the GPUs' time, of which waiting for other ranks "),
 		     PERCENT(wait, wait + transfer), WORDS("\n"));
+}
+
+/* By how much ranks that are alike delay each other, and why that is no verdict. */
+static void add_alike(const struct report *r, struct strbuf *out)
+{
+	const struct rank_times *t = r->rank_times;
+	const struct late_share *all = &t->evidence.all;
+
+	sentence_add(out, COUNTED_AS(t->count, "rank"),
+		     WORDS(" are bound alike: they delay each other by "), DURATION(t->late_ns),
+		     WORDS(" of "), DURATION(t->span_ns));
+	add_share(t, all, out);
+	if (all->value * 100 <= JOB_LATE_PERCENT)
+		strbuf_adds(out, "\n");
+	else if (late_share_proven(all) * 100 <= JOB_LATE_PERCENT ||
+		 rank_times_is_long(t, all->value))
+		strbuf_adds(out, ", which may be chance\n");
+	else
+		sentence_add(out, WORDS(", rank "), NUMBER(number_of(r, t->latest)),
+			     WORDS(" most; "), DURATION(rank_times_round_ns(t, all->value)),
+			     WORDS(" a "), WORDS(round_name(t->rounds.kind)),
+			     WORDS(" is no more than ranks of balanced programs differ by, "),
+			     DURATION(JOB_LATE_NS), WORDS("\n"));
 }
 
 #define ABSENT_SHOWN 8
@@ -274,11 +344,7 @@ bool report_job_text(const struct report *r, struct strbuf *heading, struct strb
 		strbuf_adds(heading, "communication-bound, all ranks alike");
 		break;
 	default:
-		sentence_add(
-			out, COUNTED_AS(t->count, "rank"),
-			WORDS(" are bound alike: apart from single hiccups, no rank delays the "
-			      "others by more than "),
-			NUMBER(JOB_LATE_PERCENT), WORDS("% of the time\n"));
+		add_alike(r, out);
 		break;
 	}
 	add_communication(r, out);
@@ -409,6 +475,47 @@ static void add_rules(const struct report_view *v, struct strbuf *out)
 			     COUNTED_AS(SPREAD_VALUES_MIN, "rank"), WORDS("\n"));
 }
 
+/* --- evidence --- */
+
+static uint64_t bits_of(double value)
+{
+	uint64_t bits;
+
+	memcpy(&bits, &value, sizeof(bits));
+	return bits;
+}
+
+ROW_IF(is_judged, struct rank_times, row->rounds.items.count)
+ROW_IF(has_latest, struct rank_times, row->evidence.own.value > 0)
+ROW_READ(read_latest, struct rank_times, out->n = number_of(v->report, row->latest))
+
+#define PERCENT_OF(name, share)                                                                    \
+	ROW_READ(read_##name, struct rank_times, out->n = bits_of(100 * row->evidence.share))
+PERCENT_OF(all, all.value)
+PERCENT_OF(all_low, all.low)
+PERCENT_OF(all_high, all.high)
+PERCENT_OF(own, own.value)
+PERCENT_OF(own_low, own.low)
+PERCENT_OF(own_high, own.high)
+PERCENT_OF(part, part.value)
+PERCENT_OF(part_low, part.low)
+PERCENT_OF(part_high, part.high)
+
+#define SHARE_FIELDS(key, name)                                                                    \
+	FIELD(key "_percent", NULL, REAL, .value = read_##name),                                   \
+		FIELD(key "_percent_low", NULL, REAL, .value = read_##name##_low),                 \
+		FIELD(key "_percent_high", NULL, REAL, .value = read_##name##_high)
+
+static const struct field evidence_fields[] = {
+	FIELD("round", NULL, CHOICE, MEMBER(struct rank_times, rounds.kind), .names = round_name),
+	FIELD("rounds", NULL, COUNT, MEMBER(struct rank_times, rounds.items.count)),
+	SHARE_FIELDS("late", all),
+	FIELD("rank", NULL, ID, .value = read_latest, .when = has_latest, .null = true),
+	FIELD("rank_rounds", NULL, COUNT, MEMBER(struct rank_times, late_rounds)),
+	SHARE_FIELDS("rank", own),
+	SHARE_FIELDS("rank_part", part),
+};
+
 static const struct field cause_fields[] = {
 	FIELD("late_ns", "late by", NS, MEMBER(struct late_cause, late_ns)),
 	FIELD("excess_ns", "longer", NS, MEMBER(struct late_cause, excess_ns)),
@@ -453,14 +560,6 @@ static void add_signed(int64_t ns, struct strbuf *out)
 {
 	strbuf_adds(out, ns < 0 ? "-" : "");
 	human_duration(out, ns < 0 ? -(uint64_t)ns : (uint64_t)ns);
-}
-
-static uint64_t bits_of(double value)
-{
-	uint64_t bits;
-
-	memcpy(&bits, &value, sizeof(bits));
-	return bits;
 }
 
 ROW_IF(has_clock, struct job_host, row->clock.count)
@@ -516,6 +615,7 @@ static const struct field fields[] = {
 	      .null = true),
 	FIELD("late_ns", NULL, NS, MEMBER(struct rank_times, late_ns), .when = has_late,
 	      .null = true),
+	OBJECT("evidence", evidence_fields, .when = is_judged, .null = true),
 	FIELD("compared", NULL, COUNT, MEMBER(struct rank_times, compared)),
 	FIELD("uncertain", NULL, COUNT, MEMBER(struct rank_times, uncertain)),
 };

@@ -142,6 +142,31 @@ def test_ranks_that_are_alike(job, name):
     assert "2 ranks are bound alike" in text and "bound by rank" not in text
 
 
+def test_what_the_delays_prove(job):
+    """A sleep in each step is no chance; one or two delays may be."""
+    evidence, text = job("sleep-3")[0]["job"]["evidence"], " ".join(job("sleep-3")[1].split())
+    assert (evidence["round"], evidence["rounds"], evidence["rank_rounds"], evidence["rank"]) == ("step", 12, 12, 1)
+    assert 45 < evidence["rank_percent_low"] < evidence["rank_percent"] < evidence["rank_percent_high"] < 62
+    assert evidence["rank_part_percent_low"] > 95
+    share, low, high = (f"{evidence[f'rank_percent{end}']:.1f}%" for end in ("", "_low", "_high"))
+    assert f"({share}; {low} to {high} by resampled steps)" in text and " a step, and in 12 of 12 steps " in text
+    evidence, text = job("small")[0]["job"]["evidence"], " ".join(job("small")[1].split())
+    assert evidence["rank"] == 0 and evidence["late_percent"] > 5
+    few = "rank 0 most; 149 us a step is no more than ranks of balanced programs differ by, 500 us"
+    assert (", which may be chance " if evidence["late_percent_low"] <= 5 else few) in text
+    for name in ("graph", "overlap"):  # in which one or two delays are most of it
+        evidence, text = job(name)[0]["job"]["evidence"], " ".join(job(name)[1].split())
+        assert evidence["late_percent"] > 15 > evidence["late_percent_low"] and ", which may be chance " in text
+
+
+def test_what_few_steps_prove(pitot, rank_recording):
+    report = json.loads(pitot("report", rank_recording("sleep-3"), "--step", "4..6", "--json").stdout)
+    evidence = report["job"]["evidence"]
+    assert evidence["rounds"] < 5 and evidence["rank_percent_low"] is None and evidence["rank_percent"] > 40
+    text = " ".join(pitot("report", rank_recording("sleep-3"), "--step", "4..6").stdout.split())
+    assert "steps, which are too few to tell a habit from chance" in text and "resampled" not in text
+
+
 def test_communication_takes_the_time(job):
     report, text = job("large")
     assert report["job"]["kind"] == "communication" and "communication-bound, all ranks alike" in text
@@ -158,7 +183,7 @@ def test_what_no_collective_shows_is_unknown_and_not_0(job):
     """Of two collectives one is the first, before which nothing is compared, and one has no second rank."""
     report, text = job("missing", "--collectives")
     job_of = report["job"]
-    assert job_of["compared"] == 0 and job_of["span_ns"] is None and job_of["late_ns"] is None
+    assert job_of["compared"] == 0 and job_of["span_ns"] is None and job_of["late_ns"] is None and job_of["evidence"] is None
     for rank, measures in zip(job_of["ranks"], job_of["measures"]):
         assert [key for key, value in rank.items() if value is None] == [
             "compute_ns", "copy_ns", "host_ns", "transfer_ns", "wait_ns", "last", "late_ns"]

@@ -47,6 +47,8 @@ static void make(struct job *j, uint32_t parts)
 static void release(struct job *j)
 {
 	free(j->t.causes);
+	vec_release(&j->t.delays);
+	vec_release(&j->t.rounds.items);
 	rank_intervals_release(&j->v);
 }
 
@@ -87,6 +89,16 @@ static void check_cause(const struct job *j, size_t i, uint32_t rank, uint32_t p
 	assert_int_equal(cause->count, count);
 }
 
+static void check_delay(const struct job *j, size_t i, uint32_t rank, uint64_t time_ns, uint64_t ns)
+{
+	const struct rank_delay *delay = &j->t.delays.data[i];
+
+	assert_in_range(i, 0, j->t.delays.count - 1);
+	assert_int_equal(delay->rank, rank);
+	assert_int_equal(delay->time_ns, time_ns);
+	assert_int_equal(delay->ns, ns);
+}
+
 /* Rank 2 needs 100 more than the others, in B. */
 static void add_late(struct job *j, uint32_t match, uint64_t last_ns)
 {
@@ -111,9 +123,10 @@ static void the_late_rank_and_its_excess(void **state)
 		assert_int_equal(j.items[i].collectives, 1);
 		assert_int_equal(j.items[i].last, i == 2);
 		assert_int_equal(j.items[i].late_ns, i == 2 ? 100 : 0);
-		assert_int_equal(j.items[i].hiccup_ns[0], i == 2 ? 100 : 0);
 	}
 	assert_int_equal(j.t.cause_count, 1);
+	assert_int_equal(j.t.delays.count, 1);
+	check_delay(&j, 0, 2, 1150, 100);
 	check_cause(&j, 0, 2, PLACE_B, 100, 100, 1);
 	release(&j);
 }
@@ -204,8 +217,8 @@ static void a_delay_counts_once(void **state)
 	assert_int_equal(rank_intervals_compare(&j.v, &j.c, &j.t), 0);
 	assert_int_equal(j.t.compared, 2);
 	assert_int_equal(j.items[2].late_ns, 120);
-	assert_int_equal(j.items[2].hiccup_ns[0], 100);
-	assert_int_equal(j.items[2].hiccup_ns[1], 20);
+	check_delay(&j, 0, 2, 1150, 100);
+	check_delay(&j, 1, 2, 1180, 20);
 	check_cause(&j, 0, 2, PLACE_B, 120, 120, 1);
 	release(&j);
 }
@@ -296,7 +309,9 @@ static void stages_are_compared_in_total(void **state)
 	assert_int_equal(j.t.compared, 4);
 	assert_int_equal(j.items[1].late_ns, 40);
 	assert_int_equal(j.items[0].late_ns, 0);
-	assert_int_equal(j.items[1].hiccup_ns[0], 10);
+	assert_int_equal(j.t.delays.count, 4);
+	for (size_t i = 0; i < 4; i++)
+		check_delay(&j, i, 1, 1200 + 200 * i, 10);
 	check_cause(&j, 0, 1, PLACE_B, 40, 80, 4);
 	release(&j);
 }

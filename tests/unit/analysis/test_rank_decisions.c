@@ -10,83 +10,95 @@
 #include "support/cmocka_tests.h"
 
 #define RANKS 8
-#define SPAN UINT64_C(1000000) /* of which JOB_LATE_PERCENT are 50,000 */
+#define ROUNDS 100
+#define ROUND_NS UINT64_C(10000000) /* of which JOB_LATE_PERCENT are JOB_LATE_NS */
 #define NONE UINT32_MAX
+#define EVERY ROUNDS
 
-/* How late ranks were, and their longest delay. */
+/* By how much a rank was late in each of its rounds, which are the first ones, or in turn. */
+struct habit {
+	uint32_t us, rounds, place;
+	bool in_turn; /* in the rounds of its number */
+};
+
+#define LATE(by_us, in_rounds, ...)                                                                \
+	{                                                                                          \
+		.us = (by_us), .rounds = (in_rounds), __VA_ARGS__                                  \
+	}
+
 static const struct sample {
 	const char *name;
-	uint64_t late[RANKS], hiccup[RANKS];
-	uint32_t places[RANKS]; /* of each rank's cause, if it was late */
-	uint64_t compared; /* 0: 9, which are too few for hiccups */
+	struct habit habits[RANKS];
+	uint32_t rounds; /* 0: ROUNDS */
 	enum job_kind kind;
 	uint32_t rank, cause; /* cause: item of the causes, by late_ns; NONE: there is none */
 } samples[] = {
-	{ "nobody", { 0 }, .kind = JOB_ALIKE, .cause = NONE },
-	{ "at the limit", { 0, 50000 }, .kind = JOB_ALIKE, .cause = NONE },
-	{ "above it", { 0, 50001 }, .kind = JOB_RANK, .rank = 1 },
-	{ "the first", { 60000 }, .kind = JOB_RANK },
-	{ "two thirds", { 29000, 0, 61000 }, .kind = JOB_RANK, .rank = 2, .cause = 0 },
-	{ "less than that", { 31000, 0, 60000 }, .kind = JOB_TURNS, .cause = NONE },
-	{ "of one place", { 31000, 0, 60000 }, .places = { 7, 0, 7 }, .kind = JOB_TURNS },
+	{ "nobody", { { 0 } }, .kind = JOB_ALIKE, .cause = NONE },
+	{ "at the limit", { { 0 }, LATE(500, EVERY) }, .kind = JOB_ALIKE, .cause = NONE },
+	{ "above it", { { 0 }, LATE(501, EVERY) }, .kind = JOB_RANK, .rank = 1 },
+	{ "the first", { LATE(600, EVERY) }, .kind = JOB_RANK },
+	{ "two thirds",
+	  { LATE(290, EVERY), { 0 }, LATE(610, EVERY) },
+	  .kind = JOB_RANK,
+	  .rank = 2,
+	  .cause = 0 },
+	{ "less than that",
+	  { LATE(310, EVERY), { 0 }, LATE(600, EVERY) },
+	  .kind = JOB_TURNS,
+	  .cause = NONE },
+	{ "of one place",
+	  { LATE(310, EVERY, .place = 7), { 0 }, LATE(600, EVERY, .place = 7) },
+	  .kind = JOB_TURNS },
 	{ "mostly of one place",
-	  { 31000, 20000, 60000 },
-	  .places = { 7, 3, 7 },
+	  { LATE(310, EVERY, .place = 7), LATE(200, EVERY, .place = 3),
+	    LATE(600, EVERY, .place = 7) },
 	  .kind = JOB_TURNS },
 	{ "of two places",
-	  { 31000, 20000, 40000 },
-	  .places = { 7, 3, 7 },
+	  { LATE(310, EVERY, .place = 7), LATE(200, EVERY, .place = 3),
+	    LATE(400, EVERY, .place = 7) },
 	  .kind = JOB_TURNS,
 	  .cause = 0 },
 	{ "hardly of one place",
-	  { 30000, 31000, 30000 },
-	  .places = { 7, 3, 7 },
+	  { LATE(300, EVERY, .place = 7), LATE(310, EVERY, .place = 3),
+	    LATE(300, EVERY, .place = 7) },
 	  .kind = JOB_TURNS,
 	  .cause = NONE },
 	{ "all of it below the limit of each",
-	  { 20000, 20000, 20000 },
+	  { LATE(200, EVERY), LATE(200, EVERY), LATE(200, EVERY) },
 	  .kind = JOB_TURNS,
 	  .cause = NONE },
-	{ "hiccups",
-	  { 60000 },
-	  .hiccup = { 20000 },
-	  .compared = 100,
-	  .kind = JOB_ALIKE,
-	  .cause = NONE },
-	{ "hiccups of few collectives",
-	  { 60000 },
-	  .hiccup = { 20000 },
-	  .compared = 9,
+	{ "in turn",
+	  { LATE(4000, 20, .place = 7, .in_turn = true),
+	    LATE(4000, 20, .place = 7, .in_turn = true),
+	    LATE(4000, 20, .place = 7, .in_turn = true) },
+	  .kind = JOB_TURNS },
+	{ "one long delay", { LATE(60000, 1) }, .kind = JOB_ALIKE, .cause = NONE },
+	{ "three long delays", { LATE(60000, 3) }, .kind = JOB_ALIKE, .cause = NONE },
+	{ "in one of ten", { LATE(20000, 10) }, .kind = JOB_RANK },
+	{ "few steps", { LATE(600, 4) }, .rounds = 4, .kind = JOB_RANK },
+	{ "one of few steps", { LATE(6000, 1) }, .rounds = 4, .kind = JOB_RANK },
+	{ "one of some steps", { LATE(6000, 1) }, .rounds = 5, .kind = JOB_ALIKE, .cause = NONE },
+	{ "late always, and another one once",
+	  { LATE(1000, EVERY), LATE(30000, 1) },
 	  .kind = JOB_RANK },
-	{ "one hiccup",
-	  { 60000 },
-	  .hiccup = { 20000 },
-	  .compared = 10,
-	  .kind = JOB_ALIKE,
-	  .cause = NONE },
-	{ "late without its hiccup",
-	  { 80000 },
-	  .hiccup = { 20000 },
-	  .compared = 100,
-	  .kind = JOB_RANK },
+	{ "mostly, but by one delay", { LATE(80000, 2), LATE(700, EVERY) }, .kind = JOB_TURNS },
 	{ "hiccups of four",
-	  { 30000, 30000, 30000, 30000 },
-	  .hiccup = { 25000, 25000, 25000, 25000 },
-	  .compared = 100,
+	  { LATE(50000, 1, .place = 0, .in_turn = true),
+	    LATE(50000, 1, .place = 0, .in_turn = true),
+	    LATE(50000, 1, .place = 0, .in_turn = true),
+	    LATE(50000, 1, .place = 0, .in_turn = true) },
 	  .kind = JOB_ALIKE,
 	  .cause = NONE },
-	/* More than six are none any more. */
 	{ "hiccups of eight",
-	  { 30000, 30000, 30000, 30000, 30000, 30000, 30000, 30000 },
-	  .hiccup = { 25000, 25000, 25000, 25000, 25000, 25000, 25000, 25000 },
-	  .compared = 100,
+	  { LATE(50000, 1, .place = 0, .in_turn = true),
+	    LATE(50000, 1, .place = 0, .in_turn = true),
+	    LATE(50000, 1, .place = 0, .in_turn = true),
+	    LATE(50000, 1, .place = 0, .in_turn = true),
+	    LATE(50000, 1, .place = 0, .in_turn = true),
+	    LATE(50000, 1, .place = 0, .in_turn = true),
+	    LATE(50000, 1, .place = 0, .in_turn = true),
+	    LATE(50000, 1, .place = 0, .in_turn = true) },
 	  .kind = JOB_TURNS,
-	  .cause = NONE },
-	{ "hiccups are most",
-	  { 100000, 100000, 100000, 100000, 100000, 100000, 1, 1 },
-	  .hiccup = { 90000, 90000, 90000, 90000, 90000, 90000 },
-	  .compared = 100,
-	  .kind = JOB_ALIKE,
 	  .cause = NONE },
 };
 
@@ -94,13 +106,25 @@ struct job {
 	struct job_rank ranks[RANKS];
 	struct rank_time times[RANKS];
 	struct late_cause causes[RANKS];
+	struct rank_round rounds[ROUNDS];
+	struct rank_delay delays[RANKS * ROUNDS];
 	struct collectives c;
 	struct rank_times t;
 };
 
+static void make_rounds(struct job *j, uint32_t rounds, uint64_t round_ns)
+{
+	j->t.span_ns = rounds * round_ns;
+	j->t.rounds.items.data = j->rounds;
+	j->t.rounds.items.count = rounds;
+	j->t.rounds.kind = ROUND_STEP;
+	for (uint32_t i = 0; i < rounds; i++)
+		j->rounds[i] = (struct rank_round){ (i + 1) * round_ns, round_ns };
+}
+
 static void make(struct job *j, size_t count)
 {
-	*j = (struct job){ .t = { .span_ns = SPAN, .compared = 9, .waits_known = true } };
+	*j = (struct job){ .t = { .compared = 9, .waits_known = true } };
 	for (uint32_t i = 0; i < count; i++)
 		j->ranks[i].number = 10 + i;
 	j->c.ranks = j->ranks;
@@ -108,6 +132,8 @@ static void make(struct job *j, size_t count)
 	j->c.rank_count = j->t.count = count;
 	j->t.items = j->times;
 	j->t.causes = j->causes;
+	j->t.delays.data = j->delays;
+	make_rounds(j, ROUNDS, ROUND_NS);
 }
 
 static int by_late(const void *a, const void *b)
@@ -117,20 +143,32 @@ static int by_late(const void *a, const void *b)
 	return (x->late_ns < y->late_ns) - (x->late_ns > y->late_ns);
 }
 
-static void add_late(struct job *j, uint32_t rank, uint64_t late_ns, uint64_t hiccup_ns,
-		     uint32_t place)
+static void add_late(struct job *j, uint32_t rank, struct habit habit)
 {
-	struct late_cause cause = { .rank = rank, .late_ns = late_ns };
+	struct late_cause cause = { .rank = rank };
 
-	if (!late_ns)
+	if (!habit.us)
 		return;
+	for (uint32_t i = 0; i < habit.rounds; i++) {
+		uint32_t round = habit.in_turn ? i * RANKS % ROUNDS + rank : i;
+
+		j->delays[j->t.delays.count++] =
+			(struct rank_delay){ j->rounds[round].end_ns, habit.us * 1000, rank };
+		cause.late_ns += habit.us * 1000;
+	}
 	cause.place.kind = PLACE_LINE;
-	cause.place.text = place ? place : 100 + rank;
-	j->times[rank].late_ns = late_ns;
-	j->times[rank].hiccup_ns[0] = hiccup_ns;
-	j->t.late_ns += late_ns;
+	cause.place.text = habit.place ? habit.place : 100 + rank;
+	j->times[rank].late_ns = cause.late_ns;
+	j->t.late_ns += cause.late_ns;
 	j->causes[j->t.cause_count++] = cause;
 	qsort(j->causes, j->t.cause_count, sizeof(cause), by_late);
+}
+
+static enum job_kind decide(struct job *j)
+{
+	j->t.late_rounds = 0;
+	assert_int_equal(rank_verdict_find(&j->c, &j->t), 0);
+	return j->t.kind;
 }
 
 static void one_rank_or_several(void **state)
@@ -141,15 +179,64 @@ static void one_rank_or_several(void **state)
 		struct job j;
 
 		make(&j, RANKS);
+		if (s->rounds)
+			make_rounds(&j, s->rounds, ROUND_NS);
 		for (uint32_t rank = 0; rank < RANKS; rank++)
-			add_late(&j, rank, s->late[rank], s->hiccup[rank], s->places[rank]);
-		j.t.compared = s->compared ? s->compared : 9;
-		rank_verdict_find(&j.c, &j.t);
+			add_late(&j, rank, s->habits[rank]);
+		decide(&j);
 		if (j.t.kind != s->kind || (s->kind == JOB_RANK && j.t.rank != s->rank))
 			fail_msg("%s: %d, rank %u", s->name, j.t.kind, j.t.rank);
 		if (s->cause == NONE ? j.t.cause != NULL : j.t.cause != &j.causes[s->cause])
 			fail_msg("%s: another cause", s->name);
 	}
+}
+
+/* Rounds of 2 ms: 5 % of them are less than balanced ranks differ by, 25 % are not. */
+static void delays_that_are_too_short_to_matter(void **state)
+{
+	static const struct {
+		uint64_t round_ns;
+		uint32_t us;
+		enum job_kind kind;
+	} cases[] = {
+		{ 2000000, 300, JOB_ALIKE },   { 2000000, 499, JOB_ALIKE },
+		{ 2000000, 500, JOB_RANK },    { 2400000, 500, JOB_RANK },
+		{ 400000, 100, JOB_RANK },     { 400000, 99, JOB_ALIKE },
+		{ 100000000, 5001, JOB_RANK }, { 100000000, 4999, JOB_ALIKE },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct job j;
+
+		make(&j, 2);
+		make_rounds(&j, ROUNDS, cases[i].round_ns);
+		add_late(&j, 1, (struct habit)LATE(cases[i].us, EVERY));
+		j.t.rounds.kind = ROUND_COLLECTIVE; /* it is not known in what: 5 % count */
+		assert_int_equal(decide(&j), cases[i].us == 4999 ? JOB_ALIKE : JOB_RANK);
+		j.t.rounds.kind = i % 2 ? ROUND_STEP : ROUND_REPETITION;
+		if (decide(&j) != cases[i].kind)
+			fail_msg("%zu: %d", i, j.t.kind);
+		assert_int_equal(j.t.latest, 1);
+		assert_in_range(rank_times_round_ns(&j.t, j.t.evidence.own.value),
+				cases[i].us * 1000 - 1, cases[i].us * 1000 + 1);
+	}
+}
+
+static void rounds_in_which_a_rank_was_late(void **state)
+{
+	struct job j;
+
+	(void)state;
+	make(&j, 3);
+	add_late(&j, 1, (struct habit)LATE(600, 70));
+	add_late(&j, 2, (struct habit)LATE(700, 30));
+	assert_int_equal(decide(&j), JOB_TURNS);
+	assert_int_equal(j.t.latest, 1);
+	assert_int_equal(j.t.late_rounds, 70);
+	assert_true(fabs(j.t.evidence.own.value - 0.042) < 1e-9);
+	assert_true(fabs(j.t.evidence.all.value - 0.063) < 1e-9);
+	assert_true(fabs(j.t.evidence.part.value - 2.0 / 3) < 1e-9);
 }
 
 /* Its items follow each other; the largest cause of all of them is named. */
@@ -160,22 +247,17 @@ static void a_restarted_rank_is_one_rank(void **state)
 	(void)state;
 	make(&j, 4);
 	j.ranks[2].number = j.ranks[1].number;
-	add_late(&j, 0, 10000, 0, 0);
-	add_late(&j, 1, 30000, 15000, 0);
-	add_late(&j, 2, 40000, 0, 0);
-	rank_verdict_find(&j.c, &j.t);
-	assert_int_equal(j.t.kind, JOB_RANK);
+	add_late(&j, 0, (struct habit)LATE(100, EVERY));
+	add_late(&j, 1, (struct habit)LATE(300, EVERY));
+	add_late(&j, 2, (struct habit)LATE(400, EVERY));
+	assert_int_equal(decide(&j), JOB_RANK);
 	assert_int_equal(j.t.rank, 1);
+	assert_int_equal(j.t.late_rounds, ROUNDS);
 	assert_ptr_equal(j.t.cause, &j.causes[0]);
 	assert_int_equal(j.t.cause->rank, 2);
-	j.t.compared = 100; /* hiccups do not count */
-	j.times[2].hiccup_ns[0] = 20000;
-	rank_verdict_find(&j.c, &j.t);
-	assert_int_equal(j.t.kind, JOB_ALIKE);
 	j.ranks[2].number = 99;
-	j.times[1].hiccup_ns[0] = j.times[2].hiccup_ns[0] = 0;
-	rank_verdict_find(&j.c, &j.t);
-	assert_int_equal(j.t.kind, JOB_TURNS);
+	assert_int_equal(decide(&j), JOB_TURNS);
+	assert_int_equal(j.t.latest, 2);
 }
 
 static void what_cannot_be_compared(void **state)
@@ -184,41 +266,36 @@ static void what_cannot_be_compared(void **state)
 
 	(void)state;
 	make(&j, 2);
-	add_late(&j, 1, 60000, 0, 0);
-	rank_verdict_find(&j.c, &j.t);
-	assert_int_equal(j.t.kind, JOB_RANK);
+	add_late(&j, 1, (struct habit)LATE(600, EVERY));
+	assert_int_equal(decide(&j), JOB_RANK);
 	j.c.uncertainty_ns = UINT64_MAX;
-	rank_verdict_find(&j.c, &j.t);
-	assert_int_equal(j.t.kind, JOB_UNKNOWN);
+	assert_int_equal(decide(&j), JOB_UNKNOWN);
 	j.c.uncertainty_ns = GPU_CLOCKS_NS;
 	j.c.mixed = true;
-	rank_verdict_find(&j.c, &j.t);
-	assert_int_equal(j.t.kind, JOB_UNKNOWN);
+	assert_int_equal(decide(&j), JOB_UNKNOWN);
 	j.c.mixed = false;
 	j.t.compared = 0;
-	rank_verdict_find(&j.c, &j.t);
-	assert_int_equal(j.t.kind, JOB_UNKNOWN);
+	assert_int_equal(decide(&j), JOB_UNKNOWN);
 }
 
-/* Ten times 5 us are what 5 % of the time may hide; more are a verdict no more. */
+/* Ten times 5 us are what 5 % of 1 ms may hide; more are a verdict no more. */
 static void what_the_clocks_may_hide(void **state)
 {
 	struct job j;
 
 	(void)state;
 	make(&j, 2);
+	make_rounds(&j, 1, 1000000);
 	j.t.compared = 20;
 	j.t.uncertain = 20; /* of all ranks, at the same times */
 	j.t.items[1].uncertain = 10;
-	rank_verdict_find(&j.c, &j.t);
-	assert_int_equal(j.t.kind, JOB_ALIKE);
+	assert_int_equal(decide(&j), JOB_ALIKE);
 	j.t.uncertain = 19;
 	j.t.items[1].uncertain = 11;
-	rank_verdict_find(&j.c, &j.t);
-	assert_int_equal(j.t.kind, JOB_UNKNOWN);
+	assert_int_equal(decide(&j), JOB_UNKNOWN);
 	assert_true(rank_times_late_known(&j.t)); /* at the other nine */
 	j.t.uncertain = 20;
-	rank_verdict_find(&j.c, &j.t);
+	decide(&j);
 	assert_false(rank_times_late_known(&j.t));
 	j.t.kind = JOB_ALIKE;
 	assert_true(rank_times_late_known(&j.t));
@@ -238,14 +315,11 @@ static void transfers_of_most_of_the_time(void **state)
 	j.times[1].state_ns[RANK_WAIT] = 10;
 	assert_int_equal(rank_times_sum(&j.t, RANK_TRANSFER), 50);
 	assert_int_equal(rank_times_total(&j.t), 100);
-	rank_verdict_find(&j.c, &j.t);
-	assert_int_equal(j.t.kind, JOB_ALIKE);
+	assert_int_equal(decide(&j), JOB_ALIKE);
 	j.times[1].state_ns[RANK_TRANSFER] = 22;
-	rank_verdict_find(&j.c, &j.t);
-	assert_int_equal(j.t.kind, JOB_COMMUNICATION);
-	add_late(&j, 1, 60000, 0, 0);
-	rank_verdict_find(&j.c, &j.t);
-	assert_int_equal(j.t.kind, JOB_RANK);
+	assert_int_equal(decide(&j), JOB_COMMUNICATION);
+	add_late(&j, 1, (struct habit)LATE(600, EVERY));
+	assert_int_equal(decide(&j), JOB_RANK);
 }
 
 /* For a collective ranks 0 and 1 wait from 3 and 2 ms on, to which rank 2 does not come. */
@@ -260,50 +334,31 @@ static void when_a_rank_has_hung(void **state)
 
 	(void)state;
 	make(&j, 3);
+	make_rounds(&j, 1, 1000000);
 	j.c.parts.data = parts;
 	j.c.matches.items.data = matches;
 	j.c.matches.absent.data = absent;
 	j.c.matches.absent.count = 2;
 	j.ranks[0].end_ns = 900000000;
 	j.ranks[1].end_ns = 1001999999;
-	rank_verdict_find(&j.c, &j.t);
-	assert_int_equal(j.t.kind, JOB_ALIKE); /* less than a second */
+	assert_int_equal(decide(&j), JOB_ALIKE); /* less than a second */
 	j.ranks[1].end_ns++;
-	rank_verdict_find(&j.c, &j.t);
-	assert_int_equal(j.t.kind, JOB_HUNG);
+	assert_int_equal(decide(&j), JOB_HUNG);
 	assert_int_equal(j.t.rank, 2);
 	assert_int_equal(j.t.hung_ns, 1000000000);
 	assert_ptr_equal(j.t.hung, &matches[1]);
 	j.t.compared = 0;
-	rank_verdict_find(&j.c, &j.t);
-	assert_int_equal(j.t.kind, JOB_HUNG);
+	assert_int_equal(decide(&j), JOB_HUNG);
 	j.t.compared = 9; /* nine in a second: ten times as long is longer */
 	j.t.span_ns = 1000000000;
-	rank_verdict_find(&j.c, &j.t);
-	assert_int_equal(j.t.kind, JOB_ALIKE);
+	assert_int_equal(decide(&j), JOB_ALIKE);
 	j.t.compared = 10;
-	rank_verdict_find(&j.c, &j.t);
-	assert_int_equal(j.t.kind, JOB_HUNG);
+	assert_int_equal(decide(&j), JOB_HUNG);
 	j.c.mixed = true;
-	rank_verdict_find(&j.c, &j.t);
-	assert_int_equal(j.t.kind, JOB_UNKNOWN);
+	assert_int_equal(decide(&j), JOB_UNKNOWN);
 	j.c.mixed = false;
 	absent[1].why = ABSENT_OUTSIDE;
-	rank_verdict_find(&j.c, &j.t);
-	assert_int_equal(j.t.kind, JOB_ALIKE);
-}
-
-static void the_longest_delays(void **state)
-{
-	static const uint64_t delays[] = { 5, 9, 1, 7, 7, 3, 11 };
-	uint64_t longest[3] = { 0 };
-
-	(void)state;
-	for (size_t i = 0; i < ARRAY_SIZE(delays); i++)
-		rank_hiccups_add(longest, ARRAY_SIZE(longest), delays[i]);
-	assert_int_equal(longest[0], 11);
-	assert_int_equal(longest[1], 9);
-	assert_int_equal(longest[2], 7);
+	assert_int_equal(decide(&j), JOB_ALIKE);
 }
 
 /* --- measures --- */
@@ -409,12 +464,13 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(one_rank_or_several),
+		cmocka_unit_test(delays_that_are_too_short_to_matter),
+		cmocka_unit_test(rounds_in_which_a_rank_was_late),
 		cmocka_unit_test(a_restarted_rank_is_one_rank),
 		cmocka_unit_test(what_cannot_be_compared),
 		cmocka_unit_test(what_the_clocks_may_hide),
 		cmocka_unit_test(transfers_of_most_of_the_time),
 		cmocka_unit_test(when_a_rank_has_hung),
-		cmocka_unit_test(the_longest_delays),
 		cmocka_unit_test(the_least_difference_that_counts),
 		cmocka_unit_test(outliers_by_their_distance),
 		cmocka_unit_test(steps_of_other_names),
