@@ -18,7 +18,7 @@
 struct found_rank {
 	struct job_rank rank;
 	struct rank_window window; /* by the clock of its host */
-	int64_t realtime_ns; /* how far CLOCK_REALTIME is ahead of CLOCK_MONOTONIC */
+	uint64_t booted_ns; /* of its host, by CLOCK_REALTIME; 0: unknown */
 	uint32_t item; /* its index before the order */
 	uint32_t attempt; /* how often this rank had ended before */
 };
@@ -136,17 +136,6 @@ static int find_job(struct gathering *x, uint32_t process, uint32_t *job)
 	return 0;
 }
 
-/* How far CLOCK_REALTIME is ahead of CLOCK_MONOTONIC. */
-static int64_t realtime_ahead(const struct trace *t, uint32_t process)
-{
-	const struct clock_columns *c = clock_columns(t);
-	uint64_t row = trace_first_row(t, TABLE_clock, process);
-
-	return row < trace_first_row(t, TABLE_clock, process + 1)
-		       ? (int64_t)(c->realtime_ns[row] - c->monotonic_ns[row])
-		       : 0;
-}
-
 /* Reports of one rank each number their GPUs from 0. */
 static int number_gpu(struct gathering *x, struct job_rank *rank)
 {
@@ -183,7 +172,7 @@ static int add_rank(struct gathering *x, uint32_t process, uint32_t device)
 			  .gpu = (uint32_t)gpus_find(&x->report->gpus, process, device),
 			  .pid = p->pid },
 		.window = { p->start_ns, p->end_ns },
-		.realtime_ns = realtime_ahead(x->report->trace, process),
+		.booted_ns = trace_booted_ns(x->report->trace, process),
 		.item = (uint32_t)x->found.count,
 	};
 
@@ -228,7 +217,7 @@ static void number_attempts(struct gathering *x)
 	for (size_t i = 0; i < x->found.count; i++)
 		for (size_t k = i; k-- > 0 && all[k].rank.number == all[i].rank.number;) {
 			int64_t gap = (int64_t)(all[i].window.start_ns - all[k].window.start_ns) +
-				      (all[i].realtime_ns - all[k].realtime_ns);
+				      (int64_t)(all[i].booted_ns - all[k].booted_ns);
 
 			all[gap > 0 ? i : k].attempt++;
 		}
@@ -363,14 +352,15 @@ static int gather(struct gathering *x)
 static void align_by_realtime(struct gathering *x)
 {
 	struct collectives *out = x->out;
+	uint64_t first_ns = x->found.data[0].booted_ns;
 
 	for (size_t i = 0; i < out->rank_count; i++) {
 		const struct found_rank *found = &x->found.data[i];
 		struct job_host *host = &out->hosts[out->ranks[i].host];
 
-		if (out->ranks[i].host != out->ranks[0].host)
-			host->ahead_ns = (int64_t)((uint64_t)x->found.data[0].realtime_ns -
-						   (uint64_t)found->realtime_ns);
+		host->has_realtime |= found->booted_ns != 0;
+		if (out->ranks[i].host != out->ranks[0].host && found->booted_ns && first_ns)
+			host->ahead_ns = (int64_t)(first_ns - found->booted_ns);
 		x->windows[i].start_ns = found->window.start_ns - (uint64_t)host->ahead_ns;
 		x->windows[i].end_ns = found->window.end_ns - (uint64_t)host->ahead_ns;
 	}

@@ -53,7 +53,7 @@ enum job_kind {
 #define JOB_LATE_PERCENT 5 /* of the time: less is no verdict */
 /*
  * Ranks of balanced programs, with steps of 1.4 to 2.5 ms on two H200, came later by up to 420 us a
- * step and 17 % of the time, in all steps. So less than this in a round is no verdict, if it is
+ * step and 17 % of the time, in most steps. So less than this in a round is no verdict, if it is
  * known what the program repeats, …
  */
 #define JOB_LATE_NS 500000

@@ -54,7 +54,7 @@ static void print_note(const struct context *c, const struct merge_result *r, si
 	strbuf_adds(&line, ", ");
 	human_bytes(&line, r->bytes);
 	strbuf_adds(&line, r->linked ? " in files that both share" : " copied");
-	strbuf_adds(&line, strbuf_text(&r->absent));
+	strbuf_adds(&line, strbuf_text(&r->remarks));
 	cli_note(c, "%s: %s", output, strbuf_text(&line));
 }
 
@@ -115,7 +115,7 @@ static int run(struct context *c, int argc, char **argv)
 	} else if (rc >= 0) {
 		print_note(c, &result, request.count);
 	}
-	strbuf_release(&result.absent);
+	strbuf_release(&result.remarks);
 	return status;
 }
 

@@ -242,8 +242,9 @@ static int count_processes(const struct trace *t, struct merge_result *result)
 	result->ranks = ranks.count;
 	map_release(&hosts);
 	map_release(&ranks);
-	report_absent_ranks(t, &result->absent);
-	return err < 0 || result->absent.failed ? -ENOMEM : 0;
+	report_absent_ranks(t, &result->remarks);
+	report_unaligned_hosts(t, &result->remarks);
+	return err < 0 || result->remarks.failed ? -ENOMEM : 0;
 }
 
 /* Reads the new recording, and writes its recording.json. */

@@ -30,7 +30,8 @@ struct merge_result {
 	uint64_t unreadable; /* segments without a valid header, which the result has as well */
 	uint64_t other_cubins; /* files of device code that differ from one of the same name */
 	size_t processes, hosts, ranks;
-	struct strbuf absent; /* "; rank 3 of 8 was not recorded"; empty: no rank is known to be */
+	/* "; rank 3 of 8 was not recorded", and hosts that are on no common clock; may be empty */
+	struct strbuf remarks;
 };
 
 /*

@@ -306,6 +306,8 @@ extern const struct section section_rank_path;
 void report_links_text(const struct report *r, struct strbuf *out);
 /* Appends which ranks of the job have no recorder inside, after "; ". */
 void report_absent_ranks(const struct trace *t, struct strbuf *out);
+/* Appends which hosts are not on the clock of the others, after "; ". */
+void report_unaligned_hosts(const struct trace *t, struct strbuf *out);
 
 /* Append one section, for the renderers and tests. JSON: keys of the open object of *j. */
 void section_print_text(const struct section *s, const struct report_view *v);

@@ -57,6 +57,33 @@ void report_absent_ranks(const struct trace *t, struct strbuf *out)
 			    plural_of(absent, "was", "were"));
 }
 
+#define HOSTS_SHOWN 4
+
+void report_unaligned_hosts(const struct trace *t, struct strbuf *out)
+{
+	_cleanup_strbuf_ struct strbuf list = STRBUF_INIT;
+	uint32_t boot_ids[HOSTS_SHOWN], count = 0;
+
+	for (size_t i = 0; i < trace_process_count(t) && count < HOSTS_SHOWN; i++) {
+		const struct trace_process *p = trace_process(t, i);
+		bool known = !p->inside || !trace_is_unaligned(t, i);
+
+		for (uint32_t k = 0; k < count && !known; k++)
+			known = boot_ids[k] == p->boot_id;
+		if (known)
+			continue;
+		boot_ids[count++] = p->boot_id;
+		strbuf_adds(&list, list.length ? ", " : "");
+		text_safe(&list, *p->host ? p->host : "a host", *p->host ? strlen(p->host) : 6);
+	}
+	if (count)
+		strbuf_addf(
+			out,
+			"; times of %s%s are on no common clock, because CLOCK_REALTIME was not "
+			"set or not recorded there",
+			strbuf_text(&list), count == HOSTS_SHOWN ? " and perhaps others" : "");
+}
+
 static void print(const struct report_view *v)
 {
 	const struct report *r = v->report;
@@ -98,6 +125,7 @@ static void print(const struct report_view *v)
 		strbuf_addf(&line, "; rank %u only", rank);
 	else
 		report_absent_ranks(r->trace, &line);
+	report_unaligned_hosts(r->trace, &line);
 	report_choice_text(f, &line);
 	report_paragraph(v, 0, strbuf_text(&line));
 }
@@ -127,6 +155,15 @@ static void read_sampled(const struct report_view *v, const void *row, struct va
 ROW_READ(read_name, struct trace_process,
 	 strbuf_adds(&out->text, capability_app_name(v->report->trace, row)))
 
+static bool is_unaligned(const struct report_view *v, const void *row)
+{
+	const struct trace *t = v->report->trace;
+	const struct trace_process *p = row;
+
+	return p->inside && trace_is_unaligned(t, (size_t)(p - trace_process(t, 0)));
+}
+
+ROW_READ(read_unaligned, void, out->n = is_unaligned(v, row))
 ROW_IF(has_rank, struct trace_process, row->rank != TRACE_NO_RANK)
 ROW_IF(has_local_rank, struct trace_process, row->local_rank != TRACE_NO_RANK)
 ROW_IF(has_world_size, struct trace_process, row->world_size != TRACE_NO_RANK)
@@ -141,6 +178,7 @@ static const struct field process_fields[] = {
 	FIELD("name", NULL, TEXT, .value = read_name),
 	FIELD("command", NULL, TEXT, PROCESS(command)),
 	FIELD("host", NULL, TEXT, PROCESS(host)),
+	FIELD("unaligned", NULL, FLAG, .value = read_unaligned, .when = is_unaligned),
 	FIELD("rank", NULL, ID, PROCESS(rank), .when = has_rank),
 	FIELD("local_rank", NULL, ID, PROCESS(local_rank), .when = has_local_rank),
 	FIELD("world_size", NULL, COUNT, PROCESS(world_size), .when = has_world_size),

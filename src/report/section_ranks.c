@@ -283,6 +283,32 @@ static void add_absent(const struct report *r, struct strbuf *out)
 			     WORDS(absent > ABSENT_SHOWN ? " and others\n" : "\n"));
 }
 
+static void add_host_name(const struct report *r, const struct job_host *h, struct strbuf *out)
+{
+	const struct interned *name = &r->collectives->texts.items[h->name];
+
+	text_safe(out, name->text, name->length);
+}
+
+/* "the clocks of the hosts could not be aligned: CLOCK_REALTIME of node7 was not set …" */
+static void add_unaligned(const struct report *r, struct strbuf *out)
+{
+	const struct collectives *c = r->collectives;
+	const char *before = ": CLOCK_REALTIME of ";
+
+	strbuf_adds(out, "the clocks of the hosts could not be aligned");
+	for (size_t i = 0; i < c->host_count; i++) {
+		if (c->hosts[i].has_realtime)
+			continue;
+		strbuf_adds(out, before);
+		add_host_name(r, &c->hosts[i], out);
+		before = ", ";
+	}
+	strbuf_adds(out, *before == ',' ? " was not set or not recorded, and too few collectives "
+					  "of all of them bound it\n"
+					: "\n");
+}
+
 /* Why nothing can be said about ranks. */
 static void add_unknown(const struct report *r, struct strbuf *out)
 {
@@ -297,7 +323,7 @@ static void add_unknown(const struct report *r, struct strbuf *out)
 	else if (c->mixed)
 		strbuf_adds(out, "they are of several jobs (pitot view RECORDING process)\n");
 	else if (c->uncertainty_ns == UINT64_MAX)
-		strbuf_adds(out, "the clocks of the hosts could not be aligned\n");
+		add_unaligned(r, out);
 	else if (!c->whole)
 		strbuf_adds(out, "no collective has the parts of all of its ranks\n");
 	else if (r->rank_times->contradicted)
@@ -549,13 +575,6 @@ static const char *clock_method(const struct report_view *v, const struct job_ho
 	return is_reference(v, h) ? "reference" : h->clock.count ? "collectives" : "none";
 }
 
-static void add_host_name(const struct report_view *v, const struct job_host *h, struct strbuf *out)
-{
-	const struct interned *name = &v->report->collectives->texts.items[h->name];
-
-	text_safe(out, name->text, name->length);
-}
-
 static void add_signed(int64_t ns, struct strbuf *out)
 {
 	strbuf_adds(out, ns < 0 ? "-" : "");
@@ -563,7 +582,7 @@ static void add_signed(int64_t ns, struct strbuf *out)
 }
 
 ROW_IF(has_clock, struct job_host, row->clock.count)
-ROW_READ(read_host_name, struct job_host, add_host_name(v, row, &out->text))
+ROW_READ(read_host_name, struct job_host, add_host_name(v->report, row, &out->text))
 ROW_READ(read_method, struct job_host, strbuf_adds(&out->text, clock_method(v, row)))
 ROW_READ(read_ahead, struct job_host, out->n = bits_of((double)row->clock.pieces[0].offset_ns))
 ROW_READ(read_ahead_text, struct job_host, add_signed(row->clock.pieces[0].offset_ns, &out->text))
@@ -576,6 +595,7 @@ ROW_READ(read_steps, struct job_host, out->n = row->clock.count - 1)
 
 static const struct field host_fields[] = {
 	FIELD("host", "host", TEXT, .value = read_host_name, LEFT_COLUMN),
+	FIELD("realtime", NULL, FLAG, MEMBER(struct job_host, has_realtime)),
 	FIELD("method", "clock by", TEXT, .value = read_method, LEFT_COLUMN),
 	FIELD("ahead_ns", NULL, REAL, .value = read_ahead, IF_CLOCK),
 	FIELD(NULL, "ahead by", TEXT, .value = read_ahead_text, .layout = LAYOUT_RIGHT, IF_CLOCK),

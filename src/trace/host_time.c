@@ -3,6 +3,8 @@
  * was started first, by the CLOCK_REALTIME of each. Ranks that met in collectives are then aligned
  * more precisely (analysis/collectives.h).
  *
+ * A host without a usable CLOCK_REALTIME keeps its times (trace_is_unaligned).
+ *
  * Times of the other hosts become larger, so that none is below 0. One that would exceed 64 bits
  * becomes the largest number: times stay in order.
  */
@@ -12,15 +14,17 @@
 
 #define REALTIME_MAX (UINT64_MAX >> 1) /* in the year 2262 */
 
-/* When a clock was 0, by the first reading of a process of both clocks; 0: unknown. */
-static uint64_t booted_ns(const struct trace *t, size_t process)
+/* A clock that says less was never set: machines without a battery begin with 1970. */
+#define REALTIME_MIN UINT64_C(946684800000000000) /* the year 2000 */
+
+uint64_t trace_booted_ns(const struct trace *t, size_t process)
 {
 	const struct clock_columns *c = clock_columns(t);
 	uint64_t end = trace_first_row(t, TABLE_clock, process + 1);
 
 	for (uint64_t row = trace_first_row(t, TABLE_clock, process); row < end; row++)
 		if (c->realtime_ns[row] > c->monotonic_ns[row] &&
-		    c->realtime_ns[row] <= REALTIME_MAX)
+		    c->realtime_ns[row] >= REALTIME_MIN && c->realtime_ns[row] <= REALTIME_MAX)
 			return c->realtime_ns[row] - c->monotonic_ns[row];
 	return 0;
 }
@@ -31,7 +35,7 @@ static uint64_t host_booted_ns(const struct trace *t, const struct map *hosts, s
 	uint64_t booted = 0;
 
 	if (!t->processes.data[process].boot_id)
-		return booted_ns(t, process);
+		return trace_booted_ns(t, process);
 	map_get(hosts, t->processes.data[process].boot_id, &booted);
 	return booted;
 }
@@ -47,9 +51,39 @@ static int find_hosts(const struct trace *t, struct map *hosts)
 		if (!booted && t->processes.data[i].boot_id)
 			return -ENOMEM;
 		if (booted && !*booted)
-			*booted = booted_ns(t, i);
+			*booted = trace_booted_ns(t, i);
 	}
 	return 0;
+}
+
+/* Times of imports may count since the epoch: then CLOCK_MONOTONIC says the same. */
+static bool is_since_epoch(const struct trace *t, size_t process)
+{
+	uint64_t row = trace_first_row(t, TABLE_clock, process);
+
+	return row < trace_first_row(t, TABLE_clock, process + 1) &&
+	       clock_columns(t)->monotonic_ns[row] >= REALTIME_MIN;
+}
+
+/* Lists the hosts whose clocks are unknown. */
+static int find_unaligned(struct trace *t, const struct map *hosts)
+{
+	for (size_t i = 0; i < t->processes.count; i++) {
+		const struct trace_process *p = &t->processes.data[i];
+
+		if (p->inside && !host_booted_ns(t, hosts, i) && !is_since_epoch(t, i) &&
+		    !trace_is_unaligned(t, i) && vec_push(&t->unaligned, p->boot_id) < 0)
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+bool trace_is_unaligned(const struct trace *t, size_t process)
+{
+	for (size_t i = 0; i < t->unaligned.count; i++)
+		if (t->unaligned.data[i] == t->processes.data[process].boot_id)
+			return true;
+	return false;
 }
 
 static uint64_t later(uint64_t time_ns, uint64_t by_ns)
@@ -120,8 +154,10 @@ int host_time_align(struct trace *t, struct error *e)
 	if (!several)
 		return 0;
 	rc = trace_load(t, TABLE_clock, COLUMN_BITS(clock, monotonic_ns, realtime_ns), e);
-	if (rc >= 0 && trace_rows(t, TABLE_clock)) {
+	if (rc >= 0) {
 		rc = find_hosts(t, &hosts);
+		if (rc >= 0)
+			rc = find_unaligned(t, &hosts);
 		if (rc < 0)
 			error_errno(e, ENOMEM, "cannot read recording '%s'", t->path);
 		else

@@ -97,6 +97,13 @@ size_t trace_process_count(const struct trace *t);
  */
 bool trace_process_files(const struct trace *t, size_t process, struct strbuf *out);
 const struct trace_process *trace_process(const struct trace *t, size_t index);
+/*
+ * Whether times of a process are by another clock than those of other hosts in the recording: the
+ * CLOCK_REALTIME of its host, by which hosts are put on one clock, was not set or not recorded.
+ */
+bool trace_is_unaligned(const struct trace *t, size_t process);
+/* CLOCK_REALTIME when CLOCK_MONOTONIC was 0, by the loaded table `clock`; 0: unknown. */
+uint64_t trace_booted_ns(const struct trace *t, size_t process);
 
 /*
  * Loads columns of a table: bit i of `columns` is column i; 0 means all. May be called again for

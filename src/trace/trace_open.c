@@ -179,6 +179,7 @@ void trace_free(struct trace *t)
 	catalog_release(t);
 	interner_release(&t->strings);
 	vec_release(&t->losses);
+	vec_release(&t->unaligned);
 	free(t->path);
 	free(t);
 }

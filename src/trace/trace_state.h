@@ -103,6 +103,7 @@ struct trace {
 	uint32_t *calls_by_id; /* rows of api_call; NULL: they are in this order already */
 	VEC(struct trace_loss) losses;
 	int64_t realtime_offset_ns;
+	VEC(uint32_t) unaligned; /* boot ids of hosts that keep their own clocks; 0: no id */
 };
 
 /* catalog.c */

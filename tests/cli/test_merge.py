@@ -39,6 +39,36 @@ def test_the_result_is_what_one_folder_says(pitot, hosts, options):
     assert not [name for name in folders(hosts) if "merging" in name]
 
 
+def test_a_host_whose_clock_was_never_set(pitot, make_recording, tmp_path):
+    """Its collectives align it for the verdict on ranks; all else says that its times are on another clock."""
+    whole = report(pitot, make_recording(tmp_path / "job.pitot", "job"))
+    for kind, kind_of in ("job_unset", "rank"), ("job_unbound", "unknown"):
+        recording = make_recording(tmp_path / kind, kind)
+        for options in (), ("--ranks",):
+            found, text = report(pitot, recording, *options), " ".join(pitot("report", recording, *options).stdout.split())
+            first, second = found["job"]["hosts"]
+            assert found["job"]["kind"] == kind_of and (first["realtime"], second["realtime"]) == (True, False)
+            assert second["method"] == ("collectives" if kind_of == "rank" else "none")
+            why = "could not be aligned: CLOCK_REALTIME of otherhost was not set or not recorded, and too few collectives"
+            assert (why in text) == (kind_of == "unknown")
+            note = "; times of otherhost are on no common clock, because CLOCK_REALTIME was not set"
+            assert (note in text) == (not options)
+            if not options:
+                assert [process.get("unaligned", False) for process in found["processes"]] == [False, False, True, True]
+            if kind_of == "rank":
+                for key in "rank", "causes", "late_ns", "compared":
+                    assert found["job"][key] == whole["job"][key]
+    assert "unaligned" not in json.dumps(whole)
+
+
+def test_merging_a_host_whose_clock_was_never_set(pitot, hosts, make_recording):
+    """The note is that of the report."""
+    for file in (make_recording(hosts / "unset.pitot", "job_unset")).glob("1*.pit"):
+        file.unlink()
+    note = pitot("merge", "first.pitot", "unset.pitot", "-o", "two.pitot").stderr
+    assert "; times of otherhost are on no common clock, because CLOCK_REALTIME was not set or not recorded there" in note
+
+
 def test_hosts_that_were_started_on_different_days_are_on_one_clock(pitot, hosts):
     """The second host's CLOCK_MONOTONIC is five days ahead: all that is in the job took 42 ms at the same time."""
     pitot("merge", "second.pitot", "first.pitot", "-o", "job.pitot")

@@ -13,7 +13,7 @@
 /* CLOCK_REALTIME - CLOCK_MONOTONIC of the default host: 2026-01-01 00:00:00 UTC. */
 #define REALTIME_OFFSET_NS UINT64_C(1767225600000000000)
 
-struct maker_host maker_host = { "testhost", "00000000-0000-0000-0000-000000000001", 0 };
+struct maker_host maker_host = { "testhost", "00000000-0000-0000-0000-000000000001", 0, false };
 
 static void *must(void *p, const char *what)
 {
@@ -47,7 +47,7 @@ uint32_t maker_string(struct maker *m, const char *text)
 /* CLOCK_REALTIME when CLOCK_MONOTONIC of the host was 0. */
 static uint64_t booted_ns(void)
 {
-	return REALTIME_OFFSET_NS - maker_host.days * MAKER_DAY_NS;
+	return maker_host.unset ? 7 : REALTIME_OFFSET_NS - maker_host.days * MAKER_DAY_NS;
 }
 
 void maker_clock(struct maker *m, uint64_t time_ns)

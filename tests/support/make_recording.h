@@ -44,6 +44,7 @@ enum maker_function {
 struct maker_host {
 	const char *name, *boot_id;
 	uint64_t days;
+	bool unset; /* CLOCK_REALTIME began with 1970 */
 };
 extern struct maker_host maker_host;
 #define MAKER_DAY_NS UINT64_C(86400000000000)

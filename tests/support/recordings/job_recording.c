@@ -37,7 +37,7 @@ static void add_step(struct maker *m, uint32_t rank, uint64_t step, uint32_t gem
 		   correlation + 2);
 }
 
-static void write_rank(const char *folder, uint32_t rank, uint32_t pid)
+static void write_rank(const char *folder, uint32_t rank, uint32_t pid, uint64_t steps)
 {
 	struct maker *m = maker_begin(folder, pid, host_ns(START_NS - STEP_NS), "./train");
 	uint32_t gemm, all_reduce;
@@ -54,7 +54,7 @@ static void write_rank(const char *folder, uint32_t rank, uint32_t pid)
 	m->device = rank;
 	gemm = maker_config(m, "gemm", 132, 256);
 	all_reduce = maker_config(m, "ncclDevKernel_AllReduce_Sum_f32_RING_LL", 24, 544);
-	for (uint64_t step = 0; step < STEPS; step++)
+	for (uint64_t step = 0; step < steps; step++)
 		add_step(m, rank, step, gemm, all_reduce);
 	maker_close(m, host_ns(END_NS));
 	/* as the launcher of the host sees it: the exit status is the rank */
@@ -64,24 +64,25 @@ static void write_rank(const char *folder, uint32_t rank, uint32_t pid)
 
 static void write_first(const char *folder)
 {
-	write_rank(folder, 0, 100);
-	write_rank(folder, 1, 101);
+	write_rank(folder, 0, 100, STEPS);
+	write_rank(folder, 1, 101, STEPS);
 }
 
-static void write_second(const char *folder, uint32_t pid)
+static void write_second(const char *folder, uint32_t pid, bool unset, uint64_t steps)
 {
 	struct maker_host first = maker_host;
 
-	maker_host = (struct maker_host){ "otherhost", "00000000-0000-0000-0000-000000000002", 5 };
-	write_rank(folder, 2, pid);
-	write_rank(folder, 3, pid + 1);
+	maker_host = (struct maker_host){ "otherhost", "00000000-0000-0000-0000-000000000002", 5,
+					  unset };
+	write_rank(folder, 2, pid, steps);
+	write_rank(folder, 3, pid + 1, steps);
 	maker_host = first;
 }
 
 void recording_job(const char *folder)
 {
 	write_first(folder);
-	write_second(folder, 200);
+	write_second(folder, 200, false, STEPS);
 }
 
 void recording_job_first(const char *folder)
@@ -91,10 +92,22 @@ void recording_job_first(const char *folder)
 
 void recording_job_second(const char *folder)
 {
-	write_second(folder, 200);
+	write_second(folder, 200, false, STEPS);
 }
 
 void recording_job_third(const char *folder)
 {
-	write_second(folder, 100);
+	write_second(folder, 100, false, STEPS);
+}
+
+void recording_job_unset(const char *folder)
+{
+	write_first(folder);
+	write_second(folder, 200, true, STEPS);
+}
+
+void recording_job_unbound(const char *folder)
+{
+	write_first(folder);
+	write_second(folder, 200, true, 2);
 }

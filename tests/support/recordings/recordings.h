@@ -49,6 +49,8 @@
 	X(job_first) /* what the first host records of it: ranks 0 and 1 */                        \
 	X(job_second) /* the second host: ranks 2 and 3 */                                         \
 	X(job_third) /* the second host, with the process ids of the first */                      \
+	X(job_unset) /* the job; CLOCK_REALTIME of the second host is not set */                   \
+	X(job_unbound) /* the same, and its ranks meet those of the first only twice */            \
 	/* hostile_recording.c: right in every byte, from no recorder */                           \
 	X(hostile_chain) /* a stack of 2^17 nodes, a sample at each */                             \
 	X(hostile_pushes) /* 2^17 NVTX ranges that are never popped, with a launch in each */      \

@@ -23,7 +23,7 @@ static void write_second(const char *folder)
 	struct maker_host host = maker_host;
 	struct maker *m;
 
-	maker_host = (struct maker_host){ "second", "another boot", 3 };
+	maker_host = (struct maker_host){ "second", "another boot", 3, false };
 	m = maker_begin(folder, 200, AHEAD_NS + START_NS, "./train");
 	maker_call(m, MAKER_MALLOC, 1, AHEAD_NS + START_NS + 10, AHEAD_NS + START_NS + 30, 1);
 	maker_close(m, AHEAD_NS + START_NS + 1000);
@@ -122,6 +122,62 @@ static void hosts_with_an_unknown_clock_stay(void **state)
 	assert_int_equal(trace_process_count(t), 2);
 	assert_int_equal(trace_process(t, 0)->start_ns, 7000);
 	assert_int_equal(trace_process(t, 1)->start_ns, AHEAD_NS + START_NS);
+	assert_true(trace_is_unaligned(t, 0));
+	assert_false(trace_is_unaligned(t, 1));
+	trace_free(t);
+}
+
+/* A machine without a battery begins with 1970, whatever the others say. */
+static void a_clock_that_was_never_set(void **state)
+{
+	struct maker_host host = maker_host;
+	struct trace *t;
+
+	write_second(*state);
+	maker_host.unset = true;
+	maker_close(begin_first(*state), START_NS + 1000);
+	maker_host = host;
+	t = open_recording(*state);
+	load(t, TABLE_clock, 0);
+	assert_int_equal(trace_process(t, 0)->start_ns, START_NS);
+	assert_true(trace_is_unaligned(t, 0) && !trace_booted_ns(t, 0));
+	assert_false(trace_is_unaligned(t, 1));
+	assert_int_equal(trace_booted_ns(t, 1),
+			 clock_columns(t)->realtime_ns[1] - clock_columns(t)->monotonic_ns[1]);
+	trace_free(t);
+}
+
+/* Alone, a host needs no CLOCK_REALTIME. */
+static void one_host_is_on_its_clock(void **state)
+{
+	struct maker_host host = maker_host;
+	struct trace *t;
+
+	maker_host.unset = true;
+	maker_close(begin_first(*state), START_NS + 1000);
+	maker_host = host;
+	t = open_recording(*state);
+	assert_false(trace_is_unaligned(t, 0));
+	trace_free(t);
+}
+
+/* Imports from two hosts, whose times count since the epoch. */
+static void times_since_the_epoch_are_on_one_clock(void **state)
+{
+	uint64_t start_ns = UINT64_C(1700000000000000000);
+	struct maker_host host = maker_host;
+	struct trace *t;
+
+	for (uint32_t i = 0; i < 2; i++) {
+		maker_host = (struct maker_host){ "x", i ? "a" : "b", 0, true };
+		maker_close(maker_begin(*state, 100 + i, start_ns + i, "./train"), start_ns + 9);
+	}
+	maker_host = host;
+	t = open_recording(*state);
+	for (size_t i = 0; i < 2; i++) {
+		assert_false(trace_is_unaligned(t, i));
+		assert_int_equal(trace_process(t, i)->start_ns, start_ns + i);
+	}
 	trace_free(t);
 }
 
@@ -133,7 +189,7 @@ static void equal_process_ids(void **state)
 
 	maker_close(begin_first(*state), START_NS + 1000);
 	maker_record(*state, 100, 1, START_NS, START_NS + 1000, "./train", 1);
-	maker_host = (struct maker_host){ "second", "another boot", 3 };
+	maker_host = (struct maker_host){ "second", "another boot", 3, false };
 	maker_close(maker_begin(*state, 100, AHEAD_NS + START_NS + 1, "./train"),
 		    AHEAD_NS + START_NS + 2000);
 	maker_record(*state, 100, 1, AHEAD_NS + START_NS + 1, AHEAD_NS + START_NS + 2000, "./train",
@@ -167,7 +223,7 @@ static void a_ring_is_of_one_host(void **state)
 	assert_int_equal(trace_process(t, 1)->missing_segments, 2);
 	trace_free(t);
 
-	maker_host = (struct maker_host){ "second", "another boot", 3 };
+	maker_host = (struct maker_host){ "second", "another boot", 3, false };
 	m = maker_begin(*state, 2, AHEAD_NS + START_NS, "pitot");
 	maker_capability(m, feature_ring, capability_state_on, "");
 	maker_close(m, AHEAD_NS + START_NS + 1000);
@@ -184,6 +240,9 @@ int main(void)
 		folder_test(all_columns_of_times_move),
 		folder_test(what_has_no_time_gets_none),
 		folder_test(hosts_with_an_unknown_clock_stay),
+		folder_test(a_clock_that_was_never_set),
+		folder_test(one_host_is_on_its_clock),
+		folder_test(times_since_the_epoch_are_on_one_clock),
 		folder_test(equal_process_ids),
 		folder_test(a_ring_is_of_one_host),
 	};
