@@ -6,8 +6,8 @@
 #include <sys/stat.h>
 
 #include "agent/agent_metrics.h"
-#include "agent/metrics_page.h"
 #include "base/clock.h"
+#include "base/http_server.h"
 #include "cli/option_file.h"
 #include "cli/s3_options.h"
 #include "cli/ui.h"
@@ -143,40 +143,59 @@ static int add_rules(struct rule_list *rules, struct error *e)
 	return 0;
 }
 
-static void render_page(void *user, struct strbuf *out)
+struct metrics_page {
+	struct http_server server;
+	const struct agent *agent;
+};
+
+static void answer(void *user, uint64_t connection, const struct http_request *r)
 {
-	agent_metrics_render(user, out);
+	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
+	struct metrics_page *page = user;
+	struct http_answer a = { .status = 200, .type = METRICS_TYPE };
+
+	if (strcmp(r->path, "/metrics") != 0)
+		a.status = 404;
+	else
+		agent_metrics_render(page->agent, &text);
+	a.status = text.failed ? 503 : a.status;
+	a.body = strbuf_text(&text);
+	a.length = text.length;
+	http_answer(&page->server, connection, &a);
 }
 
 /* Waits until something is due, and serves the page meanwhile. False: a signal has arrived. */
-static bool wait_until(uint64_t due_ns, struct metrics_page *page)
+static bool wait_until(uint64_t due_ns, struct http_server *server)
 {
-	struct pollfd polled[METRICS_DESCRIPTORS];
+	struct pollfd polled[HTTP_DESCRIPTORS];
 
 	do {
-		if (!terminal_wait(due_ns, polled, metrics_page_poll(page, polled)))
+		if (!terminal_wait(due_ns, polled, http_server_poll(server, polled)))
 			return false;
-		metrics_page_serve(page);
+		http_server_serve(server);
 	} while (clock_monotonic_ns() < due_ns);
 	return true;
 }
 
 static int run_until_stopped(struct context *c, struct agent *a, struct error *e)
 {
-	struct metrics_page page = { .fd = -1, .render = render_page, .user = a };
+	struct metrics_page page = {
+		.server = { .fd = -1, .option = "--listen", .handle = answer, .user = &page },
+		.agent = a,
+	};
 	uint64_t due_ns;
 	int rc = 0;
 
 	if (strcmp(option_listen, "off") != 0) {
-		rc = metrics_page_open(&page, option_listen, e);
+		rc = http_server_open(&page.server, option_listen, e);
 		if (rc < 0)
 			return rc;
-		cli_note(c, "metrics at http://%s/metrics", page.address);
+		cli_note(c, "metrics at http://%s/metrics", page.server.address);
 	}
 	do {
 		rc = agent_step(a, &due_ns, e);
-	} while (rc == 0 && wait_until(due_ns, &page));
-	metrics_page_close(&page);
+	} while (rc == 0 && wait_until(due_ns, &page.server));
+	http_server_close(&page.server);
 	if (rc == 0 && agent_finish(a, false, e) < 0) {
 		cli_warn(c, "%s", e->text); /* the spool has it */
 		*e = (struct error){ 0 };
