@@ -351,17 +351,25 @@ static void add_busy(struct reading *r)
 {
 	VEC(struct span) spans = VEC_INIT;
 	struct device_busy *busy = NULL;
+	bool is_sorted = true; /* mostly: rows of one GPU's kernels are */
 
 	for (size_t kind = 0; kind < GPU_WORK_KINDS; kind++) {
 		struct event_columns c = events_of(r->trace, schema_gpu_work[kind]->id);
 
-		for (uint64_t row = 0; row < c.rows; row++)
-			if (c.device && event_is_timed(&c, row))
-				(void)!vec_push(&spans,
-						((struct span){ c.start_ns[row], c.end_ns[row],
-								c.device[row] }));
+		for (uint64_t row = 0; row < c.rows; row++) {
+			struct span span;
+
+			if (!c.device || !event_is_timed(&c, row))
+				continue;
+			span = (struct span){ c.start_ns[row], c.end_ns[row], c.device[row] };
+			is_sorted =
+				is_sorted && (!spans.count ||
+					      by_device(&spans.data[spans.count - 1], &span) <= 0);
+			(void)!vec_push(&spans, span);
+		}
 	}
-	vec_sort(&spans, by_device);
+	if (!is_sorted)
+		vec_sort(&spans, by_device);
 	for (size_t i = 0; i < spans.count; i++) {
 		const struct span *span = &spans.data[i];
 

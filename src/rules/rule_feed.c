@@ -6,15 +6,13 @@
 
 #include "analysis/steps.h"
 #include "base/clock.h"
-#include "base/heap.h"
 #include "base/map.h"
 #include "base/vec.h"
+#include "rules/fact_queue.h"
 
 #define NOT_READY 600
 #define CAPTURE_INVALIDATED 901 /* these two end a capture all the same */
 #define CAPTURE_UNJOINED 904
-/* Facts that wait for their time. Rows may claim any time: without a limit memory would grow. */
-#define FACTS_MAX ((size_t)256 << 10)
 #define DEPTH_COUNTED 32u /* more than the depths of rows */
 
 /* A text that rules name. */
@@ -50,8 +48,8 @@ struct rule_feed {
 	struct rule_watch *watch;
 	struct decoder *decoder;
 	uint64_t tables; /* that the rules need: bits */
-	uint64_t order;
-	VEC(struct fact) facts; /* heap */
+	bool needs_begins; /* of GPU work */
+	struct fact_queue facts;
 	rule_fact_seen *seen; /* NULL: nobody else needs them */
 	void *user;
 };
@@ -230,22 +228,14 @@ static void read_devices(struct rule_feed *f, struct rule_segment *s, const stru
 
 void rule_feed_add(struct rule_feed *f, struct fact fact)
 {
-	fact.order = f->order++;
-	if (f->facts.count < FACTS_MAX && vec_push(&f->facts, fact) == 0)
-		heap_up(f->facts.data, f->facts.count - 1, a, b,
-			a->time_ns < b->time_ns ||
-				(a->time_ns == b->time_ns && a->order < b->order));
+	fact_queue_add(&f->facts, &fact);
 }
 
 void rule_feed_pass(struct rule_feed *f, uint64_t until_ns)
 {
-	while (f->facts.count && f->facts.data[0].time_ns <= until_ns) {
-		struct fact fact = f->facts.data[0];
+	struct fact fact;
 
-		f->facts.data[0] = f->facts.data[--f->facts.count];
-		heap_down(f->facts.data, f->facts.count, 0, a, b,
-			  a->time_ns < b->time_ns ||
-				  (a->time_ns == b->time_ns && a->order < b->order));
+	while (fact_queue_take(&f->facts, until_ns, &fact)) {
 		if (f->seen)
 			f->seen(f->user, &fact);
 		rule_watch_add(f->watch, &fact);
@@ -312,7 +302,8 @@ static void work_done(struct rule_feed *f, struct rule_segment *s, const struct 
 		rule_feed_add(f, fact);
 		return;
 	}
-	rule_feed_add(f, fact);
+	if (f->needs_begins)
+		rule_feed_add(f, fact);
 	fact.time_ns = cell(c, 1, row);
 	fact.other_ns = cell(c, 0, row);
 	fact.kind = FACT_WORK_ENDS;
@@ -540,6 +531,7 @@ static void read_losses(struct rule_feed *f, struct rule_segment *s, const struc
 #define OF(family) (1u << RULE_OF_##family)
 #define OF_WORK (OF(HANG) | OF(IDLE) | OF(BUSY) | OF(COLLECTIVE) | OF(STRAGGLER))
 #define OF_CALLS (OF_WORK | OF(RATE) | OF(ERROR))
+#define OF_BEGINS (OF(IDLE) | OF(BUSY))
 
 enum table_phase { PHASE_TEXTS, PHASE_DEFINITIONS, PHASE_EVENTS };
 
@@ -583,6 +575,7 @@ static void need_tables(struct rule_feed *f, unsigned families)
 	for (size_t i = 0; i < ARRAY_SIZE(tables); i++)
 		if (!tables[i].families || tables[i].families & families)
 			f->tables |= UINT64_C(1) << i;
+	f->needs_begins |= families & OF_BEGINS;
 }
 
 struct rule_feed *rule_feed_new(const struct rule *rules, unsigned count, struct rule_watch *watch)
@@ -622,7 +615,7 @@ void rule_feed_free(struct rule_feed *f)
 	if (!f)
 		return;
 	decoder_free(f->decoder);
-	vec_release(&f->facts);
+	fact_queue_release(&f->facts);
 	free(f);
 }
 

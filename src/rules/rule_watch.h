@@ -47,7 +47,6 @@ enum fact_kind {
 
 struct fact {
 	uint64_t time_ns, other_ns;
-	uint64_t order; /* of facts of one time; set by rule_feed */
 	uint32_t process; /* number that rule_watch_process() returned; EXIT: process id */
 	uint32_t instance; /* WORK, COUNTER: device; OPENS: hash of the name; less than 2^20 */
 	uint32_t thread; /* OPENS, CLOSES: thread id; COLLECTIVE: hash of the communicator */
