@@ -31,12 +31,13 @@ static uint64_t *choose_addresses(const char *path, size_t count,
 {
 	uint64_t *addresses = malloc(count * sizeof(*addresses));
 	struct function_bounds bounds;
+	struct code_zones zones;
 	struct elf_file f;
 
 	if (!addresses || elf_file_open(path, &f, NULL) < 0)
 		goto fail;
 	elf_build_id_text(&f, build_id, 2 * BUILD_ID_MAX + 1);
-	if (function_bounds_init(&bounds, &f) < 0 || bounds.items.count == 0) {
+	if (function_bounds_init(&bounds, &f, NULL, &zones) < 0 || bounds.items.count == 0) {
 		elf_file_release(&f);
 		goto fail;
 	}
@@ -96,6 +97,9 @@ static void bench(const char *path, size_t count)
 		return;
 	}
 	process = symbolizer_add_process(s, &p);
+	for (size_t i = 0; i < count; i++)
+		if (symbolizer_want(s, process, addresses[i], ADDRESS_INSTRUCTION) < 0)
+			exit(1);
 	open_ns = look_up_all(s, process, addresses, 1, &counts);
 	first_ns = look_up_all(s, process, addresses, count, &counts);
 	second_ns = look_up_all(s, process, addresses, count, &counts);

@@ -253,6 +253,47 @@ int eh_frame_entry(const struct eh_section *s, size_t offset, struct eh_fde *fde
 	return read_cie(s, cie, &fde->cie) && read_fde_body(s, e.body, fde);
 }
 
+/* --- entries of which the bytes have to be loaded --- */
+
+#define ENTRY_HEAD 24u /* start of an entry: length, in 4 or 12 bytes, and CIE pointer */
+
+static bool load_entry(const struct eh_section *s, size_t offset, eh_load *load, void *context)
+{
+	const uint8_t *at;
+	size_t left, head;
+	uint64_t length;
+
+	if (offset >= s->size)
+		return false;
+	at = s->bytes + offset;
+	left = s->size - offset;
+	head = MIN(left, ENTRY_HEAD);
+	if (head < 4 || !load(context, at, head))
+		return false;
+	length = load_u32(at);
+	if (length == UINT32_MAX)
+		length = head < 12 ? 0 : load_u64(at + 4) + 12;
+	else
+		length += 4;
+	return length <= left && load(context, at, length);
+}
+
+bool eh_frame_load(const struct eh_section *s, size_t offset, eh_load *load, void *context)
+{
+	const uint8_t *at;
+	size_t id, distance;
+
+	if (!load_entry(s, offset, load, context))
+		return false;
+	at = s->bytes + offset;
+	id = load_u32(at) == UINT32_MAX ? 12 : 4;
+	if (s->size - offset < id + 4)
+		return false;
+	distance = load_u32(at + id);
+	return distance != 0 && distance <= offset + id &&
+	       load_entry(s, offset + id - distance, load, context);
+}
+
 /* --- instructions --- */
 
 enum {

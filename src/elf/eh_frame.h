@@ -52,6 +52,17 @@ struct eh_fde {
  */
 int eh_frame_entry(const struct eh_section *s, size_t offset, struct eh_fde *fde, size_t *next);
 
+/*
+ * Makes bytes of a section or search table available, before they are read. Returns false when they
+ * are unavailable.
+ */
+typedef bool eh_load(void *context, const uint8_t *bytes, size_t size);
+/*
+ * Loads the FDE at `offset` of .eh_frame with its CIE, for eh_frame_entry(). Returns false when
+ * they are unavailable, or no FDE is there.
+ */
+bool eh_frame_load(const struct eh_section *s, size_t offset, eh_load *load, void *context);
+
 /* Called in ascending order for each address where a rule begins; a rule ends at the next one. */
 typedef void eh_frame_row(void *context, uint64_t start, const struct unwind_rule *rule);
 

@@ -15,6 +15,7 @@
 #define SECTIONS_MAX 200000u
 #define SEGMENTS_MAX 256u
 #define STRING_MAX ((size_t)32 << 10) /* bytes; many names can share one long text */
+#define NAME_USUAL ((size_t)256) /* bytes; longer names are read in several steps */
 #define NOTES_MAX 64 /* sections or segments that are searched for a build id */
 #define NOTES_BYTES_MAX (1u << 20) /* of each of them */
 #define LOAD_MAX ((size_t)64 << 20) /* bytes of a file that is read for unwinding */
@@ -344,7 +345,7 @@ struct elf_bytes elf_at_address(const struct elf_file *f, uint64_t address)
 	return (struct elf_bytes){ NULL, 0 };
 }
 
-int elf_symbols(const struct elf_file *f, uint32_t type, struct elf_symbols *out)
+int elf_symbol_entries(const struct elf_file *f, uint32_t type, struct elf_symbols *out)
 {
 	const struct elf_section *s = elf_section_by_type(f, type);
 
@@ -354,14 +355,48 @@ int elf_symbols(const struct elf_file *f, uint32_t type, struct elf_symbols *out
 		return E_FORMAT;
 	out->entries = elf_raw_contents(f, s);
 	out->names = elf_raw_contents(f, &f->sections[s->link]);
-	return elf_load(f, out->entries) && elf_load(f, out->names) ? 0 : E_FORMAT;
+	return elf_load(f, out->entries) ? 0 : E_FORMAT;
 }
 
-bool elf_symbol(const struct elf_symbols *symbols, size_t i, Elf64_Sym *out, const char **name)
+int elf_symbols(const struct elf_file *f, uint32_t type, struct elf_symbols *out)
+{
+	int rc = elf_symbol_entries(f, type, out);
+
+	return rc < 0 || elf_load(f, out->names) ? rc : E_FORMAT;
+}
+
+bool elf_symbol_entry(const struct elf_symbols *symbols, size_t i, Elf64_Sym *out)
 {
 	if (i >= symbols->entries.size / sizeof(*out))
 		return false;
 	memcpy(out, symbols->entries.data + i * sizeof(*out), sizeof(*out));
+	return true;
+}
+
+const char *elf_symbol_name(const struct elf_file *f, const struct elf_symbols *symbols,
+			    const Elf64_Sym *symbol)
+{
+	struct elf_bytes names = symbols->names;
+	const char *name;
+
+	if (!names.data || symbol->st_name >= names.size)
+		return "";
+	for (size_t size = NAME_USUAL; size <= STRING_MAX; size *= 2) {
+		names.size = MIN(symbols->names.size, symbol->st_name + size);
+		if (!elf_load(f, (struct elf_bytes){ names.data + symbol->st_name,
+						     names.size - symbol->st_name }))
+			break;
+		name = elf_string(names, symbol->st_name);
+		if (name)
+			return name;
+	}
+	return "";
+}
+
+bool elf_symbol(const struct elf_symbols *symbols, size_t i, Elf64_Sym *out, const char **name)
+{
+	if (!elf_symbol_entry(symbols, i, out))
+		return false;
 	*name = elf_string(symbols->names, out->st_name) ?: "";
 	return true;
 }

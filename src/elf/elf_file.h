@@ -115,6 +115,11 @@ struct elf_symbols {
 int elf_symbols(const struct elf_file *f, uint32_t type, struct elf_symbols *out) MUST_USE;
 /* Reads symbol i and its name, "" if that is invalid. Returns false after the last symbol. */
 bool elf_symbol(const struct elf_symbols *symbols, size_t i, Elf64_Sym *out, const char **name);
+/* Same without names, for where few of them are needed: these are read one by one. */
+int elf_symbol_entries(const struct elf_file *f, uint32_t type, struct elf_symbols *out) MUST_USE;
+bool elf_symbol_entry(const struct elf_symbols *symbols, size_t i, Elf64_Sym *out);
+const char *elf_symbol_name(const struct elf_file *f, const struct elf_symbols *symbols,
+			    const Elf64_Sym *symbol);
 
 /* Whether this text of hexadecimal digits is the build id. */
 bool elf_has_build_id(const struct elf_file *f, const char *hexadecimal);

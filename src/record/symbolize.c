@@ -29,6 +29,12 @@ struct code_address {
 	bool is_return, is_kernel;
 };
 
+/* The addresses of a process of the recording. */
+struct resolved {
+	int number; /* of the process, in the symbolizer */
+	VEC(struct code_address) addresses; /* distinct, ascending */
+};
+
 /* A row of table symbol from an earlier run. */
 struct earlier {
 	uint64_t session, address, row;
@@ -43,7 +49,7 @@ struct work {
 	struct trace *trace;
 	struct symbolize_result *result;
 	struct writer *writer;
-	VEC(struct code_address) addresses;
+	struct resolved *processes; /* of the trace */
 	VEC(struct symbol_module) modules;
 	VEC(struct earlier) earlier; /* sorted by session, address, depth */
 };
@@ -65,10 +71,10 @@ ORDER(by_address, struct code_address, UP(address) ?: UP(is_kernel) ?: DOWN(is_r
 static int collect(struct work *w, size_t process)
 {
 	struct row_walk rows = process_rows(w->trace, TABLE_stack_node, process);
+	struct resolved *to = &w->processes[process];
 	size_t kept = 0;
 	int r = 0;
 
-	w->addresses.count = 0;
 	while (r == 0 && row_walk_next(&rows)) {
 		uint64_t kind = value(w, TABLE_stack_node, COLUMN_stack_node_kind, rows.row);
 		struct code_address item = {
@@ -78,14 +84,17 @@ static int collect(struct work *w, size_t process)
 		};
 
 		if (kind != frame_kind_python)
-			r = vec_push(&w->addresses, item);
+			r = vec_push(&to->addresses, item);
 	}
-	vec_sort(&w->addresses, by_address);
-	for (size_t i = 0; i < w->addresses.count; i++)
-		if (!kept || w->addresses.data[kept - 1].address != w->addresses.data[i].address ||
-		    w->addresses.data[kept - 1].is_kernel != w->addresses.data[i].is_kernel)
-			w->addresses.data[kept++] = w->addresses.data[i];
-	w->addresses.count = kept;
+	vec_sort(&to->addresses, by_address);
+	for (size_t i = 0; i < to->addresses.count; i++) {
+		const struct code_address *a = &to->addresses.data[i];
+		const struct code_address *last = kept ? &to->addresses.data[kept - 1] : NULL;
+
+		if (!last || last->address != a->address || last->is_kernel != a->is_kernel)
+			to->addresses.data[kept++] = *a;
+	}
+	to->addresses.count = kept;
 	return r;
 }
 
@@ -250,43 +259,68 @@ static void write_rows(struct work *w, uint64_t session, uint64_t address,
 	w->result->with_line += answer->frames[answer->count - 1].line != 0;
 }
 
+static enum address_kind kind_of(const struct code_address *a)
+{
+	return a->is_return ? ADDRESS_RETURN : ADDRESS_INSTRUCTION;
+}
+
+/* Announces all addresses of a process to the symbolizer. */
+static int prepare_process(struct work *w, size_t process)
+{
+	struct resolved *of = &w->processes[process];
+	int r = collect(w, process);
+
+	if (r < 0 || !of->addresses.count)
+		return r;
+	of->number = r = add_process(w, process);
+	for (size_t i = 0; i < of->addresses.count && r >= 0; i++) {
+		const struct code_address *a = &of->addresses.data[i];
+
+		if (!a->is_kernel)
+			r = symbolizer_want(w->result->symbolizer, of->number, a->address,
+					    kind_of(a));
+	}
+	return r;
+}
+
 static int resolve_process(struct work *w, size_t process)
 {
-	const struct trace_process *of = trace_process(w->trace, process);
+	const struct resolved *of = &w->processes[process];
+	uint64_t session = trace_process(w->trace, process)->session;
+	struct symbolizer *s = w->result->symbolizer;
 	struct symbol_answer answer;
-	int r = collect(w, process), number;
+	int r;
 
-	if (r < 0 || !w->addresses.count)
-		return r;
-	number = add_process(w, process);
-	if (number < 0)
-		return number;
-	for (size_t i = 0; i < w->addresses.count; i++) {
-		const struct code_address *a = &w->addresses.data[i];
-		enum address_kind kind = a->is_return ? ADDRESS_RETURN : ADDRESS_INSTRUCTION;
+	for (size_t i = 0; i < of->addresses.count; i++) {
+		const struct code_address *a = &of->addresses.data[i];
 
-		r = a->is_kernel ? symbolizer_find_kernel(w->result->symbolizer, number, a->address,
-							  &answer)
-				 : symbolizer_find(w->result->symbolizer, number, a->address, kind,
-						   0, &answer);
+		r = a->is_kernel
+			    ? symbolizer_find_kernel(s, of->number, a->address, &answer)
+			    : symbolizer_find(s, of->number, a->address, kind_of(a), 0, &answer);
 		if (r < 0)
 			return r;
 		if (!answer.frames[0].function)
-			use_earlier(w, of->session, a->address, &answer);
-		write_rows(w, of->session, a->address, &answer);
+			use_earlier(w, session, a->address, &answer);
+		write_rows(w, session, a->address, &answer);
 	}
 	return 0;
 }
 
 static int resolve_processes(struct work *w, struct error *e)
 {
-	for (size_t p = 0; p < trace_process_count(w->trace); p++) {
-		int r = resolve_process(w, p);
+	size_t count = trace_process_count(w->trace);
+	int r;
 
-		if (r < 0)
-			return error_set(e, r, "out of memory");
-	}
-	return 0;
+	w->processes = calloc(count + 1, sizeof(*w->processes));
+	r = w->processes ? 0 : -ENOMEM;
+	for (size_t p = 0; p < count && r >= 0; p++)
+		r = prepare_process(w, p);
+	for (size_t p = 0; p < count && r >= 0; p++)
+		r = resolve_process(w, p);
+	for (size_t p = 0; p < count && w->processes; p++)
+		vec_release(&w->processes[p].addresses);
+	free(w->processes);
+	return r < 0 ? error_set(e, r, "out of memory") : 0;
 }
 
 /* Says which functions have no names because their files are gone. */
@@ -476,7 +510,6 @@ static int symbolize(struct work *w, const struct symbolizer_options *options,
 		r = symbolizer_new(options, &w->result->symbolizer, e);
 	if (r >= 0)
 		r = write(w, e);
-	vec_release(&w->addresses);
 	vec_release(&w->modules);
 	vec_release(&w->earlier);
 	trace_free(w->trace);

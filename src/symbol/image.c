@@ -30,18 +30,17 @@ static int open_mini(struct image *image)
 	return rc == -ENOMEM ? rc : 0;
 }
 
-static int open_debug(struct image *image, const char *path, const char *build_id,
-		      const struct debug_folders *folders, struct error *e)
+static int open_debug(struct image *image, const struct image_request *r, struct error *e)
 {
 	struct error why = { 0 };
 	int rc;
 
 	if (image->code.bytes)
-		rc = debug_file_open(folders, &image->code, path, &image->debug, &image->debug_path,
-				     &why);
+		rc = debug_file_open(r->folders, &image->code, r->path, &image->debug,
+				     &image->debug_path, &why);
 	else
-		rc = debug_file_open_by_id(folders, build_id, &image->debug, &image->debug_path,
-					   &why);
+		rc = debug_file_open_by_id(r->folders, r->build_id, &image->debug,
+					   &image->debug_path, &why);
 	if (rc == -ENOMEM || (rc < 0 && !image->code.bytes))
 		return error_set(e, rc, "%s", rc == -ENOMEM ? "out of memory" : "no file");
 	if (rc < 0 && why.code)
@@ -54,26 +53,43 @@ static bool has_symtab(const struct elf_file *f)
 	return elf_named_contents(f, ".symtab").data != NULL;
 }
 
-static int read_symbols(struct image *image, const struct elf_file *code)
+static int read_tables(struct image *image, const struct elf_file *code)
 {
 	const struct elf_file *files[] = { &image->code, &image->debug, &image->mini };
+	struct symbol_table *t = &image->symbols;
 	int rc = 0;
 
-	symbol_table_init(&image->symbols);
 	for (size_t i = 0; rc == 0 && i < ARRAY_SIZE(files); i++)
 		if (files[i]->bytes)
-			rc = symbol_table_add(&image->symbols, files[i]);
+			rc = symbol_table_add(t, files[i]);
 	if (rc == 0 && image->code.bytes && !has_symtab(&image->code) && !has_symtab(&image->debug))
-		rc = symbol_table_add_go(&image->symbols, &image->code);
-	if (rc == 0 && image->code.bytes)
-		rc = symbol_table_add_plt(&image->symbols, &image->code);
-	if (rc == 0)
-		rc = function_bounds_init(&image->bounds, code);
-	return rc == 0 ? symbol_table_finish(&image->symbols, code, &image->bounds) : rc;
+		rc = symbol_table_add_go(t, &image->code);
+	if (rc == 0 && image->code.bytes && symbol_table_needs_plt(&image->code, t->zones))
+		rc = symbol_table_add_plt(t, &image->code);
+	return rc == 0 ? symbol_table_finish(t, code, &image->bounds) : rc;
 }
 
-static int read_lines(struct image *image, const struct elf_file *code, const char *path,
-		      const struct debug_folders *folders)
+static int read_symbols(struct image *image, const struct elf_file *code,
+			const struct wanted_addresses *wanted)
+{
+	struct code_zones zones;
+	int rc = function_bounds_init(&image->bounds, code, wanted, &zones);
+
+	if (rc == 0 && !zones.is_all && symbol_table_needs_plt(&image->code, &zones)) {
+		function_bounds_release(&image->bounds);
+		code_zones_release(&zones);
+		rc = function_bounds_init(&image->bounds, code, NULL, &zones);
+	}
+	symbol_table_init(&image->symbols, &zones);
+	if (rc == 0)
+		rc = read_tables(image, code);
+	image->symbols.zones = NULL;
+	code_zones_release(&zones);
+	return rc;
+}
+
+static int read_lines(struct image *image, const struct elf_file *code,
+		      const struct image_request *r)
 {
 	bool is_own = elf_section(&image->code, ".debug_info") || !image->debug.bytes;
 	const struct elf_file *debug = is_own ? &image->code : &image->debug;
@@ -83,9 +99,9 @@ static int read_lines(struct image *image, const struct elf_file *code, const ch
 	int rc;
 
 	if (elf_debugaltlink(debug, &alt_path, &id)) {
-		const char *from = is_own ? path : strbuf_text(&image->debug_path);
+		const char *from = is_own ? r->path : strbuf_text(&image->debug_path);
 
-		rc = debug_file_open_alt(folders, debug, from, &image->alt, &e);
+		rc = debug_file_open_alt(r->folders, debug, from, &image->alt, &e);
 		if (rc == -ENOMEM)
 			return rc;
 		if (rc < 0)
@@ -108,8 +124,8 @@ static void detach(struct image *image)
 	}
 }
 
-int image_open(struct image *image, struct elf_file *code, const char *path, const char *build_id,
-	       const struct debug_folders *folders, bool want_lines, struct error *e)
+int image_open(struct image *image, struct elf_file *code, const struct image_request *request,
+	       struct error *e)
 {
 	const struct elf_file *described = &image->code;
 	int rc = 0;
@@ -119,16 +135,17 @@ int image_open(struct image *image, struct elf_file *code, const char *path, con
 		image->code = *code;
 		*code = (struct elf_file){ 0 };
 	}
-	if (!has_symtab(&image->code) || (want_lines && !elf_section(&image->code, ".debug_info")))
-		rc = open_debug(image, path, build_id, folders, e);
+	if (!has_symtab(&image->code) ||
+	    (request->lines && !elf_section(&image->code, ".debug_info")))
+		rc = open_debug(image, request, e);
 	if (rc == 0)
 		rc = open_mini(image);
 	if (!image->code.bytes)
 		described = &image->debug;
 	if (rc == 0)
-		rc = read_symbols(image, described);
-	if (rc == 0 && want_lines)
-		rc = read_lines(image, described, path, folders);
+		rc = read_symbols(image, described, request->wanted);
+	if (rc == 0 && request->lines)
+		rc = read_lines(image, described, request);
 	if (rc < 0) {
 		image_release(image);
 		return e && e->code ? rc : error_set(e, rc, "out of memory");

@@ -21,13 +21,21 @@ struct image {
 	struct strbuf notes; /* what was found but could not be used; "": nothing */
 };
 
+struct image_request {
+	const char *path; /* of the file */
+	const char *build_id; /* with which a debug file is found if there is no file */
+	const struct debug_folders *folders;
+	bool lines;
+	const struct wanted_addresses *wanted; /* others may have wrong names; NULL: any */
+};
+
 /*
  * Opens an image with `code`, an open file whose ownership it takes, also on failure; or, if that
- * is NULL, with the debug file found by build_id. `path` is the path of the file. Returns 0,
- * -ENOMEM, or -ENOENT if neither is found.
+ * is NULL, with the debug file found by build id. Returns 0, -ENOMEM, or -ENOENT if neither is
+ * found.
  */
-int image_open(struct image *image, struct elf_file *code, const char *path, const char *build_id,
-	       const struct debug_folders *folders, bool want_lines, struct error *e) MUST_USE;
+int image_open(struct image *image, struct elf_file *code, const struct image_request *request,
+	       struct error *e) MUST_USE;
 void image_release(struct image *image);
 
 enum address_kind {

@@ -124,6 +124,23 @@ static const char *name_of(const struct slots *slots, const struct slot *slot)
 	return slot ? slot->name : NULL;
 }
 
+static bool has_stubs(const struct elf_section *s)
+{
+	return s->flags & SHF_EXECINSTR && s->type == SHT_PROGBITS &&
+	       (strncmp(s->name, ".plt", 4) == 0 || strcmp(s->name, ".iplt") == 0);
+}
+
+bool symbol_table_needs_plt(const struct elf_file *f, const struct code_zones *zones)
+{
+	for (size_t i = 0; i < f->section_count; i++) {
+		const struct elf_section *s = &f->sections[i];
+
+		if (has_stubs(s) && code_zones_touch(zones, s->address, s->address + s->size))
+			return true;
+	}
+	return false;
+}
+
 static int add_stubs(struct symbol_table *t, const struct elf_file *f, struct elf_section *s,
 		     const struct slots *slots)
 {
@@ -161,9 +178,7 @@ int symbol_table_add_plt(struct symbol_table *t, const struct elf_file *f)
 	for (size_t i = 0; rc == 0 && slots.all.count && i < f->section_count; i++) {
 		struct elf_section *s = &f->sections[i];
 
-		if (stub_sections < TABLES_MAX && s->flags & SHF_EXECINSTR &&
-		    s->type == SHT_PROGBITS &&
-		    (strncmp(s->name, ".plt", 4) == 0 || strcmp(s->name, ".iplt") == 0)) {
+		if (stub_sections < TABLES_MAX && has_stubs(s)) {
 			stub_sections++;
 			rc = add_stubs(t, f, s, &slots);
 		}

@@ -8,9 +8,9 @@
 
 #define SYMBOLS_MAX ((size_t)1 << 28)
 
-void symbol_table_init(struct symbol_table *t)
+void symbol_table_init(struct symbol_table *t, const struct code_zones *zones)
 {
-	*t = (struct symbol_table){ .ranges = RANGE_TABLE_INIT };
+	*t = (struct symbol_table){ .ranges = RANGE_TABLE_INIT, .zones = zones };
 }
 
 void symbol_table_release(struct symbol_table *t)
@@ -58,21 +58,29 @@ static bool is_label(const char *name)
 		last[1] && !last[1 + strspn(last + 1, "0123456789")]);
 }
 
-static int add_symbol(struct symbol_table *t, const struct elf_file *f, const Elf64_Sym *s,
-		      const char *name)
+static int add_symbol(struct symbol_table *t, const struct elf_file *f,
+		      const struct elf_symbols *symbols, const Elf64_Sym *s)
 {
 	unsigned type = ELF64_ST_TYPE(s->st_info);
-	struct symbol symbol = { .start = s->st_value, .name = name, .rank = rank_of(s) };
+	struct symbol symbol = { .start = s->st_value, .rank = rank_of(s) };
+	bool is_near;
 
 	if (type != STT_FUNC && type != STT_GNU_IFUNC && type != STT_NOTYPE)
 		return 0;
-	if (!*name || is_label(name) || !is_in_code(f, s))
+	if (s->st_size && s->st_size <= UINT64_MAX - s->st_value)
+		symbol.end = s->st_value + s->st_size;
+	is_near = code_zones_touch(t->zones, symbol.start, MAX(symbol.end, symbol.start + 1));
+	if ((!is_near && t->has_any) || !is_in_code(f, s))
+		return 0;
+	symbol.name = elf_symbol_name(f, symbols, s);
+	if (!*symbol.name || is_label(symbol.name))
+		return 0;
+	t->has_any = true;
+	if (!is_near)
 		return 0;
 	if (t->symbols.count >= SYMBOLS_MAX)
 		return -ENOMEM;
 	symbol.kind = type == STT_GNU_IFUNC ? SYMBOL_IFUNC : SYMBOL_FUNCTION;
-	if (s->st_size && s->st_size <= UINT64_MAX - s->st_value)
-		symbol.end = s->st_value + s->st_size;
 	return vec_push(&t->symbols, symbol);
 }
 
@@ -80,13 +88,13 @@ static int add_symbol(struct symbol_table *t, const struct elf_file *f, const El
 static int add_section(struct symbol_table *t, const struct elf_file *f, uint32_t type)
 {
 	struct elf_symbols symbols;
-	const char *name;
 	Elf64_Sym symbol;
 
-	if (elf_symbols(f, type, &symbols) < 0)
+	if (elf_symbol_entries(f, type, &symbols) < 0 ||
+	    (t->zones->is_all && !elf_load(f, symbols.names)))
 		return 0;
-	for (size_t i = 0; elf_symbol(&symbols, i, &symbol, &name); i++)
-		if (add_symbol(t, f, &symbol, name) < 0)
+	for (size_t i = 0; elf_symbol_entry(&symbols, i, &symbol); i++)
+		if (add_symbol(t, f, &symbols, &symbol) < 0)
 			return -ENOMEM;
 	return 0;
 }

@@ -19,7 +19,8 @@
 /* A file, opened when the first address in it is looked up. */
 struct opened {
 	struct image image;
-	bool is_open; /* if not, the report has the reason */
+	bool is_tried, is_open; /* if it cannot be opened, the report has the reason */
+	VEC(uint64_t) wanted; /* ELF addresses, ascending once the file is open; none: any */
 	struct symbol_module_report report;
 };
 
@@ -111,6 +112,7 @@ void symbolizer_free(struct symbolizer *s)
 	for (size_t i = 0; i < s->opened.count; i++) {
 		if (s->opened.data[i]->is_open)
 			image_release(&s->opened.data[i]->image);
+		vec_release(&s->opened.data[i]->wanted);
 		free(s->opened.data[i]);
 	}
 	vec_release(&s->processes);
@@ -216,29 +218,37 @@ static int64_t add_opened(struct symbolizer *s, const char *path, const char *re
 	return (int64_t)s->opened.count - 1;
 }
 
+ORDER(by_address, uint64_t, ORDER_OF(*a, *b))
+
 /* Opens the image of a module; on failure, the report has the reason. Returns 0 or -ENOMEM. */
 static int open_image(struct symbolizer *s, const struct process *p, const struct symbol_module *m,
 		      struct opened *o)
 {
 	_cleanup_strbuf_ struct strbuf path = STRBUF_INIT, root = STRBUF_INIT, reason = STRBUF_INIT;
 	struct debug_folders folders = { s->folders, s->folder_count, "", s->servers };
+	const struct wanted_addresses wanted = { o->wanted.data, o->wanted.count };
+	struct image_request request = { .build_id = m->build_id,
+					 .folders = &folders,
+					 .lines = !s->no_lines,
+					 .wanted = wanted.count ? &wanted : NULL };
 	struct error e = { 0 }, ignored = { 0 };
 	struct elf_file file = { 0 };
 	int found, rc;
 
+	o->is_tried = true;
 	if (s->read_bytes > memory_share(SYMBOLS_SHARE)) {
 		o->report.reason = "not read: the symbols of other files fill the memory";
 		return 0;
 	}
+	vec_sort(&o->wanted, by_address);
 	if (p->given.is_here)
 		strbuf_addf(&root, "/proc/%u/root", p->given.pid);
 	folders.root = strbuf_text(&root);
 	found = module_file_open(&p->given, m, &folders, s->file_copies, &file, &path, &e);
 	if (found == -ENOMEM)
 		return found;
-	rc = image_open(&o->image, found == 0 ? &file : NULL,
-			found == 0 ? strbuf_text(&path) : m->path, m->build_id, &folders,
-			!s->no_lines, &ignored);
+	request.path = found == 0 ? strbuf_text(&path) : m->path;
+	rc = image_open(&o->image, found == 0 ? &file : NULL, &request, &ignored);
 	if (rc == -ENOMEM)
 		return rc;
 	o->is_open = rc == 0;
@@ -248,18 +258,18 @@ static int open_image(struct symbolizer *s, const struct process *p, const struc
 	if (rc == 0 && o->image.notes.length)
 		strbuf_addf(&reason, "%s%s", reason.length ? "; " : "",
 			    strbuf_text(&o->image.notes));
-	if (rc == 0 && !o->image.symbols.symbols.count)
+	if (rc == 0 && !o->image.symbols.has_any && !o->image.symbols.symbols.count)
 		strbuf_addf(&reason, "%sno symbols", reason.length ? "; " : "");
 	o->report.reason = copy_text(s, strbuf_text(&reason), reason.length);
 	return o->report.reason && !reason.failed ? 0 : -ENOMEM;
 }
 
-/* Returns the opened file of a module; equal build ids mean equal files. */
-static struct opened *open_module(struct symbolizer *s, struct process *p, struct module *m)
+/* Returns the file of a module; equal build ids mean equal files. NULL: no memory. */
+static struct opened *file_of(struct symbolizer *s, const struct process *p, struct module *m)
 {
 	_cleanup_strbuf_ struct strbuf key = STRBUF_INIT;
-	uint64_t known;
-	int64_t id;
+	uint64_t *known;
+	int64_t id, index;
 
 	if (m->opened != NO_ITEM)
 		return s->opened.data[m->opened];
@@ -268,18 +278,17 @@ static struct opened *open_module(struct symbolizer *s, struct process *p, struc
 	else
 		strbuf_addf(&key, "path %d %u %s", p->given.is_here, p->given.pid, m->given.path);
 	id = key.failed ? -ENOMEM : interner_add(&s->texts, key.data, key.length, NULL);
-	if (id < 0)
+	known = id < 0 ? NULL : map_at(&s->opened_at, (uint64_t)id, NO_ITEM);
+	if (!known)
 		return NULL;
-	if (!map_get(&s->opened_at, (uint64_t)id, &known)) {
-		int64_t index = add_opened(s, m->given.path, "");
-
-		if (index < 0 || open_image(s, p, &m->given, s->opened.data[index]) < 0 ||
-		    map_put(&s->opened_at, (uint64_t)id, (uint64_t)index) < 0)
+	if (*known == NO_ITEM) {
+		index = add_opened(s, m->given.path, "");
+		if (index < 0)
 			return NULL;
-		known = (uint64_t)index;
+		*known = (uint64_t)index;
 	}
-	m->opened = (uint32_t)known;
-	return s->opened.data[known];
+	m->opened = (uint32_t)*known;
+	return s->opened.data[*known];
 }
 
 /* --- names --- */
@@ -441,18 +450,46 @@ static int find_in_perf_map(struct symbolizer *s, struct process *p, uint64_t ad
 	return 0;
 }
 
+/* The call before a return address may be the last instruction of a module. */
+static struct module *find_module_of(struct process *p, uint64_t address, enum address_kind kind,
+				     uint64_t time_ns, bool *is_ambiguous)
+{
+	return find_module(p, kind == ADDRESS_RETURN && address ? address - 1 : address, time_ns,
+			   is_ambiguous);
+}
+
+int symbolizer_want(struct symbolizer *s, int process, uint64_t address, enum address_kind kind)
+{
+	struct process *p = s->processes.data[process];
+	bool is_ambiguous;
+	struct module *m = find_module_of(p, address, kind, 0, &is_ambiguous);
+	struct opened *o = m && !is_ambiguous ? file_of(s, p, m) : NULL;
+
+	if (!m || is_ambiguous)
+		return 0;
+	if (!o)
+		return -ENOMEM;
+	address -= m->given.load_bias;
+	if (kind == ADDRESS_RETURN && vec_push(&o->wanted, address - 1) < 0)
+		return -ENOMEM;
+	return vec_push(&o->wanted, address);
+}
+
+static bool is_wanted(const struct opened *o, uint64_t address)
+{
+	return !o->wanted.count ||
+	       bsearch(&address, o->wanted.data, o->wanted.count, sizeof(address), by_address);
+}
+
 int symbolizer_find(struct symbolizer *s, int process, uint64_t address, enum address_kind kind,
 		    uint64_t time_ns, struct symbol_answer *answer)
 {
 	struct process *p = s->processes.data[process];
 	bool is_ambiguous;
-	struct module *m;
+	struct module *m = find_module_of(p, address, kind, time_ns, &is_ambiguous);
 	struct opened *o;
 
 	clear_answer(answer);
-	/* The call may be the last instruction of a module. */
-	m = find_module(p, kind == ADDRESS_RETURN && address ? address - 1 : address, time_ns,
-			&is_ambiguous);
 	if (!m)
 		return find_in_perf_map(s, p, address, kind, answer);
 	if (is_ambiguous) {
@@ -460,11 +497,12 @@ int symbolizer_find(struct symbolizer *s, int process, uint64_t address, enum ad
 		count_answer(&s->unmapped_report, answer);
 		return 0;
 	}
-	o = open_module(s, p, m);
-	if (!o)
+	o = file_of(s, p, m);
+	if (!o || (!o->is_tried && open_image(s, p, &m->given, o) < 0))
 		return -ENOMEM;
 	answer->module = m->given.path;
-	if (o->is_open && find_in_image(s, o, address - m->given.load_bias, kind, answer) < 0)
+	address -= m->given.load_bias;
+	if (o->is_open && is_wanted(o, address) && find_in_image(s, o, address, kind, answer) < 0)
 		return -ENOMEM;
 	count_answer(&o->report, answer);
 	return 0;

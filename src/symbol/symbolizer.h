@@ -65,6 +65,13 @@ int symbolizer_new(const struct symbolizer_options *options, struct symbolizer *
 void symbolizer_free(struct symbolizer *s);
 /* Adds a process; copies what it needs. Returns its number, or -ENOMEM. */
 int symbolizer_add_process(struct symbolizer *s, const struct symbol_process *p) MUST_USE;
+/*
+ * Announces an address that will be looked up, without a time. Of a file with announced addresses
+ * only what these need is read, and others have no names: announce all of them, in all processes,
+ * before the first one is looked up. Returns 0 or -ENOMEM.
+ */
+int symbolizer_want(struct symbolizer *s, int process, uint64_t address,
+		    enum address_kind kind) MUST_USE;
 /* Looks up an address of a process; time_ns (CLOCK_MONOTONIC) 0: unknown. Returns 0 or -ENOMEM. */
 int symbolizer_find(struct symbolizer *s, int process, uint64_t address, enum address_kind kind,
 		    uint64_t time_ns, struct symbol_answer *answer);

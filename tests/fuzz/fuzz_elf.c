@@ -28,23 +28,36 @@ static void ask(struct image *image, uint64_t address)
 	}
 }
 
+static void ask_all(struct image *image)
+{
+	for (size_t i = 0; i < image->symbols.symbols.count && i < QUESTIONS_MAX; i++)
+		ask(image, image->symbols.symbols.data[i].start);
+	for (size_t i = 0; i < image->bounds.items.count && i < QUESTIONS_MAX; i++)
+		ask(image, image->bounds.items.data[i].end);
+	for (size_t i = 0; i < image->code.segment_count && i < QUESTIONS_MAX; i++)
+		for (uint64_t k = 0; k < 64; k++)
+			ask(image, image->code.segments[i].address + 7 * k);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 {
 	struct debug_folders none = { .root = "" };
+	static const uint64_t addresses[] = { 0, 1, 0x1000, 0x1010, 0x1100, 0x401000, UINT64_MAX };
+	const struct wanted_addresses wanted = { addresses, ARRAY_SIZE(addresses) };
+	struct image_request request = {
+		.path = "/nonexistent/file", .build_id = "", .folders = &none, .lines = true
+	};
 	struct elf_file file;
 	struct image image;
 
-	if (elf_file_open_bytes(bytes, size, &file, NULL) < 0)
-		return 0;
-	if (image_open(&image, &file, "/nonexistent/file", "", &none, true, NULL) < 0)
-		return 0;
-	for (size_t i = 0; i < image.symbols.symbols.count && i < QUESTIONS_MAX; i++)
-		ask(&image, image.symbols.symbols.data[i].start);
-	for (size_t i = 0; i < image.bounds.items.count && i < QUESTIONS_MAX; i++)
-		ask(&image, image.bounds.items.data[i].end);
-	for (size_t i = 0; i < image.code.segment_count && i < QUESTIONS_MAX; i++)
-		for (uint64_t k = 0; k < 64; k++)
-			ask(&image, image.code.segments[i].address + 7 * k);
-	image_release(&image);
+	for (int near = 0; near < 2; near++) {
+		request.wanted = near ? &wanted : NULL;
+		if (elf_file_open_bytes(bytes, size, &file, NULL) < 0)
+			return 0;
+		if (image_open(&image, &file, &request, NULL) < 0)
+			return 0;
+		ask_all(&image);
+		image_release(&image);
+	}
 	return 0;
 }

@@ -7,9 +7,10 @@
 
 static void list_symbols(const struct elf_file *f)
 {
+	static const struct code_zones all = { .is_all = true };
 	struct symbol_table symbols;
 
-	symbol_table_init(&symbols);
+	symbol_table_init(&symbols, &all);
 	if (symbol_table_add(&symbols, f) < 0)
 		abort();
 	symbol_table_release(&symbols);

@@ -7,7 +7,6 @@
 #include "base/search.h"
 
 #define PART_BYTES (1u << UNWIND_PART_SHIFT)
-#define ENTRY_HEAD 24u /* start of an entry: length, in 4 or 12 bytes, and CIE pointer */
 #define RULE_BYTES 128u /* approximate bytes of a rule in the store */
 
 /* An FDE of a section without a search table. */
@@ -64,53 +63,12 @@ static bool has_all(const struct unwind_parts *p)
 
 /* --- entries --- */
 
-/* Loads the bytes of an entry. Returns false when they are unavailable or not an entry. */
-static bool load_entry(const struct unwind_parts *p, size_t offset)
-{
-	const struct eh_section *s = &p->input.section;
-	const uint8_t *at;
-	size_t left, head;
-	uint64_t length;
-
-	if (has_all(p))
-		return true;
-	if (offset >= s->size)
-		return false;
-	at = s->bytes + offset;
-	left = s->size - offset;
-	head = MIN(left, ENTRY_HEAD);
-	if (head < 4 || !load_bytes(p, at, head))
-		return false;
-	length = load_u32(at);
-	if (length == UINT32_MAX)
-		length = head < 12 ? 0 : load_u64(at + 4) + 12;
-	else
-		length += 4;
-	return length <= left && load_bytes(p, at, length);
-}
-
-/* Loads the CIE of an FDE that is loaded. */
-static bool load_cie(const struct unwind_parts *p, size_t offset)
-{
-	const uint8_t *at;
-	size_t id, distance;
-
-	if (has_all(p))
-		return true;
-	at = p->input.section.bytes + offset;
-	id = load_u32(at) == UINT32_MAX ? 12 : 4;
-	if (p->input.section.size - offset < id + 4)
-		return false;
-	distance = load_u32(at + id);
-	return distance != 0 && distance <= offset + id && load_entry(p, offset + id - distance);
-}
-
 /* Reads the FDE at an offset into p->fde. */
 static bool read_fde(struct unwind_parts *p, size_t offset)
 {
 	size_t next;
 
-	return load_entry(p, offset) && load_cie(p, offset) &&
+	return (has_all(p) || eh_frame_load(&p->input.section, offset, p->load, p->context)) &&
 	       eh_frame_entry(&p->input.section, offset, &p->fde, &next) == 1;
 }
 
@@ -344,8 +302,8 @@ const struct unwind_rule *unwind_parts_find(struct unwind_parts *p, uint64_t add
 
 /* --- creating --- */
 
-int unwind_parts_new(const struct unwind_input *input, uint64_t end, unwind_load *load,
-		     void *context, struct unwind_store *store, struct unwind_parts **out)
+int unwind_parts_new(const struct unwind_input *input, uint64_t end, eh_load *load, void *context,
+		     struct unwind_store *store, struct unwind_parts **out)
 {
 	uint64_t length = end > input->base ? MIN(end - input->base, (uint64_t)UINT32_MAX) : 0;
 	uint64_t count = (length + PART_BYTES - 1) >> UNWIND_PART_SHIFT;

@@ -69,12 +69,6 @@ static inline uint32_t unwind_part_rule(const struct unwind_part *part, uint64_t
 		part->rows[sorted_prefix(part->count, i, part->rows[i] <= last) - 1]);
 }
 
-/*
- * Makes bytes of the section or search table available, before they are read. Returns false when
- * they are unavailable.
- */
-typedef bool unwind_load(void *context, const uint8_t *bytes, size_t size);
-
 struct unwind_parts {
 	uint64_t base; /* address of offset 0 */
 	uint32_t length; /* offsets from here on have no rule */
@@ -85,7 +79,7 @@ struct unwind_parts {
 	uint32_t damaged; /* entries skipped, and parts unreadable */
 	struct unwind_store *store;
 	struct unwind_input input;
-	unwind_load *load; /* NULL: all bytes are available */
+	eh_load *load; /* NULL: all bytes are available */
 	void *context;
 	struct unwind_place *places; /* list of FDEs, without a search table */
 	size_t place_count;
@@ -105,8 +99,8 @@ bool unwind_store_reserve(struct unwind_store *store, size_t bytes);
  * `end` is the end of the code. The input's bytes must outlive the parts. Returns 0, -ENOMEM, or
  * E_LIMIT when the store is full.
  */
-int unwind_parts_new(const struct unwind_input *input, uint64_t end, unwind_load *load,
-		     void *context, struct unwind_store *store, struct unwind_parts **out) MUST_USE;
+int unwind_parts_new(const struct unwind_input *input, uint64_t end, eh_load *load, void *context,
+		     struct unwind_store *store, struct unwind_parts **out) MUST_USE;
 void unwind_parts_free(struct unwind_parts *p);
 
 /* Compiles a separate part, counted in the store until it is freed. NULL without memory. */

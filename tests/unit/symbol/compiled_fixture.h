@@ -117,20 +117,32 @@ static inline uint64_t nm_address(const char *file, const char *symbol)
 	return nm_symbol(file, symbol, NULL);
 }
 
-/* What is known of a file in the folder; debug files are looked for in folder/debug. */
-static inline void open_image(const char *file, struct image *image)
+/*
+ * What is known of a file, near the wanted addresses (NULL: any); debug files are looked for in
+ * folder/debug.
+ */
+static inline void open_image_near(const char *path, const struct wanted_addresses *wanted,
+				   struct image *image)
 {
 	static char debug[128];
 	const char *folders[] = { debug };
 	struct debug_folders d = { .folders = folders, .count = 1, .root = "" };
+	struct image_request request = {
+		.path = path, .build_id = "", .folders = &d, .lines = true, .wanted = wanted
+	};
 	struct elf_file elf;
 	struct error e = { 0 };
 
 	snprintf(debug, sizeof(debug), "%s/debug", folder);
-	if (elf_file_open(in_folder(file), &elf, &e) < 0)
+	if (elf_file_open(path, &elf, &e) < 0)
 		fail_msg("%s", e.text);
-	if (image_open(image, &elf, in_folder(file), "", &d, true, &e) < 0)
+	if (image_open(image, &elf, &request, &e) < 0)
 		fail_msg("%s", e.text);
+}
+
+static inline void open_image(const char *file, struct image *image)
+{
+	open_image_near(in_folder(file), NULL, image);
 }
 
 /* The name at an address, or "-". */

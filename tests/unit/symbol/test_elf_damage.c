@@ -15,12 +15,26 @@ static const char small_source[] =
 
 #define SMALL "-O2 -nostdlib -static -Wl,-z,noseparate-code -Wl,-z,max-page-size=16"
 
+#define WANTED 64
+
+static void fill_wanted(uint64_t *addresses, uint64_t first)
+{
+	for (unsigned i = 0; i < WANTED; i++)
+		addresses[i] = first - 1 + i;
+}
+
 /*
  * Opens a copy of exactly this size, so that a sanitizer sees a read past its end. -1: no ELF file.
  */
-static int open_copy(const char *bytes, size_t size, struct image *image, uint8_t **copy)
+static int open_copy(const char *bytes, size_t size, const struct wanted_addresses *wanted,
+		     struct image *image, uint8_t **copy)
 {
 	static const struct debug_folders none = { .root = "" };
+	const struct image_request request = { .path = "/nonexistent/file",
+					       .build_id = "",
+					       .folders = &none,
+					       .lines = true,
+					       .wanted = wanted };
 	struct elf_file f;
 	int r;
 
@@ -30,7 +44,7 @@ static int open_copy(const char *bytes, size_t size, struct image *image, uint8_
 	memcpy(*copy, bytes, size);
 	r = elf_file_open_bytes(*copy, size, &f, NULL);
 	if (r == 0)
-		r = image_open(image, &f, "/nonexistent/file", "", &none, true, NULL);
+		r = image_open(image, &f, &request, NULL);
 	if (r < 0)
 		free(*copy);
 	return r;
@@ -39,7 +53,8 @@ static int open_copy(const char *bytes, size_t size, struct image *image, uint8_
 static void cut_anywhere(void **state)
 {
 	_cleanup_strbuf_ struct strbuf bytes = STRBUF_INIT;
-	uint64_t outer, size;
+	uint64_t outer, size, all[WANTED];
+	const struct wanted_addresses wanted = { all, WANTED };
 	unsigned opened = 0, named = 0;
 
 	(void)state;
@@ -47,14 +62,16 @@ static void cut_anywhere(void **state)
 	shell("cc %s -gdwarf-5 -o small small.c", SMALL);
 	read_file("small", &bytes);
 	outer = nm_symbol("small", "outer", &size);
+	fill_wanted(all, outer);
 	for (size_t length = 0; length <= bytes.length; length++) {
 		struct image_answer answer;
 		struct image image;
 		uint8_t *copy;
 
-		if (open_copy(bytes.data, length, &image, &copy) < 0)
+		if (open_copy(bytes.data, length, length % 2 ? &wanted : NULL, &image, &copy) < 0)
 			continue;
 		opened++;
+		assert_true(size < WANTED);
 		for (uint64_t a = outer; a < outer + size; a++) {
 			assert_int_equal(image_find(&image, a, ADDRESS_INSTRUCTION, &answer), 0);
 			/* Less is known, but nothing else. */
@@ -77,13 +94,15 @@ static void any_byte(void **state)
 {
 	static const uint8_t patterns[] = { 0x01, 0x80, 0xff };
 	_cleanup_strbuf_ struct strbuf bytes = STRBUF_INIT;
-	uint64_t outer;
+	uint64_t outer, all[WANTED];
+	const struct wanted_addresses wanted = { all, WANTED };
 
 	(void)state;
 	write_file("small.c", small_source, strlen(small_source));
 	shell("cc %s -gdwarf-4 -o small small.c", SMALL);
 	read_file("small", &bytes);
 	outer = nm_address("small", "outer");
+	fill_wanted(all, outer);
 	for (size_t i = 0; i < bytes.length; i++) {
 		for (size_t k = 0; k < ARRAY_SIZE(patterns); k++) {
 			struct image_answer answer;
@@ -91,7 +110,8 @@ static void any_byte(void **state)
 			uint8_t *copy;
 
 			bytes.data[i] = (char)(bytes.data[i] ^ patterns[k]);
-			if (open_copy(bytes.data, bytes.length, &image, &copy) == 0) {
+			if (open_copy(bytes.data, bytes.length, i % 2 ? &wanted : NULL, &image,
+				      &copy) == 0) {
 				for (uint64_t a = 0; a < 32; a++)
 					assert_int_equal(image_find(&image, outer + a,
 								    ADDRESS_RETURN, &answer),
@@ -126,7 +146,8 @@ static void not_elf(void **state)
 static void no_memory(void **state)
 {
 	_cleanup_strbuf_ struct strbuf bytes = STRBUF_INIT;
-	uint64_t outer;
+	uint64_t outer, all[WANTED];
+	const struct wanted_addresses wanted = { all, WANTED };
 	unsigned failures = 0;
 
 	(void)state;
@@ -134,13 +155,15 @@ static void no_memory(void **state)
 	shell("cc %s -gdwarf-5 -gz -o small small.c", SMALL);
 	read_file("small", &bytes);
 	outer = nm_address("small", "outer");
+	fill_wanted(all, outer);
 	FOR_EACH_FAILURE(n)
 	{
 		struct image_answer answer;
 		struct image image;
 		uint8_t *copy;
 
-		if (open_copy(bytes.data, bytes.length, &image, &copy) < 0) {
+		if (open_copy(bytes.data, bytes.length, n % 2 ? &wanted : NULL, &image, &copy) <
+		    0) {
 			failures++;
 			continue;
 		}
