@@ -1,6 +1,7 @@
 /* cmd_sql.c: `pitot sql`: statements in SQL, from the command line, a script or a prompt. */
 #include <errno.h>
 #include <poll.h>
+#include <sqlite3.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -56,10 +57,10 @@ struct session {
 
 /* ---- statements ---- */
 
-static int run_statement(struct session *s, sqlite3_stmt *statement)
+static int run_statement(struct session *s, struct sql_statement *statement)
 {
 	bool left_out;
-	int status = sql_rows_write(&s->rows, s->sql, statement, &left_out);
+	int status = sql_rows_write(&s->rows, statement, &left_out);
 
 	if (left_out && s->rows.format == SQL_TABLE && !limit_given)
 		cli_note(s->context, "there are more rows: --limit 0 shows all");
@@ -70,7 +71,7 @@ static int run_statement(struct session *s, sqlite3_stmt *statement)
 static int run_text(struct session *s, const char *text)
 {
 	struct error e = { 0 };
-	sqlite3_stmt *statement;
+	struct sql_statement *statement;
 	int status = EXIT_DONE, rc;
 
 	while (status == EXIT_DONE &&
@@ -78,7 +79,7 @@ static int run_text(struct session *s, const char *text)
 		if (rc < 0)
 			return cli_fail(s->context, &e);
 		status = run_statement(s, statement);
-		sqlite3_finalize(statement);
+		sql_finalize(statement);
 		if (status == EXIT_DONE && s->rows.file && text[strspn(text, " \t\r\n;")])
 			return cli_usage(s->context, "-o takes the rows of one statement");
 	}

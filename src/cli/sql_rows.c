@@ -62,10 +62,10 @@ static void add_text(const struct sql_rows *r, struct strbuf *out, const char *t
 		add_quoted(out, text, length);
 }
 
-static void csv_heads(const struct sql_rows *r, sqlite3_stmt *s, struct strbuf *out)
+static void csv_heads(const struct sql_rows *r, const struct sql_statement *s, struct strbuf *out)
 {
-	for (int i = 0; i < sqlite3_column_count(s); i++) {
-		const char *name = sqlite3_column_name(s, i);
+	for (size_t i = 0; i < sql_column_count(s); i++) {
+		const char *name = sql_column_name(s, i);
 
 		if (i)
 			strbuf_addc(out, ',');
@@ -74,46 +74,47 @@ static void csv_heads(const struct sql_rows *r, sqlite3_stmt *s, struct strbuf *
 	strbuf_adds(out, "\r\n");
 }
 
-static void csv_row(const struct sql_rows *r, sqlite3_stmt *s, struct strbuf *out)
+static void csv_row(const struct sql_rows *r, struct sql_statement *s, struct strbuf *out)
 {
-	for (int i = 0; i < sqlite3_column_count(s); i++) {
-		int type = sqlite3_column_type(s, i);
+	for (size_t i = 0; i < sql_column_count(s); i++) {
+		struct sql_value v = sql_value(s, i);
 
 		if (i)
 			strbuf_addc(out, ',');
-		if (type == SQLITE_FLOAT)
-			add_real(out, sqlite3_column_double(s, i));
-		else if (type == SQLITE_INTEGER)
-			strbuf_addf(out, "%lld", sqlite3_column_int64(s, i));
-		else if (type != SQLITE_NULL)
-			add_text(r, out, (const char *)sqlite3_column_text(s, i),
-				 (size_t)sqlite3_column_bytes(s, i));
+		if (v.type == SQL_REAL)
+			add_real(out, v.real);
+		else if (v.type == SQL_INTEGER)
+			strbuf_addf(out, "%lld", (long long)v.integer);
+		else if (v.type == SQL_TEXT)
+			add_text(r, out, v.text, v.length);
 	}
 	strbuf_adds(out, "\r\n");
 }
 
 /* ---- JSON: an object on a line for each row ---- */
 
-static void json_row(sqlite3_stmt *s, struct strbuf *out)
+static void json_row(struct sql_statement *s, struct strbuf *out)
 {
 	struct json j = JSON_INIT(out);
 
 	json_object(&j);
-	for (int i = 0; i < sqlite3_column_count(s); i++) {
-		json_key(&j, sqlite3_column_name(s, i));
-		switch (sqlite3_column_type(s, i)) {
-		case SQLITE_INTEGER:
-			json_i64(&j, sqlite3_column_int64(s, i));
-			break;
-		case SQLITE_FLOAT:
-			json_double(&j, sqlite3_column_double(s, i));
-			break;
-		case SQLITE_NULL:
+	for (size_t i = 0; i < sql_column_count(s); i++) {
+		struct sql_value v = sql_value(s, i);
+
+		json_key(&j, sql_column_name(s, i));
+		switch (v.type) {
+		case SQL_MISSING:
 			json_null(&j);
 			break;
-		default:
-			json_bytes(&j, (const char *)sqlite3_column_text(s, i),
-				   (size_t)sqlite3_column_bytes(s, i));
+		case SQL_INTEGER:
+			json_i64(&j, v.integer);
+			break;
+		case SQL_REAL:
+			json_double(&j, v.real);
+			break;
+		case SQL_TEXT:
+			json_bytes(&j, v.text, v.length);
+			break;
 		}
 	}
 	json_finish(&j);
@@ -127,38 +128,35 @@ struct page {
 };
 
 /* Columns of texts are aligned left. */
-static bool make_page(struct page *p, sqlite3_stmt *s, bool has_row)
+static bool make_page(struct page *p, struct sql_statement *s, bool has_row)
 {
-	size_t count = (size_t)sqlite3_column_count(s);
+	size_t count = sql_column_count(s);
 
 	p->heads = calloc(count, sizeof(*p->heads));
 	if (!p->heads)
 		return false;
-	for (size_t i = 0; i < count; i++) {
-		const char *declared = sqlite3_column_decltype(s, (int)i);
-		int type = has_row ? sqlite3_column_type(s, (int)i) : SQLITE_TEXT;
-
-		p->heads[i] =
-			(struct text_column){ .head = sqlite3_column_name(s, (int)i),
-					      .left = type == SQLITE_TEXT ||
-						      (declared && !strcmp(declared, "TEXT")) };
-	}
+	for (size_t i = 0; i < count; i++)
+		p->heads[i] = (struct text_column){ .head = sql_column_name(s, i),
+						    .left = sql_column_is_text(s, i) || !has_row ||
+							    sql_value(s, i).type == SQL_TEXT };
 	p->table = (struct text_table){ .columns = p->heads, .column_count = count };
 	return true;
 }
 
-static void add_row(struct page *p, sqlite3_stmt *s)
+static void add_row(struct page *p, struct sql_statement *s)
 {
 	_cleanup_strbuf_ struct strbuf cell = STRBUF_INIT;
 
-	for (int i = 0; i < sqlite3_column_count(s); i++) {
-		const char *text = (const char *)sqlite3_column_text(s, i);
+	for (size_t i = 0; i < sql_column_count(s); i++) {
+		struct sql_value v = sql_value(s, i);
 
 		strbuf_clear(&cell);
-		if (sqlite3_column_type(s, i) == SQLITE_FLOAT)
-			add_real(&cell, sqlite3_column_double(s, i));
-		else if (text)
-			text_safe(&cell, text, (size_t)sqlite3_column_bytes(s, i));
+		if (v.type == SQL_REAL)
+			add_real(&cell, v.real);
+		else if (v.type == SQL_INTEGER)
+			strbuf_addf(&cell, "%lld", (long long)v.integer);
+		else if (v.type == SQL_TEXT)
+			text_safe(&cell, v.text, v.length);
 		else
 			strbuf_addc(&cell, '-');
 		text_shorten(&cell, CELL_MAX);
@@ -174,46 +172,43 @@ static void print_page(const struct sql_rows *r, struct page *p, struct strbuf *
 
 /* ---- Parquet and Arrow: the rows are in memory, because a column has one type ---- */
 
-static int add_given(struct flat_given *g, sqlite3_stmt *s)
+static int add_given(struct flat_given *g, struct sql_statement *s)
 {
 	int rc = 0;
 
-	for (int i = 0; i < sqlite3_column_count(s) && rc == 0; i++) {
-		size_t column = (size_t)i;
-		double real;
-		uint64_t bits = 0;
+	for (size_t i = 0; i < sql_column_count(s) && rc == 0; i++) {
+		struct sql_value v = sql_value(s, i);
+		uint64_t bits;
 
-		switch (sqlite3_column_type(s, i)) {
-		case SQLITE_INTEGER:
-			bits = (uint64_t)sqlite3_column_int64(s, i);
-			rc = flat_given_number(g, column, GIVEN_INTEGER, bits);
+		switch (v.type) {
+		case SQL_MISSING:
+			rc = flat_given_number(g, i, GIVEN_NONE, 0);
 			break;
-		case SQLITE_FLOAT:
-			real = sqlite3_column_double(s, i);
-			memcpy(&bits, &real, sizeof(bits));
-			rc = flat_given_number(g, column, GIVEN_REAL, bits);
+		case SQL_INTEGER:
+			rc = flat_given_number(g, i, GIVEN_INTEGER, (uint64_t)v.integer);
 			break;
-		case SQLITE_NULL:
-			rc = flat_given_number(g, column, GIVEN_NONE, 0);
+		case SQL_REAL:
+			memcpy(&bits, &v.real, sizeof(bits));
+			rc = flat_given_number(g, i, GIVEN_REAL, bits);
 			break;
-		default:
-			rc = flat_given_text(g, column, (const char *)sqlite3_column_text(s, i),
-					     (size_t)sqlite3_column_bytes(s, i));
+		case SQL_TEXT:
+			rc = flat_given_text(g, i, v.text, v.length);
+			break;
 		}
 	}
 	return rc;
 }
 
-static int collect(const struct sql_rows *r, struct sql *sql, sqlite3_stmt *s, struct flat_given *g,
+static int collect(const struct sql_rows *r, struct sql_statement *s, struct flat_given *g,
 		   bool *left_out, struct error *e)
 {
-	size_t columns = (size_t)sqlite3_column_count(s);
+	size_t columns = sql_column_count(s);
 	int rc = flat_given_init(g, "query", columns);
 	uint64_t rows = 0;
 
 	for (size_t i = 0; i < columns && rc == 0; i++)
-		rc = flat_given_name(g, i, sqlite3_column_name(s, (int)i));
-	while (rc == 0 && (rc = sql_next(sql, s, e)) > 0) {
+		rc = flat_given_name(g, i, sql_column_name(s, i));
+	while (rc == 0 && (rc = sql_next(s, e)) > 0) {
 		*left_out = rows++ == r->limit;
 		if (*left_out)
 			break;
@@ -229,14 +224,14 @@ static int collect(const struct sql_rows *r, struct sql *sql, sqlite3_stmt *s, s
 	return rc < 0 && !*e->text ? error_set(e, rc, "out of memory") : rc;
 }
 
-static int write_given(const struct sql_rows *r, struct sql *sql, sqlite3_stmt *s, bool *left_out)
+static int write_given(const struct sql_rows *r, struct sql_statement *s, bool *left_out)
 {
 	struct flat_given g;
 	struct error e = { 0 };
 	int rc;
 
 	*left_out = false;
-	rc = collect(r, sql, s, &g, left_out, &e);
+	rc = collect(r, s, &g, left_out, &e);
 	if (rc >= 0)
 		rc = (r->format == SQL_PARQUET ? parquet_write_table
 					       : arrow_write_table)(&g.table, r->file, &e);
@@ -249,7 +244,8 @@ static int write_given(const struct sql_rows *r, struct sql *sql, sqlite3_stmt *
 
 /* ---- all ---- */
 
-static void add(const struct sql_rows *r, sqlite3_stmt *s, struct page *p, struct strbuf *out)
+static void add(const struct sql_rows *r, struct sql_statement *s, struct page *p,
+		struct strbuf *out)
 {
 	switch (r->format) {
 	case SQL_TABLE:
@@ -267,7 +263,7 @@ static void add(const struct sql_rows *r, sqlite3_stmt *s, struct page *p, struc
 	}
 }
 
-int sql_rows_write(const struct sql_rows *r, struct sql *sql, sqlite3_stmt *s, bool *left_out)
+int sql_rows_write(const struct sql_rows *r, struct sql_statement *s, bool *left_out)
 {
 	_cleanup_strbuf_ struct strbuf out = STRBUF_INIT;
 	struct page page = { 0 };
@@ -276,14 +272,14 @@ int sql_rows_write(const struct sql_rows *r, struct sql *sql, sqlite3_stmt *s, b
 	int status = EXIT_DONE, rc;
 
 	if (r->format == SQL_PARQUET || r->format == SQL_ARROW)
-		return write_given(r, sql, s, left_out);
-	rc = sql_next(sql, s, &e);
+		return write_given(r, s, left_out);
+	rc = sql_next(s, &e);
 	*left_out = false;
 	if (r->format == SQL_TABLE && rc >= 0 && !make_page(&page, s, rc > 0))
 		return cli_failf(r->context, "out of memory");
 	if (r->format == SQL_CSV && rc >= 0)
 		csv_heads(r, s, &out);
-	for (; rc > 0 && status == EXIT_DONE && !*left_out; rc = sql_next(sql, s, &e)) {
+	for (; rc > 0 && status == EXIT_DONE && !*left_out; rc = sql_next(s, &e)) {
 		if (rows == r->limit) {
 			*left_out = true;
 			break;

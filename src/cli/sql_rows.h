@@ -20,7 +20,7 @@ struct sql_rows {
  * Runs a prepared statement and writes its rows. *left_out: there are more than the limit. Returns
  * EXIT_DONE, or another exit status after printing an error; 128 + n after signal n.
  */
-int sql_rows_write(const struct sql_rows *r, struct sql *sql, sqlite3_stmt *statement,
+int sql_rows_write(const struct sql_rows *r, struct sql_statement *statement,
 		   bool *left_out) MUST_USE;
 
 #endif

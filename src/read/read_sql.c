@@ -60,30 +60,36 @@ static double real_of(int64_t bits)
 	return real;
 }
 
+static void add_number_text(struct result_column *c, enum result_type type, int64_t bits)
+{
+	struct json j = JSON_INIT(&c->bytes);
+
+	if (type == RESULT_REAL)
+		json_double(&j, real_of(bits));
+	else
+		strbuf_addf(&c->bytes, "%lld", (long long)bits);
+}
+
 /* Turns the numbers so far into texts. */
 static int make_texts(struct result_column *c)
 {
-	struct json j = JSON_INIT(&c->bytes);
 	int rc = vec_push(&c->ends, 0);
 
 	for (size_t i = 0; i < c->rows && rc == 0; i++) {
-		if (is_valid(c, i) && c->type == RESULT_REAL)
-			json_double(&j, real_of(c->numbers.data[i]));
-		else if (is_valid(c, i))
-			strbuf_addf(&c->bytes, "%lld", (long long)c->numbers.data[i]);
-		j.first[0] = true;
+		if (is_valid(c, i))
+			add_number_text(c, c->type, c->numbers.data[i]);
 		rc = vec_push(&c->ends, (int64_t)c->bytes.length);
 	}
 	c->type = RESULT_TEXT;
 	return c->bytes.failed ? -ENOMEM : rc;
 }
 
-/* Makes the column one that can have a value of SQLite's type. */
-static int widen(struct result_column *c, int type)
+/* Makes the column one that can have a value of a type. */
+static int widen(struct result_column *c, enum sql_value_type type)
 {
-	if (c->type == RESULT_TEXT || type == SQLITE_NULL || type == SQLITE_INTEGER)
+	if (c->type == RESULT_TEXT || type == SQL_MISSING || type == SQL_INTEGER)
 		return 0;
-	if (type != SQLITE_FLOAT)
+	if (type == SQL_TEXT)
 		return make_texts(c);
 	for (size_t i = 0; i < c->rows && c->type == RESULT_INTEGER; i++)
 		c->numbers.data[i] = bits_of((double)c->numbers.data[i]);
@@ -91,45 +97,55 @@ static int widen(struct result_column *c, int type)
 	return 0;
 }
 
-static int add_value(struct result_column *c, sqlite3_stmt *s, int column)
+static void add_text(struct result_column *c, const struct sql_value *v)
 {
-	int type = sqlite3_column_type(s, column), rc = widen(c, type);
+	if (v->type == SQL_TEXT)
+		strbuf_add_utf8(&c->bytes, v->text, v->length);
+	else if (v->type == SQL_REAL)
+		add_number_text(c, RESULT_REAL, bits_of(v->real));
+	else if (v->type == SQL_INTEGER)
+		add_number_text(c, RESULT_INTEGER, v->integer);
+}
+
+static int add_value(struct result_column *c, const struct sql_value *v)
+{
+	int rc = widen(c, v->type);
 
 	if (rc == 0 && c->rows % 8 == 0)
 		rc = vec_push(&c->valid, 0);
 	if (rc < 0)
 		return rc;
-	c->missing += type == SQLITE_NULL;
-	if (type != SQLITE_NULL)
+	c->missing += v->type == SQL_MISSING;
+	if (v->type != SQL_MISSING)
 		c->valid.data[c->rows / 8] |= (uint8_t)(1u << c->rows % 8);
 	c->rows++;
 	if (c->type == RESULT_TEXT) {
-		const char *text = (const char *)sqlite3_column_text(s, column);
-
-		if (text)
-			strbuf_add_utf8(&c->bytes, text, (size_t)sqlite3_column_bytes(s, column));
+		add_text(c, v);
 		return c->bytes.failed ? -ENOMEM : vec_push(&c->ends, (int64_t)c->bytes.length);
 	}
-	return vec_push(&c->numbers, c->type == RESULT_REAL
-					     ? bits_of(sqlite3_column_double(s, column))
-					     : sqlite3_column_int64(s, column));
+	if (c->type == RESULT_INTEGER)
+		return vec_push(&c->numbers, v->integer);
+	return vec_push(&c->numbers, bits_of(v->type == SQL_REAL ? v->real : (double)v->integer));
 }
 
-static int read_rows(struct result *r, struct sql *sql, sqlite3_stmt *s, struct error *e)
+static int read_rows(struct result *r, struct sql_statement *s, struct error *e)
 {
 	int rc = 1;
 
-	r->count = (size_t)sqlite3_column_count(s);
+	r->count = sql_column_count(s);
 	r->columns = calloc(r->count + 1, sizeof(*r->columns));
 	for (size_t i = 0; r->columns && i < r->count && rc > 0; i++) {
-		r->columns[i].name = strdup(sqlite3_column_name(s, (int)i));
+		r->columns[i].name = strdup(sql_column_name(s, i));
 		rc = r->columns[i].name ? 1 : -ENOMEM;
 	}
 	if (!r->columns || rc < 0)
 		return error_set(e, -ENOMEM, "out of memory");
-	while ((rc = sql_next(sql, s, e)) > 0) {
-		for (size_t i = 0; i < r->count && rc >= 0; i++)
-			rc = add_value(&r->columns[i], s, (int)i);
+	while ((rc = sql_next(s, e)) > 0) {
+		for (size_t i = 0; i < r->count && rc >= 0; i++) {
+			struct sql_value v = sql_value(s, i);
+
+			rc = add_value(&r->columns[i], &v);
+		}
 		if (rc < 0)
 			return error_set(e, -ENOMEM, "out of memory");
 		r->rows++;
@@ -248,17 +264,17 @@ int read_sql(struct sql *sql, const char *text, struct ArrowSchema *schema,
 	     struct ArrowArray *array, struct error *e)
 {
 	struct result result = { 0 };
-	sqlite3_stmt *statement = NULL, *second = NULL;
+	struct sql_statement *statement = NULL, *second = NULL;
 	int rc = sql_prepare(sql, text, &statement, &text, e), more;
 
 	if (rc == 0)
 		rc = error_set(e, E_USAGE, "there is no statement");
 	more = rc > 0 ? sql_prepare(sql, text, &second, &text, e) : 0;
-	sqlite3_finalize(second);
+	sql_finalize(second);
 	if (more)
 		rc = more < 0 ? more : error_set(e, E_USAGE, "there is more than one statement");
 	if (rc > 0 && array) {
-		rc = read_rows(&result, sql, statement, e);
+		rc = read_rows(&result, statement, e);
 		if (rc >= 0 && make_schema(&result, schema) < 0)
 			rc = error_set(e, -ENOMEM, "out of memory");
 		if (rc >= 0 && make_array(&result, array) < 0) {
@@ -267,6 +283,6 @@ int read_sql(struct sql *sql, const char *text, struct ArrowSchema *schema,
 		}
 		release_result(&result);
 	}
-	sqlite3_finalize(statement);
+	sql_finalize(statement);
 	return rc < 0 ? rc : 0;
 }

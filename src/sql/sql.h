@@ -19,7 +19,7 @@
 #define PITOT_SQL_SQL_H
 
 #include <signal.h>
-#include <sqlite3.h>
+#include <stdbool.h>
 
 #include "base/error.h"
 #include "trace/trace.h"
@@ -51,10 +51,28 @@ void sql_free(struct sql *s);
  * statement in it, or a negative code; E_USAGE for what SQL does not allow: the error's text has
  * further lines with the statement, a caret, and the nearest name.
  */
-int sql_prepare(struct sql *s, const char *text, sqlite3_stmt **statement, const char **rest,
-		struct error *e) MUST_USE;
+struct sql_statement;
+int sql_prepare(struct sql *s, const char *text, struct sql_statement **statement,
+		const char **rest, struct error *e) MUST_USE;
 /* Returns 1 with the next row, 0 at the end, -ECANCELED, -ETIMEDOUT or another negative code. */
-int sql_next(struct sql *s, sqlite3_stmt *statement, struct error *e) MUST_USE;
+int sql_next(struct sql_statement *statement, struct error *e) MUST_USE;
+void sql_finalize(struct sql_statement *statement); /* NULL is allowed */
+
+size_t sql_column_count(const struct sql_statement *statement);
+const char *sql_column_name(const struct sql_statement *statement, size_t column);
+/* Whether the column is declared as text. */
+bool sql_column_is_text(const struct sql_statement *statement, size_t column);
+
+/* A value of the current row. Its text is valid until the next sql_next(). */
+enum sql_value_type { SQL_MISSING, SQL_INTEGER, SQL_REAL, SQL_TEXT };
+struct sql_value {
+	enum sql_value_type type;
+	int64_t integer;
+	double real;
+	const char *text; /* any bytes */
+	size_t length;
+};
+struct sql_value sql_value(struct sql_statement *statement, size_t column);
 
 /*
  * Calls `visit` for each table with its meaning, in the order of the schema, summaries first, and

@@ -14,6 +14,11 @@
 #define TEXT_MAX (256 << 20) /* bytes of a text or a row, such as a report of 400,000 kernels */
 #define SORT_KIB "262144" /* of rows that are sorted in memory; more goes to temporary files */
 
+struct sql_statement {
+	struct sql *sql;
+	sqlite3_stmt *sqlite;
+};
+
 bool sql_stopped(struct sql *s)
 {
 	if (s->options.cancel && *s->options.cancel)
@@ -178,9 +183,10 @@ static int failed(struct sql *s, int result, struct error *e)
 	}
 }
 
-int sql_prepare(struct sql *s, const char *text, sqlite3_stmt **statement, const char **rest,
-		struct error *e)
+int sql_prepare(struct sql *s, const char *text, struct sql_statement **statement,
+		const char **rest, struct error *e)
 {
+	sqlite3_stmt *sqlite = NULL;
 	int rc;
 
 	*statement = NULL;
@@ -189,21 +195,77 @@ int sql_prepare(struct sql *s, const char *text, sqlite3_stmt **statement, const
 	s->deadline_ns = 0;
 	/* Comments and empty statements compile to none. */
 	do {
-		rc = sqlite3_prepare_v2(s->db, text, -1, statement, rest);
+		rc = sqlite3_prepare_v2(s->db, text, -1, &sqlite, rest);
 		if (rc != SQLITE_OK)
 			return rc == SQLITE_ERROR || rc == SQLITE_AUTH
 				       ? s->error.code ? failed(s, rc, e) : sql_error(s, text, e)
 				       : failed(s, rc, e);
 		text = *rest;
-	} while (!*statement && *text);
-	if (*statement && s->options.timeout_ns)
+	} while (!sqlite && *text);
+	if (!sqlite)
+		return 0;
+	*statement = malloc(sizeof(**statement));
+	if (!*statement) {
+		sqlite3_finalize(sqlite);
+		return error_set(e, -ENOMEM, "out of memory");
+	}
+	**statement = (struct sql_statement){ s, sqlite };
+	if (s->options.timeout_ns)
 		s->deadline_ns = clock_monotonic_ns() + s->options.timeout_ns;
-	return *statement != NULL;
+	return 1;
 }
 
-int sql_next(struct sql *s, sqlite3_stmt *statement, struct error *e)
+int sql_next(struct sql_statement *t, struct error *e)
 {
-	int rc = sqlite3_step(statement);
+	int rc = sqlite3_step(t->sqlite);
 
-	return rc == SQLITE_ROW ? 1 : rc == SQLITE_DONE ? 0 : failed(s, rc, e);
+	return rc == SQLITE_ROW ? 1 : rc == SQLITE_DONE ? 0 : failed(t->sql, rc, e);
+}
+
+void sql_finalize(struct sql_statement *t)
+{
+	if (t)
+		sqlite3_finalize(t->sqlite);
+	free(t);
+}
+
+size_t sql_column_count(const struct sql_statement *t)
+{
+	return (size_t)sqlite3_column_count(t->sqlite);
+}
+
+const char *sql_column_name(const struct sql_statement *t, size_t column)
+{
+	return sqlite3_column_name(t->sqlite, (int)column) ?: "";
+}
+
+bool sql_column_is_text(const struct sql_statement *t, size_t column)
+{
+	const char *declared = sqlite3_column_decltype(t->sqlite, (int)column);
+
+	return declared && !strcmp(declared, "TEXT");
+}
+
+struct sql_value sql_value(struct sql_statement *t, size_t column)
+{
+	int number = (int)column;
+	struct sql_value v = { .type = SQL_MISSING };
+
+	switch (sqlite3_column_type(t->sqlite, number)) {
+	case SQLITE_INTEGER:
+		v.type = SQL_INTEGER;
+		v.integer = sqlite3_column_int64(t->sqlite, number);
+		break;
+	case SQLITE_FLOAT:
+		v.type = SQL_REAL;
+		v.real = sqlite3_column_double(t->sqlite, number);
+		break;
+	case SQLITE_NULL:
+		break;
+	default:
+		v.type = SQL_TEXT;
+		v.text = (const char *)sqlite3_column_text(t->sqlite, number) ?: "";
+		v.length = (size_t)sqlite3_column_bytes(t->sqlite, number);
+	}
+	return v;
 }

@@ -6,6 +6,8 @@
 #ifndef PITOT_SQL_SQL_SOURCE_H
 #define PITOT_SQL_SQL_SOURCE_H
 
+#include <sqlite3.h>
+
 #include "analysis/callers.h"
 #include "analysis/row_scopes.h"
 #include "export/tables/flat_table.h"
