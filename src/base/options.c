@@ -10,9 +10,14 @@
 #define HELP_COLUMN_MAX 30 /* rightmost column where descriptions may start */
 #define WORD_MAX 64 /* longer words match nothing */
 
-static bool takes_argument(const struct option *o)
+static bool has_choice(const struct option *o)
 {
-	return o->type != OPTION_FLAG;
+	return o->type == OPTION_FLAG && o->choices && o->choice;
+}
+
+bool option_takes_argument(const struct option *o)
+{
+	return o->type != OPTION_FLAG || has_choice(o);
 }
 
 /* Returns how many insertions, deletions, replacements and swaps of neighbours turn a into b. */
@@ -118,15 +123,15 @@ static int unknown_long(const struct option *options, const char *name, size_t l
 			 name, negated ? "no-" : "", nearest->name);
 }
 
-static int set_enum(const struct option *o, const char *subject, const char *text, struct error *e)
+/* Returns the index of a choice, or E_USAGE. */
+static int find_choice(const struct option *o, const char *subject, const char *text,
+		       struct error *e)
 {
 	_cleanup_strbuf_ struct strbuf choices = STRBUF_INIT;
 
 	for (int i = 0; o->choices[i]; i++) {
-		if (strcmp(o->choices[i], text) == 0) {
-			*(int *)o->value = i;
-			return 0;
-		}
+		if (strcmp(o->choices[i], text) == 0)
+			return i;
 		strbuf_addf(&choices, "%s%s",
 			    !i                  ? ""
 			    : o->choices[i + 1] ? ", "
@@ -134,6 +139,33 @@ static int set_enum(const struct option *o, const char *subject, const char *tex
 			    o->choices[i]);
 	}
 	return error_set(e, E_USAGE, "%s takes %s, not '%s'", subject, strbuf_text(&choices), text);
+}
+
+static int set_enum(const struct option *o, const char *subject, const char *text, struct error *e)
+{
+	int index = find_choice(o, subject, text, e);
+
+	if (index < 0)
+		return index;
+	*(int *)o->value = index;
+	return 0;
+}
+
+/* `text`: NULL, or what stands behind the = of the command line. */
+static int set_flag(const struct option *o, const char *subject, const char *text, bool flag,
+		    struct error *e)
+{
+	int index = -1;
+
+	if (has_choice(o) && text && flag && strcmp(text, o->bare)) {
+		index = find_choice(o, subject, text, e);
+		if (index < 0)
+			return index;
+	}
+	if (has_choice(o))
+		*o->choice = index + 1;
+	*(bool *)o->value = flag;
+	return 0;
 }
 
 static int add_to_list(const struct option *o, const char *text, struct error *e)
@@ -199,7 +231,7 @@ static int set_value(const struct option *o, const char *subject, const char *te
 	}
 	switch (o->type) {
 	case OPTION_FLAG:
-		*(bool *)o->value = flag;
+		err = set_flag(o, subject, text, flag, e);
 		break;
 	case OPTION_STRING:
 		*(const char **)o->value = text;
@@ -252,7 +284,7 @@ int option_set(const struct option *o, const char *subject, const char *text, st
 
 void option_argument(const struct option *o, struct strbuf *out)
 {
-	if (o->argument || o->type != OPTION_ENUM) {
+	if (o->argument || (o->type != OPTION_ENUM && !has_choice(o))) {
 		strbuf_adds(out, o->argument ? o->argument : "VALUE");
 		return;
 	}
@@ -260,11 +292,14 @@ void option_argument(const struct option *o, struct strbuf *out)
 		strbuf_addf(out, "%s%s", i ? "|" : "", o->choices[i]);
 }
 
-/* Whether the word after an option with a bare form is a number meant as its value. */
+/* Whether the word after an option with a bare form is meant as its value. */
 static bool is_value(const struct option *o, const char *word)
 {
 	uint64_t value;
 
+	for (int i = 0; has_choice(o) && o->choices[i]; i++)
+		if (strcmp(o->choices[i], word) == 0)
+			return true;
 	return o->type < ARRAY_SIZE(number_kinds) && number_kinds[o->type].parse &&
 	       number_kinds[o->type].parse(word, &value) == 0;
 }
@@ -312,7 +347,7 @@ static int parse_long(const struct option *options, const char *argument, const 
 	o = find_long(options, name, length, &flag);
 	if (!o)
 		return unknown_long(options, name, length, e);
-	if (value && (!takes_argument(o) || !flag))
+	if (value && (!option_takes_argument(o) || !flag))
 		return error_set(e, E_USAGE, "option '--%.*s' takes no value", (int)length, name);
 	if (value) {
 		value++;
@@ -321,7 +356,7 @@ static int parse_long(const struct option *options, const char *argument, const 
 				 o->name, next);
 	} else if (o->bare && flag) {
 		value = o->bare;
-	} else if (takes_argument(o) && flag) {
+	} else if (option_takes_argument(o) && flag) {
 		if (!next)
 			return needs_value(o, e);
 		value = next;
@@ -343,7 +378,7 @@ static int parse_letters(const struct option *options, const char *argument, con
 			o++;
 		if (!o->name)
 			return error_set(e, E_USAGE, "unknown option '-%c'", *p);
-		if (takes_argument(o) && !o->bare) {
+		if (option_takes_argument(o) && !o->bare) {
 			bool attached = p[1] != '\0';
 
 			if (!attached && !next)
@@ -399,7 +434,7 @@ static void help_left(const struct option *o, struct strbuf *out)
 	else
 		strbuf_adds(out, "    ");
 	strbuf_addf(out, "--%s%s", o->negatable ? "[no-]" : "", o->name);
-	if (!takes_argument(o))
+	if (!option_takes_argument(o))
 		return;
 	strbuf_adds(out, o->bare ? "[=" : " ");
 	option_argument(o, out);

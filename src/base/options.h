@@ -12,7 +12,8 @@
 #include "base/strbuf.h"
 
 enum option_type {
-	OPTION_FLAG, /* bool *; --name sets, --no-name clears where `negatable` */
+	/* bool *; --name sets, --no-name clears where `negatable`, --name=CHOICE sets *choice */
+	OPTION_FLAG,
 	OPTION_STRING, /* const char ** */
 	OPTION_TEXT, /* char[OPTION_TEXT_MAX]: a copy; ';' is refused */
 	OPTION_U64, /* uint64_t * */
@@ -36,8 +37,12 @@ struct option {
 	/* placeholder of the value in help: "DIR"; NULL for an OPTION_ENUM: its choices */
 	const char *argument;
 	const char *help; /* one line, lower case, no full stop */
-	/* NULL-terminated: choices of an OPTION_ENUM, completions of an OPTION_STRING or NULL */
+	/*
+	 * NULL-terminated: choices of an OPTION_ENUM, completions of an OPTION_STRING, or what an
+	 * OPTION_FLAG accepts behind an = ; or NULL
+	 */
 	const char *const *choices;
+	int *choice; /* of an OPTION_FLAG with choices: 1 + the index; 0: none was given */
 	/*
 	 * accepts --no-name, too; for a number, size or duration that means 0, and `bare` must be
 	 * set
@@ -98,6 +103,7 @@ void options_help(const struct option *options, bool all, unsigned width, struct
 /* The first option of the next group after `o`, or of the first group for NULL; NULL: no more. */
 const struct option *options_next_group(const struct option *options, const struct option *o);
 
+bool option_takes_argument(const struct option *o);
 /* Appends the placeholder of an option's value: "DIR", "auto|always|never". */
 void option_argument(const struct option *o, struct strbuf *out);
 

@@ -39,12 +39,14 @@ static const char *start_at;
 static struct flame_request flame; /* output NULL: none */
 
 static bool given[SETTINGS_COUNT];
+static int choice[SETTINGS_COUNT];
 
 #define SETTING_OPTION(key_, type_, join_, initial, ...)                                           \
 	{ .key = #key_,                                                                            \
 	  .type = OPTION_##type_,                                                                  \
 	  .value = &request.settings.key_,                                                         \
 	  .given = &given[SETTING_ID_##key_],                                                      \
+	  .choice = &choice[SETTING_ID_##key_],                                                    \
 	  __VA_ARGS__ },
 
 static const struct option options[] = {
@@ -269,9 +271,13 @@ static int check_options(const struct context *c, int argc)
 		request.ring = NULL;
 	if ((request.ring && check_ring(c) != EXIT_DONE) || read_rules(c) != EXIT_DONE)
 		return EXIT_USAGE;
+	request.allocator = choice[SETTING_ID_memory] != 0;
+	if (request.allocator && (request.ring || !request.recording))
+		return cli_usage(c, "--memory=torch records from outside, into a folder; leave out "
+				    "--ring and --no-recording");
 	if (request.gpu_only || !request.recording || request.ring)
 		request.hz = 0;
-	if (request.cpu_only && !request.hz)
+	if (request.cpu_only && !request.hz && !request.allocator)
 		return cli_usage(c, "--cpu-only without CPU samples leaves nothing to record");
 	if (request.off_cpu && !request.hz)
 		return cli_usage(c,

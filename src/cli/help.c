@@ -133,7 +133,7 @@ static void option_argument_json(struct json *json, const struct option *option)
 {
 	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
 
-	if (option->type == OPTION_FLAG) {
+	if (!option_takes_argument(option)) {
 		json_null(json);
 		return;
 	}

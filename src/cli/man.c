@@ -74,7 +74,7 @@ static void roff_group(struct strbuf *out, const struct option *option, const ch
 			strbuf_adds(out, "[no\\-]");
 		roff_text(out, option->name);
 		strbuf_adds(out, "\\fR");
-		if (option->type != OPTION_FLAG) {
+		if (option_takes_argument(option)) {
 			strbuf_adds(out, option->bare ? "[=\\fI" : " \\fI");
 			option_argument(option, &argument);
 			roff_text(out, strbuf_text(&argument));

@@ -4,7 +4,8 @@
 
 #include "schema/schema.h"
 
-#define LOSS_REASONS 36
+#define LOSS_REASON_COUNT(E, name, value) +1
+#define LOSS_REASONS (0 ENUM_loss_reason(LOSS_REASON_COUNT, ))
 
 struct loss_item {
 	uint64_t count, start_ns, end_ns;

@@ -29,7 +29,7 @@ static void warn_missing(const struct recording *r, const struct cpu_roots *root
 	bool python = false;
 	enum cpu_python has;
 
-	if (!r->cpu.sampler)
+	if (!r->cpu.sampler || !r->cpu.hz)
 		return;
 	has = cpu_sampler_python(r->cpu.sampler);
 	if (has == CPU_PYTHON_READ)

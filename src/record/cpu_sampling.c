@@ -26,6 +26,7 @@ int cpu_sampling_start(struct cpu_sampling *cpu, const char *directory,
 		.folder = *folder,
 		.hz = cpu->hz,
 		.off_cpu = cpu->off_cpu,
+		.allocator = cpu->allocator,
 		.kernel = true,
 		.start_ns = cpu->start_ns,
 		.end_ns = cpu->end_ns,
@@ -37,8 +38,10 @@ int cpu_sampling_start(struct cpu_sampling *cpu, const char *directory,
 	int err;
 
 	cpu->time_ns = clock_monotonic_ns();
-	if (!cpu->hz)
+	if (!cpu->hz && !cpu->allocator)
 		return 0;
+	if (!cpu->hz)
+		options.method = CPU_METHOD_EBPF;
 	if (roots->running && checks_foreign_proc())
 		return error_set(e, E_UNSUPPORTED,
 				 "cannot find process %d: /proc is of another pid namespace "
@@ -47,6 +50,11 @@ int cpu_sampling_start(struct cpu_sampling *cpu, const char *directory,
 	cpu->perf_namespace = options.timers_inside ? pid_namespace() : 0;
 	options.timers_inside = cpu->perf_namespace != 0;
 	err = cpu_sampler_start(&options, roots, &cpu->sampler, e);
+	if (err == E_UNSUPPORTED && !cpu->hz) {
+		cpu->no_allocator = *e;
+		*e = (struct error){ 0 };
+		return 0;
+	}
 	if (err < 0)
 		return err;
 	cpu->timer = cpu_sampler_method(cpu->sampler) == CPU_METHOD_TIMER;
@@ -62,7 +70,7 @@ static void write_sampling(const struct cpu_sampling *cpu, struct writer *w)
 	char requested[64], actual[64] = "";
 
 	snprintf(requested, sizeof(requested), "%u Hz", cpu->hz);
-	if (cpu->sampler) {
+	if (cpu->sampler && cpu->hz) {
 		snprintf(actual, sizeof(actual), "%s, %u Hz%s",
 			 cpu_method_name(cpu_sampler_method(cpu->sampler)), cpu->hz,
 			 cpu->perf_namespace ? ", and timers in Python programs" : "");
@@ -101,16 +109,35 @@ void cpu_sampling_write(const struct cpu_sampling *cpu, struct writer *w)
 		write_off_cpu(cpu, w);
 }
 
-int cpu_sampling_stop(struct cpu_sampling *cpu, struct writer *w, struct error *e)
+static void write_allocator(const struct cpu_sampling *cpu, struct writer *w,
+			    const struct cpu_sampler_result *result, struct strbuf *no_allocator)
 {
+	if (result->allocator) {
+		rows_capability_at(w, cpu->time_ns, feature_allocator, capability_state_on, "torch",
+				   "static probes, by eBPF", NULL);
+		return;
+	}
+	strbuf_addf(no_allocator, "%s; call pitot.torch.memory() in the program",
+		    cpu->no_allocator.code ? cpu->no_allocator.text
+					   : strbuf_text(&result->no_allocator));
+	rows_capability_at(w, cpu->time_ns, feature_allocator, capability_state_unavailable,
+			   "torch", NULL, strbuf_text(no_allocator));
+}
+
+int cpu_sampling_stop(struct cpu_sampling *cpu, struct writer *w, struct strbuf *no_allocator,
+		      struct error *e)
+{
+	struct cpu_sampler_result result = { 0 };
 	uint64_t now = clock_monotonic_ns();
-	uint64_t sampler_ns = 0;
 	int err = 0;
 
 	if (cpu->sampler) {
-		err = cpu_sampler_stop(&cpu->sampler, &sampler_ns, e);
+		err = cpu_sampler_stop(&cpu->sampler, &result, e);
 		if (!cpu->timer)
-			rows_cost(w, cost_kind_sampler, cpu->time_ns, now, 1, sampler_ns);
+			rows_cost(w, cost_kind_sampler, cpu->time_ns, now, 1, result.cpu_ns);
 	}
+	if (cpu->allocator)
+		write_allocator(cpu, w, &result, no_allocator);
+	strbuf_release(&result.no_allocator);
 	return err;
 }

@@ -15,6 +15,7 @@ struct cpu_sampling {
 	unsigned hz; /* 0: no samples */
 	enum cpu_method method;
 	bool off_cpu;
+	bool allocator; /* record PyTorch's allocator, which needs eBPF */
 	uint64_t start_ns, end_ns; /* window, CLOCK_MONOTONIC; 0: none */
 	uint64_t max_bytes;
 	/* File name of the recorder, if it may sample Python programs from inside; or NULL. */
@@ -26,6 +27,7 @@ struct cpu_sampling {
 	/* Not 0: the recorder also samples from inside, beside perf events (settings.h). */
 	uint64_t perf_namespace;
 	uint64_t time_ns; /* when the method was chosen */
+	struct error no_allocator; /* why it cannot be recorded, if nothing else needs eBPF */
 	struct file_copies kept; /* file_copies_release */
 };
 
@@ -37,7 +39,11 @@ int cpu_sampling_start(struct cpu_sampling *cpu, const char *directory,
 /* Writes what was requested and what is recorded as rows of `capability`. */
 void cpu_sampling_write(const struct cpu_sampling *cpu, struct writer *w);
 
-/* Ends sampling and writes the sampler's cost. Returns 0 or the first error of writing samples. */
-int cpu_sampling_stop(struct cpu_sampling *cpu, struct writer *w, struct error *e);
+/*
+ * Ends sampling and writes the sampler's cost, and whether the allocator was recorded; else appends
+ * why not to `no_allocator`. Returns 0 or the first error of writing samples.
+ */
+int cpu_sampling_stop(struct cpu_sampling *cpu, struct writer *w, struct strbuf *no_allocator,
+		      struct error *e);
 
 #endif

@@ -115,9 +115,13 @@ static void close_recording(struct recording *r)
 {
 	struct writer_stats stats;
 	struct error e = { 0 };
-	int sampling = cpu_sampling_stop(&r->cpu, r->writer, &e), json, err;
+	_cleanup_strbuf_ struct strbuf no_allocator = STRBUF_INIT;
+	int sampling = cpu_sampling_stop(&r->cpu, r->writer, &no_allocator, &e), json, err;
 
 	finish_segments(r);
+	if (no_allocator.length)
+		record_emit(r, RECORD_WARNING, "PyTorch's allocator is not recorded: %s",
+			    strbuf_text(&no_allocator));
 	if (sampling < 0)
 		record_emit(r, RECORD_WARNING, "CPU samples are incomplete: %s", e.text);
 	json = finish_json(r);

@@ -114,6 +114,7 @@ static void choose_cpu(struct recording *r)
 	r->cpu.hz = r->request->gpu_only ? 0 : (unsigned)r->request->hz;
 	r->cpu.method = (enum cpu_method)r->request->method;
 	r->cpu.off_cpu = r->request->off_cpu;
+	r->cpu.allocator = r->request->allocator;
 	r->cpu.start_ns = delay_ns ? start_ns : 0;
 	r->cpu.end_ns = s->duration_ns ? start_ns + s->duration_ns : 0;
 	r->cpu.max_bytes = s->max_bytes;
@@ -198,7 +199,7 @@ void record_emit_cpu_method(const struct recording *r)
 	const struct cpu_sampler *sampler = r->cpu.sampler;
 	const char *reason = sampler ? cpu_sampler_reason(sampler) : "";
 
-	if (sampler)
+	if (sampler && r->cpu.hz)
 		record_emit(r, RECORD_DETAIL, "sampling the CPU by %s%s%s",
 			    cpu_method_name(cpu_sampler_method(sampler)), *reason ? ": " : "",
 			    reason);

@@ -26,6 +26,7 @@ struct record_request {
 	uint64_t hz; /* CPU samples per second; 0: none */
 	int method; /* of CPU sampling: enum cpu_method */
 	bool off_cpu, gpu_only, cpu_only;
+	bool allocator; /* --memory=torch */
 	bool gpu; /* --gpu: running processes must record their GPU work */
 	bool inject; /* --inject: those that are not prepared get the recorder loaded */
 	pid_t pids[SPAWN_ATTACHED_MAX]; /* running processes, each once */

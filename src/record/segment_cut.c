@@ -252,12 +252,9 @@ static uint64_t place_of(const struct segment *s, size_t block, size_t row)
 /* An allocator's blocks have addresses within memory of the driver, as in memory_use.c. */
 static uint64_t address_of(const struct cut_rows *r, size_t row)
 {
-	uint64_t kind = value_of(r, row, COLUMN_allocation_kind);
-	uint64_t layer = kind == memory_kind_allocator_segment ? 1
-			 : kind == memory_kind_allocator_block ? 2
-							       : 0;
+	uint8_t kind = (uint8_t)value_of(r, row, COLUMN_allocation_kind);
 
-	return value_of(r, row, COLUMN_allocation_address) ^ layer << 61;
+	return value_of(r, row, COLUMN_allocation_address) ^ (uint64_t)memory_layer(kind) << 61;
 }
 
 static int find_live(struct segment_cut *c, const struct cut_rows *r, const struct segment *s,

@@ -32,7 +32,8 @@ enum cpu_python {
 struct cpu_options {
 	const char *directory; /* of the recording; not copied */
 	struct folder_id folder; /* which one that is */
-	unsigned hz; /* samples per second of CPU time of each thread, 1 … 10000 */
+	unsigned hz; /* samples per second of CPU time of each thread, … 10000; 0: none */
+	bool allocator; /* also record what PyTorch's allocator hands out (eBPF only) */
 	bool off_cpu; /* also record time off the CPU (eBPF only) */
 	bool kernel; /* also sample the operating system's kernel, where that is allowed */
 	uint64_t start_ns, end_ns; /* window, CLOCK_MONOTONIC; end 0: none */
@@ -79,6 +80,8 @@ struct cpu_method_ops {
 	uint64_t (*kernel_ns)(const struct cpu_sampling_state *s);
 	/* NULL: Python frames of all processes are sampled */
 	enum cpu_python (*python)(const struct cpu_sampling_state *s);
+	/* Whether the allocator is recorded; else appends why not. NULL: it cannot be. */
+	bool (*allocator)(const struct cpu_sampling_state *s, struct strbuf *reason);
 	int (*check)(struct error *e);
 };
 

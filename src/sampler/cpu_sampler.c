@@ -224,7 +224,18 @@ void cpu_explain_no_python(const struct cpu_roots *roots, bool was_chosen, enum 
 		strbuf_addf(out, " -p %d", (int)roots->pids[i]);
 }
 
-int cpu_sampler_stop(struct cpu_sampler **sampler, uint64_t *cpu_ns, struct error *e)
+static void get_allocator(const struct cpu_sampler *s, struct cpu_sampler_result *out)
+{
+	if (s->method->allocator)
+		out->allocator = s->method->allocator(s->state, &out->no_allocator);
+	else
+		strbuf_addf(&out->no_allocator, "it needs eBPF, and the CPU is sampled by %s%s%s",
+			    cpu_method_name(s->method->method), s->reason.length ? ": " : "",
+			    strbuf_text(&s->reason));
+}
+
+int cpu_sampler_stop(struct cpu_sampler **sampler, struct cpu_sampler_result *result,
+		     struct error *e)
 {
 	struct cpu_sampler *s = *sampler;
 	int err;
@@ -236,10 +247,13 @@ int cpu_sampler_stop(struct cpu_sampler **sampler, uint64_t *cpu_ns, struct erro
 		eventfd_write(s->wake_fd, 1);
 		pthread_join(s->thread, NULL);
 		close(s->wake_fd);
-		s->method->free(s->state);
 	}
-	if (cpu_ns)
-		*cpu_ns = s->cpu_ns;
+	if (result) {
+		result->cpu_ns = s->cpu_ns;
+		get_allocator(s, result);
+	}
+	if (s->state)
+		s->method->free(s->state);
 	targets_flush(s->targets, clock_monotonic_ns(), true);
 	err = targets_free(s->targets, e);
 	strbuf_release(&s->reason);

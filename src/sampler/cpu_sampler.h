@@ -54,12 +54,18 @@ enum cpu_python cpu_sampler_python(const struct cpu_sampler *s);
 void cpu_explain_no_python(const struct cpu_roots *roots, bool was_chosen, enum cpu_python python,
 			   struct strbuf *out);
 
+struct cpu_sampler_result {
+	/* CPU time that it used, including its programs in the operating system's kernel */
+	uint64_t cpu_ns;
+	bool allocator; /* the allocator of a process was recorded */
+	struct strbuf no_allocator; /* else why not */
+};
+
 /*
- * Stops sampling, writes the remaining samples, closes all segments and frees the sampler. *cpu_ns
- * (may be NULL) is the CPU time that the sampler used, including its programs in the operating
- * system's kernel. Returns 0, or the first error of writing.
+ * Stops sampling, writes the remaining samples, closes all segments and frees the sampler. `result`
+ * may be NULL; else it has to be zeros. Returns 0, or the first error of writing.
  */
-int cpu_sampler_stop(struct cpu_sampler **s, uint64_t *cpu_ns, struct error *e);
+int cpu_sampler_stop(struct cpu_sampler **s, struct cpu_sampler_result *result, struct error *e);
 
 /*
  * For `pitot doctor`: whether this method could sample a child of ours. Returns 0, or a negative

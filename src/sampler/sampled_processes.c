@@ -77,6 +77,7 @@ static void free_target(struct targets *t, struct target *p)
 	vec_release(&p->remainders);
 	map_release(&p->threads_index);
 	interner_release(&p->python);
+	map_release(&p->allocated);
 	free(p);
 }
 

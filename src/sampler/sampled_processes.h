@@ -84,6 +84,8 @@ struct target_range {
 const struct target_range *target_ranges(const struct target *p, size_t *count);
 /* The range of an address, with its file looked up; NULL: nothing executable is there. */
 const struct target_range *target_range_at(struct targets *t, struct target *p, uint64_t address);
+/* Opens the file of a process's mapping. Returns a descriptor, or -1: it is gone. */
+int targets_open_mapped(struct targets *t, pid_t pid, const struct target_mapping *mapping);
 /* Whether there was no memory for the call frame information of the range's file. */
 bool target_range_no_memory(const struct targets *t, const struct target_range *range);
 /*
@@ -126,6 +128,17 @@ void targets_cpu_span(struct targets *t, const struct row_cpu_span *span);
 uint64_t targets_sampled_ns(const struct targets *t);
 void targets_off_cpu(struct targets *t, struct target *p, pid_t tid, uint64_t start_ns,
 		     uint64_t end_ns, enum off_cpu_state state, const struct target_stack *stack);
+/* What a framework's allocator has handed out or got back. */
+struct target_allocation {
+	uint64_t time_ns, address;
+	uint64_t bytes; /* requested; of a release 0 */
+	pid_t tid;
+	uint32_t device;
+	bool is_release;
+};
+/* Releases have no stack, and are counted as a loss if the allocation was not added. */
+void targets_allocation(struct targets *t, struct target *p, const struct target_allocation *a,
+			const struct target_stack *stack);
 /* What a thread does at a moment. */
 struct target_thread_state {
 	uint64_t time_ns;

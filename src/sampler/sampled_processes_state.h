@@ -18,6 +18,7 @@
 #define TARGETS_MAX 65536u /* at a time */
 #define TARGET_RANGES_MAX 65536u
 #define TARGET_THREADS_MAX 65536u /* of a target, with their names */
+#define TARGET_ALLOCATED_MAX (4u << 20) /* of a target, at a time: 128 MiB */
 #define TARGET_NODES_MAX (4u << 20) /* frames in a target's stack tree: 100 MiB */
 
 /* More about a range: struct target_range is what the unwinders need. */
@@ -62,6 +63,9 @@ struct target {
 	struct stack_tree tree;
 	uint64_t stacks_refused; /* number that has been reported as loss */
 	struct interner python; /* function NUL file */
+	struct map allocated; /* address of a live allocation -> device */
+	uint64_t correlation; /* of its last allocation */
+	uint64_t unknown_releases, allocated_ns; /* not written yet; time of the last one */
 };
 
 struct targets {

@@ -242,8 +242,8 @@ static int try_open(const char *path, const struct target_mapped *mapped, bool c
 	return -1;
 }
 
-static int open_mapped(struct target_files *files, const struct target_mapped *mapped,
-		       struct stat *st)
+int target_file_open_mapped(struct target_files *files, const struct target_mapped *mapped,
+			    struct stat *st)
 {
 	bool is_deleted = mapped_path_length(mapped->path) < strlen(mapped->path);
 	char path[PATH_MAX_];
@@ -297,7 +297,7 @@ const struct target_file *target_file_open(struct target_files *files,
 		return vdso_file(files);
 	if (!target_is_file(mapped->path))
 		return NULL;
-	fd = open_mapped(files, mapped, &st);
+	fd = target_file_open_mapped(files, mapped, &st);
 	if (fd < 0)
 		return NULL;
 	file = find_or_read(files, fd, &st);

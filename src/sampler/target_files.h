@@ -10,6 +10,8 @@
 #ifndef PITOT_SAMPLER_TARGET_FILES_H
 #define PITOT_SAMPLER_TARGET_FILES_H
 
+#include <sys/stat.h>
+
 #include "base/map.h"
 #include "base/sparse_file.h"
 #include "base/vec.h"
@@ -66,6 +68,9 @@ void target_files_release(struct target_files *files);
  */
 const struct target_file *target_file_open(struct target_files *files,
 					   const struct target_mapped *mapped);
+/* Opens the file of a mapping, if it is still there, and sets *st. Returns a descriptor, or -1. */
+int target_file_open_mapped(struct target_files *files, const struct target_mapped *mapped,
+			    struct stat *st);
 const struct target_file *target_file_at(const struct target_files *files, uint32_t number);
 
 /* Whether the path of a mapping is that of a file. */

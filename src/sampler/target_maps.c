@@ -145,6 +145,21 @@ void target_maps_read(struct targets *t, struct target *p, uint64_t time_ns)
 	proc_maps_read(target_pid(p), add_mapping, &reading);
 }
 
+int targets_open_mapped(struct targets *t, pid_t pid, const struct target_mapping *m)
+{
+	const struct target_mapped mapped = {
+		.pid = pid,
+		.start = m->start,
+		.end = m->end,
+		.file_offset = m->file_offset,
+		.inode = m->inode,
+		.path = m->path,
+	};
+	struct stat st;
+
+	return target_file_open_mapped(&t->files, &mapped, &st);
+}
+
 void target_range_look_up(struct targets *t, struct target *p, size_t index)
 {
 	struct target_range *range = &p->ranges.data[index];

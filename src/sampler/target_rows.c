@@ -101,10 +101,14 @@ static void begin_segment(struct targets *t, struct target *p)
 
 static void loss_row(struct writer *w, const struct row_loss *loss)
 {
-	const char *detail =
-		loss->reason == loss_reason_process_limit ? "processes without CPU samples"
-		: loss->reason == loss_reason_stack_limit ? "distinct stacks of CPU samples"
-							  : "CPU samples";
+	static const char *const details[LOSS_REASONS] = {
+		[loss_reason_process_limit] = "processes without CPU samples",
+		[loss_reason_stack_limit] = "distinct stacks of CPU samples",
+		[loss_reason_allocations_dropped] = "allocations of the framework's allocator",
+		[loss_reason_allocation_stacks] = "allocations of the framework's allocator",
+		[loss_reason_unknown_release] = "releases to the framework's allocator",
+	};
+	const char *detail = details[loss->reason] ?: "CPU samples";
 	struct row_loss row = *loss;
 
 	row.detail = writer_string(w, detail, strlen(detail));
@@ -144,11 +148,15 @@ void targets_capability(struct targets *t, enum feature name, enum capability_st
 		rows_capability(t->loss_owner->writer, name, state, NULL, actual, reason);
 }
 
-/* Reports the distinct stacks that did not fit into the stack tree. */
-static void stack_losses(struct targets *t, struct target *p)
+/* Reports the distinct stacks that did not fit into the stack tree, and unknown releases. */
+static void flush_losses(struct targets *t, struct target *p)
 {
 	uint64_t fresh = p->tree.refused - p->stacks_refused;
 
+	if (p->unknown_releases)
+		targets_loss(t, p, loss_reason_unknown_release, p->unknown_releases, t->flushed_ns,
+			     MAX(p->allocated_ns, t->flushed_ns));
+	p->unknown_releases = 0;
 	if (fresh)
 		targets_loss(t, p, loss_reason_stack_limit, fresh, t->flushed_ns,
 			     clock_monotonic_ns());
@@ -236,7 +244,7 @@ void target_close(struct targets *t, struct target *p)
 	if (!p->writer)
 		return;
 	begin_segment(t, p);
-	stack_losses(t, p);
+	flush_losses(t, p);
 	process_row(t, p);
 	writer_flush(p->writer);
 	writer_stats(p->writer, &stats);
@@ -260,7 +268,7 @@ void targets_flush(struct targets *t, uint64_t now_ns, bool now)
 
 		if (!p->writer)
 			continue;
-		stack_losses(t, p);
+		flush_losses(t, p);
 		begin_segment(t, p);
 		writer_flush(p->writer);
 		add_stats(t, p);
@@ -378,6 +386,66 @@ void targets_off_cpu(struct targets *t, struct target *p, pid_t tid, uint64_t st
 	if (!row.stack)
 		ROW_MISSING(&row, off_cpu, stack);
 	writer_append(p->writer, TABLE_off_cpu, &row);
+}
+
+/* --- allocations --- */
+
+/* The call that allocated is not known: one without a time has its thread and stack. */
+static void allocation_origin(struct targets *t, struct target *p,
+			      const struct target_allocation *a, const struct target_stack *stack)
+{
+	struct row_api_call row = { .start_ns = a->time_ns,
+				    .end_ns = a->time_ns,
+				    .function = api_kind_untimed,
+				    .thread = (uint32_t)a->tid,
+				    .correlation = p->correlation,
+				    .stack = stack_id(t, p, stack),
+				    .missing = schema_missing(TABLE_api_call) };
+
+	if (row.stack)
+		ROW_PRESENT(&row, api_call, stack);
+	writer_api_function(p->writer, api_kind_untimed, NULL);
+	writer_append(p->writer, TABLE_api_call, &row);
+}
+
+/* Finds the device of a release, or stores that of an allocation. */
+static bool allocation_device(struct target *p, const struct target_allocation *a, uint64_t *device)
+{
+	*device = a->device;
+	if (a->is_release)
+		return map_remove(&p->allocated, a->address, device);
+	if (p->allocated.count < TARGET_ALLOCATED_MAX)
+		(void)!map_put(&p->allocated, a->address, *device);
+	return true;
+}
+
+void targets_allocation(struct targets *t, struct target *p, const struct target_allocation *a,
+			const struct target_stack *stack)
+{
+	struct row_allocation row = { .time_ns = a->time_ns,
+				      .operation = a->is_release ? memory_operation_release
+								 : memory_operation_allocation,
+				      .kind = memory_kind_allocator_request,
+				      .address = a->address,
+				      .bytes = a->bytes,
+				      .missing = schema_missing(TABLE_allocation) };
+	uint64_t device;
+
+	if (!begin_row(t, p, a->tid, a->time_ns))
+		return;
+	p->allocated_ns = a->time_ns;
+	if (!allocation_device(p, a, &device)) {
+		p->unknown_releases++;
+		return;
+	}
+	row.device = (uint32_t)device;
+	if (!a->is_release) {
+		row.correlation = ++p->correlation;
+		allocation_origin(t, p, a, stack);
+	}
+	ROW_PRESENT(&row, allocation, time_ns);
+	ROW_PRESENT(&row, allocation, bytes);
+	writer_append(p->writer, TABLE_allocation, &row);
 }
 
 void targets_thread_state(struct targets *t, struct target *p, const struct target_thread_state *s,

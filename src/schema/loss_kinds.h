@@ -68,6 +68,13 @@ enum loss_items {
 	  "events of the last moments of kinds that are not read there")                           \
 	L(unread_collective, LOST_EVENTS, "collective of the last moments that could not be read", \
 	  "collectives of the last moments that could not be read")                                \
+	L(allocations_dropped, LOST_EVENTS,                                                        \
+	  "allocation or release dropped by the operating system's kernel",                        \
+	  "allocations and releases dropped by the operating system's kernel")                     \
+	L(allocation_stacks, LOST_DETAILS, "allocation whose stack was not read, for want of time", \
+	  "allocations whose stacks were not read, for want of time")                              \
+	L(unknown_release, LOST_DETAILS, "release of memory that was not seen to be allocated",    \
+	  "releases of memory that was not seen to be allocated")                                  \
 	L(clock_step, LOST_DETAILS, "step of the GPU's clock, nearby times are less certain",      \
 	  "steps of the GPU's clock, nearby times are less certain")                               \
 	L(missing_kernels, LOST_GPU_RECORDS, "launch without a record of its kernel",              \

@@ -223,4 +223,22 @@ enum feature feature_find(const char *name);
 /* Returns "u32", "time", "string" … */
 const char *schema_type_name(enum column_type type);
 
+/*
+ * Memory that a framework's allocator hands out lies within its segments, and these within memory
+ * of the driver, at the same addresses. Returns a number for each layer; 0: the driver's.
+ */
+static inline unsigned memory_layer(uint8_t kind)
+{
+	switch (kind) {
+	case memory_kind_allocator_segment:
+		return 1;
+	case memory_kind_allocator_block:
+		return 2;
+	case memory_kind_allocator_request:
+		return 3;
+	default:
+		return 0;
+	}
+}
+
 #endif

@@ -44,6 +44,8 @@ const char *const setting_measure_names[] = { [SETTING_MEASURE_KERNEL] = "kernel
 const char *const setting_system_names[] = {
 	[SETTING_SYSTEM_BASIC] = "basic", [SETTING_SYSTEM_ALL] = "all", NULL
 };
+/* Beyond "on". */
+const char *const setting_memory_names[] = { "torch", NULL };
 const char *const setting_preload_names[] = { [SETTING_PRELOAD_NONE] = "none",
 					      [SETTING_PRELOAD_PYTHON] = "python",
 					      [SETTING_PRELOAD_ALL] = "all",
@@ -127,7 +129,7 @@ const char *settings_choice(enum setting_id id, uint64_t value)
 void settings_put(struct settings *s, enum setting_id id, uint64_t value,
 		  enum setting_source source)
 {
-	uint64_t there = count(all[id].option.choices);
+	uint64_t there = all[id].option.type == OPTION_ENUM ? count(all[id].option.choices) : 0;
 
 	if (source < s->source[id])
 		return;

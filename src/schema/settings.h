@@ -65,6 +65,7 @@ extern const char *const setting_engine_names[],
 				*const setting_own_profiler_names[],
 					*const setting_preload_names[],
 						*const setting_system_names[],
+						*const setting_memory_names[],
 							*const setting_measure_names[];
 
 /* How the values of two concurrent sessions combine into what the sources record. */
@@ -102,7 +103,8 @@ enum setting_join {
 	  .help = "frames in the call stacks of recorded calls (default all)")                     \
 	S(sync, FLAG, MOST, false, .group = "CUDA", .name = "sync", .negatable = true,                                                        \
 	  .help = "also record synchronizations and events as CUPTI sees them (expensive)")                            \
-	S(memory, FLAG, MOST, false, .group = "CUDA", .name = "memory", .negatable = true, .help = "record allocations and memory pools")     \
+	S(memory, FLAG, MOST, false, .group = "CUDA", .name = "memory", .negatable = true, .bare = "on", .choices = setting_memory_names, \
+	  .help = "record allocations and memory pools; =torch: of `pitot record`, also what PyTorch's allocator hands out (needs eBPF)")     \
 	S(counters_ns, DURATION, LEAST, 500 * NS_PER_MS, .group = "readings of GPUs and machine", .name = "counters", .argument = "TIME", .bare = "500ms", .negatable = true, .least = 20 * NS_PER_MS, .least_text = "20ms", \
 	  .help = "interval between readings of the GPUs' utilization, clocks, power and memory, at least 20ms (default 500ms)")      \
 	S(own_profiler, ENUM, MOST, SETTING_OWN_PROFILER_SHARE, .group = "CUDA", .name = "own-profiler", .choices = setting_own_profiler_names, \

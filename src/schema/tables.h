@@ -292,7 +292,8 @@
 	V(E, HtoH, 9) V(E, PtoP, 10)
 #define ENUM_memory_kind(V, E)                                                                                         \
 	V(E, unknown, 0) V(E, pageable, 1) V(E, pinned, 2) V(E, device, 3) V(E, array, 4) V(E, managed, 5) V(E, device_static, 6) \
-	V(E, managed_static, 7) V(E, allocator_segment, 8) V(E, allocator_block, 9)
+	V(E, managed_static, 7) V(E, allocator_segment, 8) V(E, allocator_block, 9) \
+	V(E, allocator_request, 10)
 
 #define SCHEMA_memset(C, T)                                                                                            \
 	C(T, start_ns, TIME, MAYBE, NONE, "ns", "start on the GPU")                                                    \
@@ -494,7 +495,7 @@
 	V(E, memory_pool, 40) V(E, graph_launch, 41) V(E, graph_node, 42) V(E, overhead, 43)                           \
 	V(E, external_correlation, 44) V(E, context, 45) V(E, stream, 46) V(E, device, 47) V(E, import, 48)            \
 	V(E, session, 49) V(E, collectives, 50) V(E, last_moments, 51) V(E, ring, 52) V(E, rocm, 53) \
-	V(E, topology, 54) V(E, threads, 55) V(E, calibration, 56)
+	V(E, topology, 54) V(E, threads, 55) V(E, calibration, 56) V(E, allocator, 57)
 #define ENUM_sampling_method(V, E) V(E, ebpf, 0) V(E, perf_events, 1) V(E, timer, 2)
 #define ENUM_capability_state(V, E) V(E, on, 0) V(E, off, 1) V(E, degraded, 2) V(E, unavailable, 3)
 
@@ -543,7 +544,10 @@
 	V(E, end_limit, 33)              /* events that were not read yet when the end had taken too long */           \
 	V(E, overwritten, 34)            /* reader: segments that a ring has dropped, as requested */                  \
 	V(E, unread_event, 35)           /* of the last moments, of a kind that only the process itself can read */    \
-	V(E, unread_collective, 36)      /* of the last moments: its communicator is not known */
+	V(E, unread_collective, 36)      /* of the last moments: its communicator is not known */                      \
+	V(E, allocations_dropped, 37)    /* of a framework's allocator, by the operating system's kernel */            \
+	V(E, allocation_stacks, 38)      /* stacks that were not read, so that their allocations could be stored */    \
+	V(E, unknown_release, 39)        /* to a framework's allocator: of what was not seen to be allocated */
 
 #define SCHEMA_cost(C, T)                                                                                              \
 	C(T, start_ns, TIME, ALWAYS, NONE, "ns", "start of the period measured")                                       \

@@ -5,6 +5,7 @@
  */
 #include "fuzz.h"
 
+#include "elf/usdt_notes.h"
 #include "symbol/image.h"
 
 #define QUESTIONS_MAX 512
@@ -39,6 +40,17 @@ static void ask_all(struct image *image)
 			ask(image, image->code.segments[i].address + 7 * k);
 }
 
+/* A probe that is returned can be set: it is in the file, as is its semaphore. */
+static int check_probe(void *user, const struct usdt_probe *probe)
+{
+	const struct elf_file *file = user;
+
+	if (probe->offset >= file->size || probe->semaphore > file->size - 2 ||
+	    strlen(probe->name) + strlen(probe->arguments) > file->size)
+		abort();
+	return 0;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 {
 	struct debug_folders none = { .root = "" };
@@ -54,6 +66,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 		request.wanted = near ? &wanted : NULL;
 		if (elf_file_open_bytes(bytes, size, &file, NULL) < 0)
 			return 0;
+		if (!near)
+			(void)!usdt_probes(&file, "pytorch", check_probe, &file, NULL);
 		if (image_open(&image, &file, &request, NULL) < 0)
 			return 0;
 		ask_all(&image);

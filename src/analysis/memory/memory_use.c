@@ -24,11 +24,7 @@ struct tally {
 /* An allocator's segment, and its blocks, have addresses within memory of the driver. */
 static uint64_t live_key(const struct tally *t, uint64_t row)
 {
-	uint64_t layer = t->c->kind[row] == memory_kind_allocator_segment ? 1
-			 : t->c->kind[row] == memory_kind_allocator_block ? 2
-									  : 0;
-
-	return t->c->address[row] ^ layer << 61;
+	return t->c->address[row] ^ (uint64_t)memory_layer(t->c->kind[row]) << 61;
 }
 
 static void end_block(struct tally *t, uint64_t index, uint64_t row)

@@ -11,6 +11,7 @@
 #define PITOT_ANALYSIS_MEMORY_MEMORY_USE_H
 
 #include "analysis/filter.h"
+#include "schema/schema.h"
 
 struct memory_block {
 	uint64_t bytes;
@@ -73,7 +74,7 @@ static inline bool memory_is_of_gpu(uint8_t kind)
 /* Whether memory of this kind lies within memory of the driver, and counts a second time. */
 static inline bool memory_is_of_allocator(uint8_t kind)
 {
-	return kind == memory_kind_allocator_segment || kind == memory_kind_allocator_block;
+	return memory_layer(kind) != 0;
 }
 
 /*

@@ -99,21 +99,31 @@ void ebpf_parts_add(struct ebpf_parts *p, const struct bpf_record *record, size_
 		parts->count++;
 }
 
+/* How many words at the end of a record are the arguments of a probe. */
+static size_t argument_words(const struct bpf_record *record, size_t size)
+{
+	bool has = record->kind == BPF_RECORD_ALLOCATION || record->kind == BPF_RECORD_RELEASE;
+
+	return has ? MIN((size - sizeof(*record)) / 8, BPF_SITE_ARGUMENTS) : 0;
+}
+
 /* Returns the record without frames. */
 static const struct bpf_record *join_nothing(struct ebpf_parts *p, const struct bpf_record *record,
 					     size_t *size)
 {
+	size_t arguments = argument_words(record, *size);
+	const uint64_t *end = (const uint64_t *)(record + 1) + (*size - sizeof(*record)) / 8;
 	struct bpf_record *head;
 
 	p->joined.count = 0;
-	if (vec_reserve(&p->joined, sizeof(*head) / 8) < 0)
+	if (!append_words(&p->joined, record, sizeof(*record) / 8) ||
+	    !append_words(&p->joined, end - arguments, arguments))
 		return NULL;
 	head = (struct bpf_record *)p->joined.data;
-	*head = *record;
 	head->python_count = head->kernel_count = head->user_count = 0;
 	head->copied = 0;
 	head->stop = BPF_STOP_TRUNCATED;
-	*size = sizeof(*head);
+	*size = p->joined.count * sizeof(uint64_t);
 	return head;
 }
 

@@ -16,6 +16,7 @@ static void forget_image(struct cpu_sampling_state *s, struct process *p)
 {
 	if (p->image)
 		ebpf_tables_forget(&s->tables, p->image);
+	ebpf_allocator_forget(&s->allocator, p->pid);
 	if (p->python)
 		s->unnamed += sampled_python_unnamed(p->python);
 	sampled_python_free(p->python);
@@ -93,6 +94,7 @@ static void apply_sideband(struct cpu_sampling_state *s, unsigned type,
 		if (!child)
 			break;
 		targets_fork(s->targets, n->parent_pid, n->pid, n->time_ns);
+		ebpf_allocator_fork(&s->allocator, n->parent_pid, n->pid);
 		if (p->python)
 			child->python = sampled_python_fork(p->python, child->pid);
 		break;
@@ -103,6 +105,7 @@ static void apply_sideband(struct cpu_sampling_state *s, unsigned type,
 		if (!n->is_executable)
 			break;
 		targets_map(s->targets, p->pid, &n->mapping, n->time_ns);
+		ebpf_allocator_map(&s->allocator, p->pid, &n->mapping);
 		p->changed = true;
 		p->python_searched = false;
 		break;
@@ -133,6 +136,7 @@ void ebpf_process_events(struct cpu_sampling_state *s, uint64_t until_ns)
 static void reread(struct cpu_sampling_state *s, struct process *p, uint64_t time_ns)
 {
 	targets_maps_read(s->targets, p->pid, time_ns);
+	ebpf_allocator_find(&s->allocator, p->pid);
 	p->changed = true;
 	p->python_searched = false;
 }

@@ -25,6 +25,7 @@ static const enum stack_end ends[] = {
 struct stack_record {
 	const struct bpf_record *head;
 	const uint64_t *kernel, *user, *python, *registers;
+	const uint64_t *arguments; /* of a probe */
 	const uint8_t *copy;
 };
 
@@ -46,7 +47,10 @@ static bool read_record(const void *bytes, size_t size, struct stack_record *out
 	out->user = out->kernel + h->kernel_count;
 	out->registers = out->user + h->user_count;
 	out->copy = (const uint8_t *)(out->registers + BPF_REGISTERS);
-	return !h->copied || words - frames >= BPF_REGISTERS + (size_t)h->copy_bytes / 8;
+	out->arguments = (const uint64_t *)(h + 1) + words - MIN(words, BPF_SITE_ARGUMENTS);
+	if (h->kind == BPF_RECORD_ALLOCATION || h->kind == BPF_RECORD_RELEASE)
+		frames += BPF_SITE_ARGUMENTS;
+	return words >= frames + (h->copied ? BPF_REGISTERS + (size_t)h->copy_bytes / 8 : 0);
 }
 
 /* --- stacks --- */
@@ -166,6 +170,8 @@ static void add_sample(struct cpu_sampling_state *s, const struct stack_record *
 		return;
 	}
 	finish_stack(s, p, target, r, f);
+	if (s->no_samples)
+		return;
 	targets_cpu_sample(s->targets, target, (pid_t)r->head->tid, r->head->time_ns,
 			   r->head->cpu_ns, r->head->cpu,
 			   &(struct target_stack){ .kernel = f->kernel,
@@ -173,6 +179,32 @@ static void add_sample(struct cpu_sampling_state *s, const struct stack_record *
 						   .kernel_count = f->kernel_count,
 						   .user_count = f->user_count,
 						   .end = f->end });
+}
+
+/* Adds what an allocator handed out or got back; read_record() has checked the arguments. */
+static void add_allocation(struct cpu_sampling_state *s, const struct stack_record *r)
+{
+	const struct bpf_record *h = r->head;
+	struct target_allocation a = { .time_ns = h->time_ns,
+				       .address = r->arguments[0],
+				       .device = (uint32_t)r->arguments[1],
+				       .bytes = r->arguments[2],
+				       .tid = (pid_t)h->tid,
+				       .is_release = h->kind == BPF_RECORD_RELEASE };
+	struct finished_stack *f = &s->stack;
+	struct target *target;
+	struct process *p = begin_record(s, h, &target);
+
+	if (!p) {
+		s->lost++;
+		return;
+	}
+	f->user_count = 0;
+	if (h->user_count)
+		finish_stack(s, p, target, r, f);
+	targets_allocation(s->targets, target, &a,
+			   &(struct target_stack){
+				   .user = f->user, .user_count = f->user_count, .end = f->end });
 }
 
 /* Adds CPU time of an ended thread after its last sample; its process may be amid an exec. */
@@ -339,7 +371,7 @@ static void add_remainders(struct cpu_sampling_state *s, uint64_t now_ns)
 
 void ebpf_samples_finish(struct cpu_sampling_state *s, uint64_t now_ns)
 {
-	if (!s->end_ns || now_ns < s->end_ns)
+	if (!s->no_samples && (!s->end_ns || now_ns < s->end_ns))
 		add_remainders(s, now_ns);
 	end_all(s, 0, now_ns);
 }
@@ -400,7 +432,12 @@ void ebpf_sample_record(struct cpu_sampling_state *s, const void *bytes, size_t 
 		end_off_cpu(s, r.head);
 		break;
 	case BPF_RECORD_REMAINDER:
-		add_remainder(s, r.head);
+		if (!s->no_samples)
+			add_remainder(s, r.head);
+		break;
+	case BPF_RECORD_ALLOCATION:
+	case BPF_RECORD_RELEASE:
+		add_allocation(s, &r);
 		break;
 	case BPF_RECORD_EXIT:
 		end_process(s, r.head);

@@ -10,7 +10,7 @@
 #define RING_BYTES (128u << 10)
 #define PROCESSORS_MAX 65536
 
-static int open_event(int cpu)
+static int open_event(int cpu, bool at_once)
 {
 	struct perf_event_attr attr = {
 		.size = sizeof(attr),
@@ -26,7 +26,7 @@ static int open_event(int cpu)
 		.task = 1,
 		.exclude_kernel = 1,
 		.watermark = 1,
-		.wakeup_watermark = RING_BYTES / 2,
+		.wakeup_watermark = at_once ? 1 : RING_BYTES / 2,
 		.use_clockid = 1,
 		.clockid = CLOCK_MONOTONIC,
 	};
@@ -35,9 +35,9 @@ static int open_event(int cpu)
 }
 
 /* Adds the ring of a processor, if it is online. */
-static int add_ring(struct ebpf_sideband *s, int cpu, struct error *e)
+static int add_ring(struct ebpf_sideband *s, int cpu, bool at_once, struct error *e)
 {
-	int fd = open_event(cpu), r;
+	int fd = open_event(cpu, at_once), r;
 
 	if (fd < 0)
 		return errno == ENODEV
@@ -52,7 +52,7 @@ static int add_ring(struct ebpf_sideband *s, int cpu, struct error *e)
 	return 0;
 }
 
-int ebpf_sideband_open(struct ebpf_sideband *s, struct error *e)
+int ebpf_sideband_open(struct ebpf_sideband *s, bool at_once, struct error *e)
 {
 	long configured = sysconf(_SC_NPROCESSORS_CONF);
 	int cpus = (int)MAX(1, MIN(configured, PROCESSORS_MAX)), r = 0;
@@ -64,7 +64,7 @@ int ebpf_sideband_open(struct ebpf_sideband *s, struct error *e)
 	if (!s->files || !s->rings.rings || !s->rings.scratch)
 		r = error_set(e, -ENOMEM, "out of memory");
 	for (int cpu = 0; cpu < cpus && r == 0; cpu++)
-		r = add_ring(s, cpu, e);
+		r = add_ring(s, cpu, at_once, e);
 	if (r < 0)
 		ebpf_sideband_close(s);
 	return r;

@@ -4,7 +4,6 @@
  * uploads the unwind tables that the programs lack.
  */
 #include <errno.h>
-#include <poll.h>
 #include <string.h>
 #include <sys/resource.h>
 
@@ -18,6 +17,7 @@
 #define SETTLE_NS (2 * NS_PER_MS)
 #define SETTLE_MS 3
 #define SAMPLER_NICE (-10)
+#define QUIET_HZ 99 /* of samples that are not stored */
 #define KALLSYMS "/proc/kallsyms"
 
 static int on_record(void *context, void *bytes, size_t size)
@@ -68,11 +68,17 @@ static void count_losses(struct cpu_sampling_state *s)
 	const struct bpf_counters *c = s->programs->counters;
 	uint64_t dropped = __atomic_load_n(&c->dropped, __ATOMIC_RELAXED) + s->lost + s->queue.lost;
 	uint64_t not_followed = __atomic_load_n(&c->not_followed, __ATOMIC_RELAXED);
+	uint64_t sites_dropped = __atomic_load_n(&c->sites_dropped, __ATOMIC_RELAXED);
+	uint64_t sites_unwalked = __atomic_load_n(&c->sites_unwalked, __ATOMIC_RELAXED);
 	uint64_t now = clock_monotonic_ns();
 
 	count_loss(s, loss_reason_samples_dropped, dropped - s->dropped, now);
 	count_loss(s, loss_reason_process_limit, not_followed - s->not_followed, now);
 	count_loss(s, loss_reason_unnamed_frames, s->unnamed, now);
+	count_loss(s, loss_reason_allocations_dropped, sites_dropped - s->sites_dropped, now);
+	count_loss(s, loss_reason_allocation_stacks, sites_unwalked - s->sites_unwalked, now);
+	s->sites_dropped = sites_dropped;
+	s->sites_unwalked = sites_unwalked;
 	s->dropped = dropped;
 	s->not_followed = not_followed;
 	s->unnamed = 0;
@@ -100,21 +106,40 @@ static void raise_priority(struct cpu_sampling_state *s)
 	s->priority_raised = true;
 }
 
+/*
+ * Waits for records and, if the allocator is recorded, for mappings, so that a library that a
+ * process has just loaded has its probes before it is used. Returns 0 or -errno.
+ */
+static int wait(struct cpu_sampling_state *s, int timeout_ms, int wake_fd)
+{
+	unsigned rings = s->allocator.programs ? s->sideband.rings.count : 0;
+
+	s->waits[0] = (struct pollfd){ .fd = ring_buffer__epoll_fd(s->programs->records),
+				       .events = POLLIN };
+	s->waits[1] = (struct pollfd){ .fd = wake_fd, .events = POLLIN };
+	for (unsigned i = 0; i < rings; i++)
+		s->waits[2 + i] = (struct pollfd){ .fd = s->sideband.files[i], .events = POLLIN };
+	if (poll(s->waits, 2 + rings, timeout_ms) < 0)
+		return errno == EINTR ? 0 : -errno;
+	for (unsigned i = 0; i < rings; i++)
+		if (s->waits[2 + i].revents)
+			s->urgent_ns = clock_monotonic_ns();
+	return 0;
+}
+
 static int source_poll(struct cpu_sampling_state *s, int timeout_ms, int wake_fd)
 {
-	struct pollfd files[] = {
-		{ .fd = ring_buffer__epoll_fd(s->programs->records), .events = POLLIN },
-		{ .fd = wake_fd, .events = POLLIN },
-	};
 	uint64_t due_ns = s->collected_ns + (uint64_t)timeout_ms * NS_PER_MS, now;
+	int r;
 
 	raise_priority(s);
 	now = clock_monotonic_ns();
 	timeout_ms = now < due_ns ? (int)((due_ns - now) / NS_PER_MS) + 1 : 0;
 	if (s->urgent_ns > s->settled_ns)
 		timeout_ms = MIN(timeout_ms, SETTLE_MS);
-	if (poll(files, ARRAY_SIZE(files), timeout_ms) < 0 && errno != EINTR)
-		return -errno;
+	r = wait(s, timeout_ms, wake_fd);
+	if (r < 0)
+		return r;
 	ring_buffer__consume(s->programs->records);
 	/* If it was woken because there was much to read, samples can wait. */
 	now = clock_monotonic_ns();
@@ -145,6 +170,8 @@ static void source_free(struct cpu_sampling_state *s)
 {
 	if (!s)
 		return;
+	ebpf_allocator_release(&s->allocator);
+	free(s->waits);
 	sampler_programs_free(s->programs);
 	ebpf_sideband_close(&s->sideband);
 	ebpf_tables_release(&s->tables);
@@ -161,18 +188,26 @@ static int open_programs(struct cpu_sampling_state *s, const struct cpu_options 
 			 struct error *e)
 {
 	const struct sampler_load_options load = {
-		.hz = options->hz,
+		.hz = options->hz ? options->hz : QUIET_HZ,
 		.off_cpu = options->off_cpu,
 		.kernel = options->kernel,
+		.probes = options->allocator,
 		.start_ns = options->start_ns,
 		.end_ns = options->end_ns,
 	};
 	int r = sampler_programs_open(&load, on_record, s, &s->programs, e);
 
 	if (r == 0)
-		r = ebpf_sideband_open(&s->sideband, e);
+		r = ebpf_sideband_open(&s->sideband, options->allocator, e);
 	if (r == 0 && ebpf_tables_init(&s->tables, s->programs) < 0)
 		r = error_set(e, E_UNSUPPORTED, "no memory for a BPF map");
+	if (r == 0)
+		s->waits = calloc(2 + (size_t)s->sideband.rings.count, sizeof(*s->waits));
+	if (r == 0 && !s->waits)
+		r = error_set(e, -ENOMEM, "out of memory");
+	if (options->allocator)
+		s->allocator =
+			(struct ebpf_allocator){ .programs = s->programs, .targets = s->targets };
 	return r;
 }
 
@@ -184,6 +219,8 @@ static int follow_one(struct cpu_sampling_state *s, pid_t pid, bool running, str
 	if (!ebpf_process_add(s, pid) ||
 	    (running && !targets_running(s->targets, pid, clock_monotonic_ns())))
 		return error_set(e, -ENOMEM, "out of memory");
+	if (running)
+		ebpf_allocator_find(&s->allocator, pid);
 	return 0;
 }
 
@@ -232,6 +269,7 @@ static int source_open(const struct cpu_options *options, const struct cpu_roots
 		return error_set(e, -ENOMEM, "out of memory");
 	s->targets = targets;
 	s->end_ns = options->end_ns;
+	s->no_samples = !options->hz;
 	s->counted_ns = clock_monotonic_ns();
 	if (options->off_cpu)
 		s->switch_function = switch_function_find(KALLSYMS);
@@ -244,6 +282,11 @@ static int source_open(const struct cpu_options *options, const struct cpu_roots
 	}
 	*out = s;
 	return 0;
+}
+
+static bool source_allocator(const struct cpu_sampling_state *s, struct strbuf *reason)
+{
+	return ebpf_allocator_was_set(&s->allocator, reason);
 }
 
 static int ignore_record(void *context, void *bytes, size_t size)
@@ -273,5 +316,6 @@ const struct cpu_method_ops cpu_method_ebpf = {
 	.finish = source_finish,
 	.free = source_free,
 	.kernel_ns = source_kernel_ns,
+	.allocator = source_allocator,
 	.check = source_check,
 };

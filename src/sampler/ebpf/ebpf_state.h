@@ -2,9 +2,12 @@
 #ifndef PITOT_SAMPLER_EBPF_EBPF_STATE_H
 #define PITOT_SAMPLER_EBPF_EBPF_STATE_H
 
+#include <poll.h>
+
 #include "base/error.h"
 #include "sampler/cpu_method.h"
 #include "sampler/python/sampled_python.h"
+#include "sampler/ebpf/ebpf_allocator.h"
 #include "sampler/ebpf/ebpf_parts.h"
 #include "sampler/ebpf/ebpf_queue.h"
 #include "sampler/ebpf/ebpf_tables.h"
@@ -41,7 +44,11 @@ struct ebpf_sideband {
 	struct perf_rings rings;
 };
 
-int ebpf_sideband_open(struct ebpf_sideband *s, struct error *e) MUST_USE;
+/*
+ * at_once: a descriptor is readable as soon as there is a record, and not only before its ring is
+ * full.
+ */
+int ebpf_sideband_open(struct ebpf_sideband *s, bool at_once, struct error *e) MUST_USE;
 void ebpf_sideband_close(struct ebpf_sideband *s);
 
 /* An image of a followed process: from its fork or last exec. */
@@ -79,8 +86,10 @@ struct cpu_sampling_state {
 	struct sampler_programs *programs;
 	struct ebpf_sideband sideband;
 	struct ebpf_tables tables;
+	struct ebpf_allocator allocator;
 	struct ebpf_parts parts;
 	struct ebpf_queue queue;
+	struct pollfd *waits; /* scratch: records, the wish to end, and rings of the sideband */
 	struct map index; /* pid -> struct process *; NULL: no longer followed */
 	VEC(struct process *) processes;
 	struct map off_index; /* tid -> item of off_threads */
@@ -92,6 +101,8 @@ struct cpu_sampling_state {
 	uint64_t collected_ns; /* when they were handled */
 	uint64_t end_ns; /* of the window; 0: none */
 	uint64_t dropped, not_followed, counted_ns; /* losses already reported, and when */
+	uint64_t sites_dropped, sites_unwalked;
+	bool no_samples; /* samples only find Python and unwind tables, for the allocator */
 	uint64_t lost; /* records that were malformed, or for which there was no memory */
 	uint64_t unnamed; /* Python frames without a name */
 	bool priority_raised; /* raise_priority() was called */

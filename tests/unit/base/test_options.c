@@ -11,12 +11,23 @@
 static bool quiet, sync_on, given, help, color;
 static const char *output;
 static uint64_t top, max_size, duration, rate;
-static int graphs;
+static int graphs, memory_choice;
+static bool memory;
 static struct option_list filters;
 
 static const char *const graph_choices[] = { "node", "launch", "off", NULL };
 
+static const char *const memory_choices[] = { "torch", "jax", NULL };
+
 static const struct option options[] = {
+	{ .name = "memory",
+	  .type = OPTION_FLAG,
+	  .value = &memory,
+	  .negatable = true,
+	  .bare = "on",
+	  .choices = memory_choices,
+	  .choice = &memory_choice,
+	  .help = "record allocations" },
 	{ .name = "quiet",
 	  .letter = 'q',
 	  .type = OPTION_FLAG,
@@ -177,6 +188,27 @@ static void values_that_can_be_left_out(void **state)
 	assert_refused("pitot --rate=", "option '--rate' takes a number, not ''");
 }
 
+static void flags_with_a_choice(void **state)
+{
+	(void)state;
+	assert_int_equal(parse("pitot --memory x", false), 0);
+	assert_true(memory);
+	assert_int_equal(memory_choice, 0);
+	assert_int_equal(parse("pitot --memory=jax", false), 0);
+	assert_true(memory);
+	assert_int_equal(memory_choice, 2);
+	assert_int_equal(parse("pitot --memory=torch --no-memory", false), 0);
+	assert_false(memory);
+	assert_int_equal(memory_choice, 0);
+	assert_int_equal(parse("pitot --memory=torch --memory=on", false), 0);
+	assert_true(memory);
+	assert_int_equal(memory_choice, 0);
+	assert_refused("pitot --memory=tf", "option '--memory' takes torch or jax, not 'tf'");
+	assert_refused("pitot --memory torch",
+		       "the value of '--memory' is given as --memory=torch");
+	assert_refused("pitot --no-memory=torch", "option '--no-memory' takes no value");
+}
+
 static void letters(void **state)
 {
 	(void)state;
@@ -280,6 +312,8 @@ static void help_is_aligned_and_wrapped(void **state)
 	options_help(options, true, 72, &out);
 	assert_string_equal(out.data,
 			    "options:\n"
+			    "      --[no-]memory[=torch|jax]\n"
+			    "                       record allocations\n"
 			    "  -q, --quiet          say less\n"
 			    "      --[no-]sync      record synchronizations, which needs a little\n"
 			    "                       more time and space than leaving them out\n"
@@ -462,6 +496,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(all_types_and_spellings, set_up),
 		cmocka_unit_test_setup(values_that_can_be_left_out, set_up),
+		cmocka_unit_test_setup(flags_with_a_choice, set_up),
 		cmocka_unit_test_setup(letters, set_up),
 		cmocka_unit_test_setup(operands_move_to_the_front, set_up),
 		cmocka_unit_test_setup(commands_keep_their_options, set_up),

@@ -260,40 +260,42 @@ int set_up(struct bpf_raw_tracepoint_args *ctx)
 
 /* --- samples --- */
 
+/* Sets the header for a record of the current thread. Returns 0: the thread is not followed. */
+static __always_inline int begin_header(struct bpf_record *r, __u32 kind)
+{
+	const struct task_struct *task = (const void *)bpf_get_current_task();
+	__u64 now = bpf_ktime_get_ns();
+	__u32 pid = process_id(task), tid = task_id(task);
+	struct bpf_followed *found = bpf_map_lookup_elem(&followed, &pid);
+	__u64 memory = (__u64)BPF_CORE_READ(task, mm);
+
+	/* An ended thread may no longer have an id. */
+	if (!found || !found->image || !tid || !in_window(now))
+		return 0;
+	__builtin_memset(r, 0, sizeof(*r));
+	r->time_ns = now;
+	r->image = found->image;
+	r->pid = pid;
+	r->tid = tid;
+	r->cpu = bpf_get_smp_processor_id();
+	r->kind = (__u8)kind;
+	if (!found->memory)
+		found->memory = memory;
+	r->no_user = memory != found->memory;
+	r->thread_base = BPF_CORE_READ(task, thread.fsbase);
+	return 1;
+}
+
 /*
  * Starts a record of the current thread. Returns the scratch of this processor, with the header
  * set; NULL: the thread is not followed.
  */
 static __always_inline struct scratch *begin_record(__u32 kind)
 {
-	const struct task_struct *task = (const void *)bpf_get_current_task();
-	__u64 now = bpf_ktime_get_ns();
-	__u32 pid = process_id(task), tid = task_id(task), cpu = bpf_get_smp_processor_id();
-	struct bpf_followed *found = bpf_map_lookup_elem(&followed, &pid);
-	__u64 memory = (__u64)BPF_CORE_READ(task, mm);
-	struct bpf_record *r;
-	struct scratch *s;
+	__u32 cpu = bpf_get_smp_processor_id();
+	struct scratch *s = bpf_map_lookup_elem(&scratches, &cpu);
 
-	/* An ended thread may no longer have an id. */
-	if (!found || !found->image || !tid || !in_window(now))
-		return NULL;
-	s = bpf_map_lookup_elem(&scratches, &cpu);
-	if (!s)
-		return NULL;
-	r = &s->record;
-	__builtin_memset(r, 0, sizeof(*r));
-	r->time_ns = now;
-	r->image = found->image;
-	r->pid = pid;
-	r->tid = tid;
-	r->cpu = cpu;
-	r->kind = (__u8)kind;
-	if (!found->memory)
-		found->memory = memory;
-	r->no_user = memory != found->memory;
-	r->thread_base = BPF_CORE_READ(task, thread.fsbase);
-	s->walk.start_stack = BPF_CORE_READ(task, mm, start_stack);
-	return s;
+	return s && begin_header(&s->record, kind) ? s : NULL;
 }
 
 /* Stores the frames of the operating system's kernel, after `at` words. Returns their number. */
@@ -308,18 +310,23 @@ static __always_inline __u32 read_kernel_stack(void *ctx, struct scratch *s, __u
 	return s->record.kernel_count;
 }
 
-/* Reads the stacks of the current thread, and sends the record. */
-static __always_inline void send_stacks(void *ctx, struct scratch *s)
+/*
+ * Reads the stacks of the current thread, without those of the operating system's kernel if `ctx`
+ * is NULL. Returns the number of words.
+ */
+static __always_inline __u32 read_stacks(void *ctx, struct scratch *s)
 {
+	const struct task_struct *task = (const void *)bpf_get_current_task();
 	struct walk_context context = { s };
 	struct walk *w = &s->walk;
 	const struct bpf_image *image = bpf_map_lookup_elem(&images, &s->record.image);
 	__u32 words = 0;
-	__u64 size;
 
+	w->start_stack = BPF_CORE_READ(task, mm, start_stack);
 	if (image && !s->record.no_user)
 		words = walk_python(s, &image->python);
-	words += read_kernel_stack(ctx, s, words);
+	if (ctx)
+		words += read_kernel_stack(ctx, s, words);
 	w->first_range = image ? image->first_range : 0;
 	w->range_count = image ? image->range_count : 0;
 	w->generation = image ? image->generation : 0;
@@ -336,7 +343,14 @@ static __always_inline void send_stacks(void *ctx, struct scratch *s)
 	/* A copy may need as much room as two hundred samples, which are more important. */
 	if (w->stop >= BPF_STOP_NO_RULE && waiting_bytes() < config.wake_bytes)
 		words += copy_stack(s, words);
-	size = sizeof(s->record) + 8 * (__u64)words;
+	return words;
+}
+
+/* Reads the stacks of the current thread, and sends the record. */
+static __always_inline void send_stacks(void *ctx, struct scratch *s)
+{
+	__u64 size = sizeof(s->record) + 8 * (__u64)read_stacks(ctx, s);
+
 	if (size <= sizeof(s->record) + sizeof(s->words))
 		send(&s->record, size, s->record.copied);
 	__sync_fetch_and_add(&counters.run_ns, bpf_ktime_get_ns() - s->record.time_ns);
@@ -446,5 +460,154 @@ int on_switch(struct bpf_raw_tracepoint_args *ctx)
 	thread->entered_ns = now;
 	if (config.off_cpu)
 		enter_cpu(thread);
+	return 0;
+}
+
+/* --- probes of an allocator --- */
+
+/*
+ * A probe's program can be interrupted by a sample, and preempted by another thread's probe, so
+ * that it cannot use the processor's scratch. These are taken one by one.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, BPF_PROBE_SCRATCHES);
+	__type(key, __u32);
+	__type(value, struct scratch);
+} probe_scratches SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, BPF_SITES);
+	__type(key, __u32);
+	__type(value, struct bpf_site);
+} sites SEC(".maps");
+
+static __always_inline struct scratch *reserve_scratch(void)
+{
+	__u32 first = BPF_PROBE_SCRATCHES * bpf_get_smp_processor_id();
+
+	for (__u32 i = 0; i < BPF_PROBE_SCRATCHES; i++) {
+		__u32 at = first + i;
+		struct scratch *s = bpf_map_lookup_elem(&probe_scratches, &at);
+
+		if (s && !__sync_lock_test_and_set(&s->busy, 1))
+			return s;
+	}
+	return NULL;
+}
+
+static __always_inline void release_scratch(struct scratch *s)
+{
+	*(volatile __u32 *)&s->busy = 0;
+}
+
+static __always_inline __u64 entry_register(const __u64 *registers, __u8 number)
+{
+	return number == BPF_NO_REGISTER ? 0 : registers[number & 31];
+}
+
+static __always_inline int read_argument(const __u64 *registers, const struct bpf_argument *a,
+					 __u64 *out)
+{
+	__u64 value = (__u64)a->offset + entry_register(registers, a->base) +
+		      (entry_register(registers, a->index) << (a->scale & 3));
+	__u32 size = a->size, unused_bits;
+
+	if (size - 1 >= 8)
+		return 0;
+	unused_bits = 64 - 8 * size;
+	if (a->is_memory) {
+		const void *at = (const void *)value;
+
+		value = 0;
+		if (bpf_probe_read_user(&value, size, at) != 0)
+			return 0;
+	}
+	value = value >> (a->shift & 63) << (unused_bits & 63);
+	*out = a->is_signed ? (__u64)((__s64)value >> (unused_bits & 63))
+			    : value >> (unused_bits & 63);
+	return 1;
+}
+
+/* Reads the arguments of the probe at which the current thread is. */
+static __always_inline int read_site(struct walk *w, const struct bpf_site *site, __u64 *out)
+{
+	if (!enter_walk(w))
+		return 0;
+#pragma unroll
+	for (__u32 i = 0; i < BPF_SITE_ARGUMENTS; i++)
+		if (i < site->count && !read_argument(w->registers, &site->arguments[i], &out[i]))
+			return 0;
+	return 1;
+}
+
+/* Sends the record, with the arguments behind its words. Returns 0 if there is no room. */
+static __always_inline int try_send_site(struct scratch *s, __u32 words, const __u64 *arguments)
+{
+	if (words > BPF_WORDS - BPF_SITE_ARGUMENTS)
+		return 0;
+#pragma unroll
+	for (__u32 i = 0; i < BPF_SITE_ARGUMENTS; i++)
+		s->words[words + i] = arguments[i];
+	return try_send(&s->record, sizeof(s->record) + 8 * ((__u64)words + BPF_SITE_ARGUMENTS),
+			s->record.copied);
+}
+
+static __always_inline void forget_stack(struct bpf_record *r)
+{
+	r->python_count = r->user_count = r->part = 0;
+	r->copied = 0;
+	r->stop = BPF_STOP_TRUNCATED;
+	r->no_stack = 1;
+	__sync_fetch_and_add(&counters.sites_unwalked, 1);
+}
+
+/* What was allocated is more important than the stack, which needs ten times the room. */
+static __always_inline void send_site(struct scratch *s, const struct bpf_site *site)
+{
+	__u64 arguments[BPF_SITE_ARGUMENTS] = { 0 };
+	__u32 words = 0;
+
+	if (!read_site(&s->walk, site, arguments)) {
+		__sync_fetch_and_add(&counters.sites_dropped, 1);
+		return;
+	}
+	if (site->kind == BPF_RECORD_ALLOCATION) {
+		if (waiting_bytes() < 2 * config.wake_bytes)
+			words = read_stacks(NULL, s);
+		else
+			forget_stack(&s->record);
+	}
+	if (try_send_site(s, words, arguments))
+		return;
+	if (words) {
+		forget_stack(&s->record);
+		if (try_send_site(s, 0, arguments))
+			return;
+	}
+	__sync_fetch_and_add(&counters.sites_dropped, 1);
+}
+
+SEC("uprobe")
+int on_site(void *ctx)
+{
+	__u32 number = (__u32)bpf_get_attach_cookie(ctx);
+	const struct bpf_site *site = bpf_map_lookup_elem(&sites, &number);
+	__u64 start = bpf_ktime_get_ns();
+	struct scratch *s;
+
+	if (!site)
+		return 0;
+	s = reserve_scratch();
+	if (!s) {
+		__sync_fetch_and_add(&counters.sites_dropped, 1);
+		return 0;
+	}
+	if (begin_header(&s->record, site->kind))
+		send_site(s, site);
+	release_scratch(s);
+	__sync_fetch_and_add(&counters.run_ns, bpf_ktime_get_ns() - start);
 	return 0;
 }

@@ -63,6 +63,9 @@ enum bpf_record_kind {
 	BPF_RECORD_EXIT, /* a process has ended: its last thread has left its processor */
 	BPF_RECORD_PART, /* frames of the processor's next record, which has the same time */
 	BPF_RECORD_CODE, /* a code object that no sample had before: struct bpf_code_record */
+	/* a framework's allocator handed out memory, or got it back: ends with its arguments */
+	BPF_RECORD_ALLOCATION,
+	BPF_RECORD_RELEASE,
 };
 
 /* Values of enum off_cpu_state of the schema. */
@@ -120,6 +123,31 @@ struct bpf_code_record {
 	__u32 name_bytes, file_bytes, lines_bytes;
 	__u8 code[BPF_PYTHON_CODE];
 	__u8 name[BPF_NAME_BYTES], file[BPF_FILE_BYTES], lines[BPF_LINES_BYTES];
+};
+
+#define BPF_SITES 64u /* places of probes in the code of files */
+#define BPF_SITE_ARGUMENTS 3u
+#define BPF_PROBE_SCRATCHES 4u /* of each processor */
+#define BPF_NO_REGISTER 0xffu
+
+/* Where an argument of a probe is: base + (index << scale) + offset, or in memory there. */
+struct bpf_argument {
+	__u8 base, index; /* registers by DWARF number; BPF_NO_REGISTER: 0 */
+	__u8 scale;
+	__u8 is_memory;
+	__u8 size; /* bytes: 1, 2, 4 or 8 */
+	__u8 is_signed;
+	__u8 shift; /* number of its lowest bit in the register */
+	__u8 unused;
+	__s64 offset;
+};
+
+/* A place of a probe; its number is the cookie of its uprobe. */
+struct bpf_site {
+	__u32 kind; /* enum bpf_record_kind */
+	__u32 count;
+	/* of an allocation: address, device, bytes; of a release: address */
+	struct bpf_argument arguments[BPF_SITE_ARGUMENTS];
 };
 
 #define BPF_SAVES 7u
@@ -260,6 +288,8 @@ struct bpf_counters {
 	__u64 not_followed; /* processes that could not be followed because there were too many */
 	__u64 run_ns; /* time spent on unwinding and sending */
 	__u64 woken_ns; /* when the reader was last woken early */
+	__u64 sites_dropped; /* allocations and releases for which there was no room */
+	__u64 sites_unwalked; /* allocations without a stack, for want of room or time */
 	__u32 level; /* nesting level of the sampler's pid namespace */
 };
 

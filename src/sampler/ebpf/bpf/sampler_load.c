@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/perf_event.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -19,6 +20,7 @@
 #define RECORD_BYTES 4096u /* generous estimate of a usual record */
 #define RING_BYTES_MIN (4u << 20)
 #define RING_BYTES_SWITCHES (16u << 20) /* with a record for each switch of threads */
+#define RING_BYTES_PROBES (32u << 20) /* with a record for each allocation */
 #define RING_BYTES_MAX (32u << 20)
 
 /* The BPF programs read the uploaded rules through their own declarations. */
@@ -39,7 +41,8 @@ _Static_assert(SAVE_SAME == 0 && SAVE_CFA == 1 && SAVE_MEMORY == 2 && SAVE_VALUE
 _Static_assert(BPF_USER_FRAMES == STACK_NATIVE_MAX && BPF_PYTHON_FRAMES == STACK_PYTHON_MAX,
 	       "the limits of a stack");
 _Static_assert(sizeof(struct bpf_record) == 72 && sizeof(struct bpf_range) == 32 &&
-		       sizeof(struct bpf_table) == 16 && sizeof(struct bpf_cell) == 8,
+		       sizeof(struct bpf_table) == 16 && sizeof(struct bpf_cell) == 8 &&
+		       sizeof(struct bpf_site) == 56,
 	       "no padding");
 
 extern const unsigned char sampler_bpf[];
@@ -100,7 +103,9 @@ static int check_kernel(struct error *e)
 static uint64_t ring_bytes(const struct sampler_load_options *options, unsigned cpu_count)
 {
 	uint64_t wanted = (uint64_t)options->hz * cpu_count * RECORD_BYTES / 2;
-	uint64_t bytes = options->off_cpu ? RING_BYTES_SWITCHES : RING_BYTES_MIN;
+	uint64_t bytes = options->probes    ? RING_BYTES_PROBES
+			 : options->off_cpu ? RING_BYTES_SWITCHES
+					    : RING_BYTES_MIN;
 
 	while (bytes < wanted && bytes < RING_BYTES_MAX)
 		bytes *= 2;
@@ -133,6 +138,11 @@ static int configure(struct sampler_programs *s, const struct sampler_load_optio
 		r = resize(s, "scratches", s->cpu_count);
 	if (r == 0)
 		r = resize(s, "budgets", s->cpu_count);
+	if (r == 0 && options->probes)
+		r = resize(s, "probe_scratches", (uint64_t)BPF_PROBE_SCRATCHES * s->cpu_count);
+	if (r == 0 && !options->probes)
+		r = bpf_program__set_autoload(
+			bpf_object__find_program_by_name(s->object, "on_site"), false);
 	return r;
 }
 
@@ -165,6 +175,8 @@ static int find_maps(struct sampler_programs *s, sampler_record *on_record, void
 		r = map_array(s, "tables", &s->table_array);
 	if (r == 0)
 		r = map_array(s, "rules", &s->rule_array);
+	if (r == 0)
+		r = map_array(s, "sites", &s->site_array);
 	if (r == 0)
 		r = map_array(s, ".data.counters", &s->counter_array);
 	if (r < 0)
@@ -277,6 +289,19 @@ int sampler_programs_start(struct sampler_programs *s, struct error *e)
 	return 0;
 }
 
+int sampler_programs_probe(struct sampler_programs *s, pid_t pid, int fd, uint64_t offset,
+			   uint64_t semaphore, uint32_t site, struct bpf_link **out,
+			   struct error *e)
+{
+	struct bpf_program *program = bpf_object__find_program_by_name(s->object, "on_site");
+	char path[32];
+
+	LIBBPF_OPTS(bpf_uprobe_opts, options, .ref_ctr_offset = semaphore, .bpf_cookie = site);
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	*out = bpf_program__attach_uprobe_opts(program, pid, path, offset, &options);
+	return *out ? 0 : error_errno(e, errno, "cannot set a uprobe in process %d", (int)pid);
+}
+
 void sampler_programs_stop(struct sampler_programs *s)
 {
 	for (unsigned cpu = 0; cpu < s->cpu_count; cpu++) {
@@ -354,6 +379,7 @@ void sampler_programs_free(struct sampler_programs *s)
 	unmap_array(&s->range_array);
 	unmap_array(&s->table_array);
 	unmap_array(&s->rule_array);
+	unmap_array(&s->site_array);
 	unmap_array(&s->counter_array);
 	bpf_object__close(s->object);
 	free(s->events);

@@ -16,6 +16,7 @@ struct ring_buffer;
 struct sampler_load_options {
 	unsigned hz;
 	bool off_cpu, kernel;
+	bool probes; /* sampler_programs_probe() will be called */
 	uint64_t start_ns, end_ns; /* window; end 0: none */
 };
 
@@ -33,7 +34,7 @@ struct sampler_programs {
 	int *events; /* one per processor; -1: it is offline */
 	unsigned cpu_count;
 	int followed, images, threads, blocks; /* descriptors of maps */
-	struct sampler_array range_array, table_array, rule_array, counter_array;
+	struct sampler_array range_array, table_array, rule_array, counter_array, site_array;
 	const struct bpf_counters *counters;
 };
 
@@ -51,6 +52,14 @@ void sampler_programs_free(struct sampler_programs *s);
 /* Follows a process from its next exec or (running) from now on. Returns 0 or a negative errno. */
 int sampler_programs_follow(struct sampler_programs *s, pid_t pid, bool running) MUST_USE;
 int sampler_programs_start(struct sampler_programs *s, struct error *e) MUST_USE;
+/*
+ * Sets a breakpoint at an offset of a file, which /proc/self/fd has by this descriptor, in one
+ * process, and increments the 16-bit counter at `semaphore` there; 0: there is none. It is removed
+ * with *out (bpf_link__destroy), and when we end in whatever way. Returns 0 or a negative code.
+ */
+int sampler_programs_probe(struct sampler_programs *s, pid_t pid, int fd, uint64_t offset,
+			   uint64_t semaphore, uint32_t site, struct bpf_link **out,
+			   struct error *e) MUST_USE;
 /* Stops sampling; remaining records can still be read. */
 void sampler_programs_stop(struct sampler_programs *s);
 
@@ -62,6 +71,11 @@ static inline struct bpf_range *sampler_ranges(const struct sampler_programs *s)
 static inline struct bpf_table *sampler_tables(const struct sampler_programs *s)
 {
 	return s->table_array.data;
+}
+
+static inline struct bpf_site *sampler_sites(const struct sampler_programs *s)
+{
+	return s->site_array.data;
 }
 
 static inline struct bpf_rule *sampler_rules(const struct sampler_programs *s)

@@ -64,6 +64,7 @@ struct scratch {
 	__u8 python_frame[BPF_PYTHON_FRAME]; /* a copy of the interpreter's structure */
 	struct bpf_code_record code;
 	struct known_code known_codes[KNOWN_CODES];
+	__u32 busy; /* of a probe's: a program is using it */
 };
 
 struct {
@@ -144,8 +145,11 @@ static __always_inline __u64 waiting_bytes(void)
 	return bpf_ringbuf_query(&records, BPF_RB_AVAIL_DATA);
 }
 
-/* The reader polls ten times a second. It is woken for much data, and (soon) for urgent records. */
-static __always_inline void send(void *record, __u64 size, int soon)
+/*
+ * The reader polls ten times a second. It is woken for much data, and (soon) for urgent records.
+ * Returns 0 if there is no room.
+ */
+static __always_inline int try_send(void *record, __u64 size, int soon)
 {
 	__u64 flags = BPF_RB_NO_WAKEUP, now;
 
@@ -158,7 +162,12 @@ static __always_inline void send(void *record, __u64 size, int soon)
 			flags = BPF_RB_FORCE_WAKEUP;
 		}
 	}
-	if (bpf_ringbuf_output(&records, record, size, flags) != 0)
+	return bpf_ringbuf_output(&records, record, size, flags) == 0;
+}
+
+static __always_inline void send(void *record, __u64 size, int soon)
+{
+	if (!try_send(record, size, soon))
 		__sync_fetch_and_add(&counters.dropped, 1);
 }
 
