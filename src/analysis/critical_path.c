@@ -5,6 +5,7 @@
 #include "analysis/groups.h"
 #include "analysis/report.h"
 #include "causes/simulate.h"
+#include "names/demangle.h"
 #include "trace/columns.h"
 
 const char *const path_class_names[] = {
@@ -55,6 +56,47 @@ struct path_place path_place_of_host(const struct report *r, const struct task *
 
 	return (struct path_place){ PATH_HOST, callers_of_call(&r->callers, process, call->row),
 				    0 };
+}
+
+void path_place_text(const struct report *r, struct path_place p, bool full, struct strbuf *out)
+{
+	const char *name;
+	size_t length;
+
+	switch (p.class) {
+	case PATH_KERNEL:
+		if (p.config == TRACE_NO_ROW)
+			strbuf_adds(out, "(unknown kernel)");
+		else
+			kernel_name_text(trace_string(r->trace, p.key), full, out);
+		break;
+	case PATH_COPY:
+		name = schema_value_name(&schema_table(TABLE_memcpy)->columns[COLUMN_memcpy_kind],
+					 p.key);
+		strbuf_addf(out, "copy %s", name ? name : "?");
+		break;
+	case PATH_MEMSET:
+		strbuf_adds(out, "memory set");
+		break;
+	case PATH_GRAPH:
+		strbuf_adds(out, "graph");
+		break;
+	case PATH_CALL:
+		name = calls_function_name(r->trace, p.key, &length);
+		strbuf_add(out, name, length);
+		break;
+	case PATH_HOST:
+		strbuf_adds(out, "host before ");
+		caller_text(&r->callers, p.key, CALLER_NONE, out);
+		break;
+	case PATH_UNKNOWN:
+		strbuf_adds(out, "unknown");
+		break;
+	default:
+		strbuf_addf(out, "%s%s", p.class == PATH_LATE ? "longer than usual: " : "",
+			    edge_kind_texts[p.key]);
+		break;
+	}
 }
 
 static struct path_place place_of_latency(const struct task *task, enum edge_kind edge)

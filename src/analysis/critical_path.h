@@ -5,6 +5,7 @@
 #ifndef PITOT_ANALYSIS_CRITICAL_PATH_H
 #define PITOT_ANALYSIS_CRITICAL_PATH_H
 
+#include "base/strbuf.h"
 #include "causes/cause_path.h"
 
 struct report;
@@ -85,6 +86,9 @@ unsigned path_shares(const struct report *r, const struct path_piece *piece,
 struct path_place path_place_of_work(const struct report *r, const struct task *task);
 struct path_place path_place_of_call(const struct report *r, const struct task *call);
 struct path_place path_place_of_host(const struct report *r, const struct task *call);
+
+/* Appends "copy HtoD"; names are as recorded. full: the whole name of a kernel. */
+void path_place_text(const struct report *r, struct path_place p, bool full, struct strbuf *out);
 
 static inline uint64_t path_place_id(struct path_place p)
 {

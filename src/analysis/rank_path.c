@@ -12,7 +12,6 @@
 #include "analysis/rank_pieces.h"
 #include "analysis/report.h"
 #include "analysis/steady.h"
-#include "names/demangle.h"
 #include "ranks/collective_wait.h"
 
 #define NONE UINT32_MAX
@@ -316,40 +315,6 @@ static int intern(struct pathing *x, struct map *known, uint64_t key, const stru
 	return 0;
 }
 
-static void add_name(const struct report *r, struct path_place p, struct strbuf *out)
-{
-	const char *name;
-	size_t length;
-
-	switch (p.class) {
-	case PATH_KERNEL:
-		kernel_name_short(trace_string(r->trace, p.key), out);
-		break;
-	case PATH_COPY:
-		name = schema_value_name(&schema_table(TABLE_memcpy)->columns[COLUMN_memcpy_kind],
-					 p.key);
-		strbuf_addf(out, "copy %s", name ? name : "?");
-		break;
-	case PATH_MEMSET:
-		strbuf_adds(out, "memory set");
-		break;
-	case PATH_GRAPH:
-		strbuf_adds(out, "graph");
-		break;
-	case PATH_CALL:
-		name = calls_function_name(r->trace, p.key, &length);
-		strbuf_add(out, name, length);
-		break;
-	case PATH_UNKNOWN:
-		strbuf_adds(out, "unknown");
-		break;
-	default:
-		strbuf_addf(out, "%s%s", p.class == PATH_LATE ? "longer than usual: " : "",
-			    edge_kind_texts[p.key]);
-		break;
-	}
-}
-
 static int name_of(struct pathing *x, struct path_place p, uint32_t *item)
 {
 	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
@@ -360,7 +325,7 @@ static int name_of(struct pathing *x, struct path_place p, uint32_t *item)
 		*item = (uint32_t)known;
 		return 0;
 	}
-	add_name(x->report, p, &text);
+	path_place_text(x->report, p, false, &text);
 	return intern(x, &x->names, key, &text, item);
 }
 

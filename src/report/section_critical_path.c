@@ -12,40 +12,10 @@
 
 void report_place_text(const struct report_view *v, struct path_place p, struct strbuf *out)
 {
-	static const struct field copy = { ENUM(memcpy, kind) };
-	const struct report *r = v->report;
-	const char *name;
-	size_t length;
+	_cleanup_strbuf_ struct strbuf plain = STRBUF_INIT;
 
-	switch (p.class) {
-	case PATH_KERNEL:
-		report_kernel_text(r, p.config, v->full_names, out);
-		break;
-	case PATH_COPY:
-		strbuf_addf(out, "copy %s", value_name(&copy, p.key));
-		break;
-	case PATH_MEMSET:
-		strbuf_adds(out, "memory set");
-		break;
-	case PATH_GRAPH:
-		strbuf_adds(out, "graph");
-		break;
-	case PATH_CALL:
-		name = calls_function_name(r->trace, p.key, &length);
-		text_safe(out, name, length);
-		break;
-	case PATH_HOST:
-		strbuf_adds(out, "host before ");
-		report_line_text(r, p.key, CALLER_NONE, out);
-		break;
-	case PATH_UNKNOWN:
-		strbuf_adds(out, "unknown");
-		break;
-	default:
-		strbuf_addf(out, "%s%s", p.class == PATH_LATE ? "longer than usual: " : "",
-			    edge_kind_texts[p.key]);
-		break;
-	}
+	path_place_text(v->report, p, v->full_names, &plain);
+	text_safe(out, strbuf_text(&plain), plain.length);
 }
 
 static const char *class_name(unsigned class)
