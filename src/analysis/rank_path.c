@@ -675,7 +675,8 @@ static int run(struct report *r, void *result)
 {
 	struct job_source source = job_source_of(r);
 
-	if (!r->options.critical_path)
+	/* A verdict that blames a rank is held against the path, which the graph of causes has. */
+	if (!r->options.critical_path && r->rank_times->kind != JOB_RANK)
 		return 0;
 	return rank_path_find(&source, r->collectives, r->rank_times, result);
 }

@@ -1,6 +1,7 @@
 /*
  * rank_path.h: the critical path of a job of several ranks, from its first collective after the
- * start-up to its last one. Computed if report_options.critical_path.
+ * start-up to its last one. Computed if report_options.critical_path, or if the verdict blames a
+ * rank, which is then held against it.
  *
  * On a rank the path is that of causes/cause_path.h. Where it comes behind the kernel of a
  * collective that waited for another rank (ranks/collective_wait.h), the time from that rank's

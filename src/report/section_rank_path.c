@@ -86,7 +86,7 @@ static const struct field fields[] = {
 
 static bool is_shown(const struct report_view *v)
 {
-	return v->report->rank_path->window_ns != 0;
+	return v->report->options.critical_path && v->report->rank_path->window_ns;
 }
 
 static void add_remark(const struct report_view *v, struct strbuf *out)

@@ -340,6 +340,8 @@ static void the_path_contradicts_a_verdict(void **state)
 	analyze(&a, s.folder, EVERYTHING);
 	assert_int_equal(a.report.rank_times->kind, JOB_RANK);
 	assert_int_equal(a.report.rank_times->rank, 3);
+	assert_false(a.report.options.critical_path);
+	assert_int_equal(a.report.rank_path->ranks[0].rank, 3); /* it was asked all the same */
 	source = job_source_of(&a.report);
 	for (uint32_t blamed = 3; blamed >= 2; blamed--) {
 		a.report.rank_times->rank = blamed;
