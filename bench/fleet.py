@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """Load of a fleet: many agents ship into one lake, a folder or a bucket whose server loses connections, and some are killed.
 
-usage: bench/fleet.py BUILD [--agents 300] [--at-once 8] [--sink folder|bucket] [--faults 0.1] [--kills 0.2] [--seed 34]
+usage: bench/fleet.py BUILD [--agents 300] [--at-once 8] [--sink folder|bucket] [--kafka] [--faults 0.1] [--kills 0.2] [--seed 34]
 
 Each agent is a real one with a spool of its own, which ships two recordings of a training; those that are killed are started again.
 At the end the rows of each agent, which is in the names of its objects, must be those of the recordings: nothing is lost and nothing
-is there twice. Prints JSON: objects, rows and bytes by table, and bytes a row. Needs DuckDB's Python package. Exits with 1 if sums
-differ.
+is there twice. With --kafka, librdkafka's mock of a broker gets the same rows, and errors; messages are counted once by their
+headers, as a reader does. A folder is then compacted as a day that is over. Prints JSON: objects, rows and bytes by table, bytes a
+row, requests and CPU time. Needs DuckDB's Python package. Exits with 1 if sums differ.
 """
 import argparse
 import concurrent.futures
@@ -15,6 +16,8 @@ import json
 import os
 import pathlib
 import random
+import re
+import resource
 import subprocess
 import sys
 import tempfile
@@ -24,11 +27,14 @@ import duckdb
 
 SOURCE = pathlib.Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(SOURCE / "tests"))
+import kafka_broker  # noqa: E402
 import s3_server  # noqa: E402
 
 KERNELS, REPEAT = 20_000, 20  # of the recordings: one with many kernels, one with steps
 STEPS = "SELECT count(*), sum(work), sum(work_ns) FROM read_parquet('{}/step/date=2*/*.parquet')"
 WORK = "SELECT sum(count), sum(total_ns) FROM read_parquet('{}/kernel_sketch/date=2*/*.parquet')"
+TOPICS = "pitot.step", "pitot.kernel_sketch"
+OVER = "date=2025-01-01"  # a day that is over
 BY_AGENT = "regexp_extract(filename, '\\.([0-9a-f]{16})-[0-9]+\\.parquet$', 1)"
 
 
@@ -38,6 +44,7 @@ class Fleet:
         self.program = pathlib.Path(options.build).resolve() / "pitot"
         self.environment = {**os.environ, "AWS_ACCESS_KEY_ID": s3_server.KEY, "AWS_SECRET_ACCESS_KEY": s3_server.SECRET, "AWS_REGION": s3_server.REGION}
         self.killed = self.starts = 0
+        self.more = []
         (folder / "runs").mkdir()
         (folder / "spools").mkdir()
         build = pathlib.Path(options.build)
@@ -47,7 +54,7 @@ class Fleet:
 
     def command(self, lake, number):
         return [self.program, "agent", "-q", "--once", "--no-live", "--recordings", self.folder / "runs", "--lake", lake, "--spool",
-                self.folder / f"spools/{number}"]
+                self.folder / f"spools/{number}", *(self.more if number != "one" else [])]
 
     def ship(self, lake, number, kill_after):
         """One agent, until it has shipped all."""
@@ -90,9 +97,38 @@ def check(lake, want, agents):
     return wrong
 
 
+def check_messages(messages, want, agents):
+    """The same of messages, each of which counts once by its headers."""
+    once = {tuple(headers.values()): (topic, rows) for topic, _, headers, rows in messages}
+    sums = {}
+    for (name, _), (topic, rows) in once.items():
+        agent = re.search(r"\.([0-9a-f]{16})-[0-9]+\.jsonl$", name)[1]
+        columns = ("count", "total_ns") if topic == TOPICS[1] else ("work", "work_ns")
+        values = ([] if topic == TOPICS[1] else [len(rows)]) + [sum(row[column] for row in rows) for column in columns]
+        found = sums.setdefault(topic, {}).setdefault(agent, [0] * len(values))
+        found[:] = map(sum, zip(found, values))
+    wrong = [f"{topic} has {len(sums.get(topic, {}))} agents of {agents}" for topic in TOPICS if len(sums.get(topic, {})) != agents]
+    return wrong + [f"message of {agent} in {topic}: {values}" for topic, expected in zip(TOPICS, (want[1], want[0]))
+                    for agent, values in sums.get(topic, {}).items() if tuple(values) != tuple(expected)]
+
+
+def compact(fleet, lake):
+    """All objects as those of one day, which is then compacted. Returns what is wrong, and the seconds."""
+    sums = [duckdb.execute(question.format(lake)).fetchone() for question in (WORK, STEPS)]
+    for table in "step", "kernel_sketch":
+        (lake / table / OVER).mkdir()
+        for path in list(lake.glob(f"{table}/date=2*/*.parquet")):
+            path.rename(lake / table / OVER / path.name)
+    begun = time.monotonic()
+    subprocess.run([fleet.program, "lake", "compact", "-q", lake], check=True)
+    seconds = time.monotonic() - begun
+    return [f"compacted: {now}, not {then}" for question, then in zip((WORK, STEPS), sums)
+            if (now := duckdb.execute(question.format(lake)).fetchone()) != then], seconds
+
+
 def sizes(lake):
     result = {}
-    for table in sorted(path.name for path in lake.iterdir() if path.name != "sql"):
+    for table in sorted(path.name for path in lake.iterdir() if path.name not in ("sql", ".compact")):
         files = list(lake.glob(f"{table}/date=2*/*.parquet"))
         [rows] = duckdb.execute(f"SELECT count(*) FROM read_parquet('{lake}/{table}/date=2*/*.parquet')").fetchone() if files else [0]
         size = sum(path.stat().st_size for path in files)
@@ -106,6 +142,7 @@ def main():
     arguments.add_argument("--agents", type=int, default=300)
     arguments.add_argument("--at-once", type=int, default=8)
     arguments.add_argument("--sink", choices=("folder", "bucket"), default="bucket")
+    arguments.add_argument("--kafka", action="store_true", help="also to a mock of a broker")
     arguments.add_argument("--faults", type=float, default=0.1, help="part of the requests that fail (bucket)")
     arguments.add_argument("--kills", type=float, default=0.2, help="part of the agents that are killed once")
     arguments.add_argument("--seed", type=int, default=34)
@@ -114,23 +151,41 @@ def main():
         fleet, lake = Fleet(options, pathlib.Path(name)), pathlib.Path(name) / "lake"
         lake.mkdir()
         want = fleet.expected()
-        begun = time.monotonic()
+        broker = kafka_broker.Broker() if options.kafka else None
+        if broker:
+            for topic in *TOPICS, "pitot.loss":
+                broker.topic(topic)
+            broker.fail(*[kafka_broker.NOT_LEADER if fleet.chance.random() < options.faults else 0 for _ in range(options.agents)])
+            fleet.more = ["--kafka", broker.address]
+        begun, server = time.monotonic(), None
         if options.sink == "bucket":
             server = stack.enter_context(s3_server.running())
             fleet.environment["AWS_ENDPOINT_URL"] = server.endpoint
             server.faults = [fleet.chance.choice(("before", "cut", "after", 503)) if fleet.chance.random() < options.faults else None
                              for _ in range(options.agents * 20)]
             fleet.run(f"s3://{s3_server.BUCKET}/v1")
-            for key, body in server.objects.items():
-                path = lake / key.removeprefix("v1/")
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_bytes(body)
         else:
             fleet.run(lake)
-        seconds = time.monotonic() - begun
+        seconds, used = time.monotonic() - begun, resource.getrusage(resource.RUSAGE_CHILDREN)
+        for key, body in server.objects.items() if server else ():
+            path = lake / key.removeprefix("v1/")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(body)
         wrong = check(lake, want, options.agents)
-        print(json.dumps({"agents": options.agents, "starts": fleet.starts, "killed": fleet.killed, "seconds": round(seconds, 1), "sink": options.sink,
-                          "tables": sizes(lake), "wrong": wrong[:10]}, indent=2))
+        result = {"agents": options.agents, "starts": fleet.starts, "killed": fleet.killed, "seconds": round(seconds, 1), "sink": options.sink,
+                  "cpu_ms_per_start": round(1000 * (used.ru_utime + used.ru_stime) / fleet.starts, 1), "tables": sizes(lake)}
+        if server:
+            result["requests_per_second"] = round(len(server.requests) / seconds, 1)
+        if broker:
+            messages = broker.messages(*TOPICS)
+            wrong += check_messages(messages, want, options.agents)
+            result["messages"] = {"count": len(messages), "per_second": round(len(messages) / seconds, 1)}
+            broker.end()
+        if options.sink == "folder":
+            more, took = compact(fleet, lake)
+            wrong += more
+            result["compacted"] = {"seconds": round(took, 1), "tables": sizes(lake)}
+        print(json.dumps({**result, "wrong": wrong[:10]}, indent=2))
         return 1 if wrong else 0
 
 

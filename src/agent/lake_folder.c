@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "agent/lake_compacted.h"
 #include "base/folder.h"
 #include "base/path.h"
 #include "record/segment_ring.h"
@@ -77,12 +78,26 @@ static int enter(const struct lake *lake, const char *key, bool makes)
 	return folder;
 }
 
+/* Whether the rows of an object are in one that `pitot lake compact` has made. */
+static int check_compacted(int folder, const char *name)
+{
+	struct lake_compacted c;
+	int err = lake_compacted_read(folder, &c);
+
+	if (err == 0 && !lake_compacted_has(&c, name))
+		err = -ENOENT;
+	lake_compacted_release(&c);
+	return err;
+}
+
 /* Whether the lake has an object of that size: it was shipped, and then the agent was killed. */
 static int check_existing(int folder, const char *name, off_t size)
 {
 	struct stat st;
 	int err = folder_stat(folder, name, &st);
 
+	if (err == -ENOENT)
+		return check_compacted(folder, name);
 	return err < 0 ? err : S_ISREG(st.st_mode) && st.st_size == size ? 0 : -EEXIST;
 }
 

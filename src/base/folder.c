@@ -171,6 +171,16 @@ int folder_rename_new(int folder, const char *name, int to_folder, const char *t
 	return err < 0 ? err : io_rename_new(folder, name, to_folder, to_name);
 }
 
+int folder_exchange(int folder, const char *name, int other_folder, const char *other)
+{
+	int err = check_name(folder, name);
+
+	err = err < 0 ? err : check_name(other_folder, other);
+	if (err == 0 && renameat2(folder, name, other_folder, other, RENAME_EXCHANGE) < 0)
+		err = -errno;
+	return err;
+}
+
 DIR *folder_list(int folder)
 {
 	int fd = folder < 0 ? folder : openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);

@@ -61,6 +61,8 @@ int folder_sync(int folder);
 int folder_stat(int folder, const char *name, struct stat *out);
 /* Renames a file without replacing an existing one. */
 int folder_rename_new(int folder, const char *name, int to_folder, const char *to_name);
+/* Exchanges two names at one moment. -EINVAL or -ENOSYS: the file system cannot. */
+int folder_exchange(int folder, const char *name, int other_folder, const char *other);
 
 /* Opens a list of the names in a folder. Returns NULL and errno on failure. */
 DIR *folder_list(int folder) MUST_USE;

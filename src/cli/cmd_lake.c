@@ -3,8 +3,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "agent/lake_compact.h"
 #include "agent/lake_ddl.h"
 #include "agent/lake_list.h"
+#include "base/clock.h"
 #include "base/human.h"
 #include "base/json.h"
 #include "base/plural.h"
@@ -30,6 +32,7 @@ static const struct command_example examples[] = {
 	{ "pitot lake init /mnt/lake", "make a lake, with the DDL of engines in its folder sql" },
 	{ "pitot lake ls /mnt/lake", "its tables and windows" },
 	{ "pitot lake ls s3://pitot/v1", "those of a bucket" },
+	{ "pitot lake compact /mnt/lake", "make few large objects of each day that is over" },
 	{ "pitot lake get /mnt/lake 77.node1.20261129T140530Z.hang-4711.pitot",
 	  "bring a window back, for `pitot report`" },
 	{ NULL, NULL },
@@ -130,6 +133,76 @@ static int list(const struct context *c, const struct lake *lake)
 	return rc < 0 ? cli_fail(c, &e) : cli_print(c, &out);
 }
 
+/* --- compact --- */
+
+struct compacting {
+	const struct context *context;
+	struct json *json; /* NULL: text */
+	bool is_foreign;
+};
+
+static void compacted_json(struct json *j, const struct lake_compaction *d)
+{
+	json_object(j);
+	json_key_string(j, "table", d->table);
+	json_key_string(j, "date", d->date + strlen("date="));
+	json_key_u64(j, "objects_before", d->objects_before);
+	json_key_u64(j, "bytes_before", d->bytes_before);
+	json_key_u64(j, "objects_after", d->objects_after);
+	json_key_u64(j, "bytes_after", d->bytes_after);
+	json_key_u64(j, "rows", d->rows);
+	json_key_u64(j, "unreadable", d->unreadable);
+	json_end(j);
+}
+
+static void on_compacted(void *user, const struct lake_compaction *d)
+{
+	struct compacting *c = user;
+	_cleanup_strbuf_ struct strbuf before = STRBUF_INIT, after = STRBUF_INIT;
+
+	if (d->foreign) {
+		c->is_foreign = true;
+		cli_warn(c->context, "'%s/%s' is left as it is: '%s' is no object", d->table,
+			 d->date, d->foreign);
+		return;
+	}
+	if (d->unreadable)
+		cli_warn(c->context, "'%s/%s' has %" PRIu64 " %s that cannot be read: %s as %s",
+			 d->table, d->date, d->unreadable,
+			 plural_of(d->unreadable, "object", "objects"),
+			 plural_of(d->unreadable, "it stays", "they stay"),
+			 plural_of(d->unreadable, "it is", "they are"));
+	if (c->json) {
+		compacted_json(c->json, d);
+		return;
+	}
+	human_bytes(&before, d->bytes_before);
+	human_bytes(&after, d->bytes_after);
+	cli_note(c->context, "%s/%s: %" PRIu64 " %s of %s are now %" PRIu64 " of %s", d->table,
+		 d->date, d->objects_before, plural_of(d->objects_before, "object", "objects"),
+		 strbuf_text(&before), d->objects_after, strbuf_text(&after));
+}
+
+static int compact(const struct context *c, const struct lake *lake)
+{
+	_cleanup_strbuf_ struct strbuf out = STRBUF_INIT;
+	struct json j = JSON_PRETTY(&out);
+	struct compacting user = { .context = c, .json = c->json ? &j : NULL };
+	struct error e = { 0 };
+	int rc;
+
+	json_object(&j);
+	json_key_array(&j, "days");
+	rc = lake_compact(lake, clock_read_ns(CLOCK_REALTIME), on_compacted, &user, &e);
+	json_end(&j);
+	json_finish(&j);
+	if (rc < 0)
+		return cli_fail(c, &e);
+	if (c->json && cli_print(c, &out) != EXIT_DONE)
+		return EXIT_FAILED;
+	return user.is_foreign ? EXIT_FAILED : EXIT_DONE;
+}
+
 /* --- get --- */
 
 static int get(const struct context *c, const struct lake *lake, const char *name)
@@ -152,43 +225,44 @@ static int get(const struct context *c, const struct lake *lake, const char *nam
 	return rc < 0 ? cli_fail(c, &e) : EXIT_DONE;
 }
 
+static const char *const actions[] = { "init", "ls", "compact", "get", NULL };
+
 static int run_lake(struct context *c, int argc, char **argv)
 {
 	struct lake lake = { .mode = 0 };
 	struct error e = { 0 };
 	bool is_get = argc > 1 && !strcmp(argv[1], "get");
+	bool is_compact = argc > 1 && !strcmp(argv[1], "compact");
 	int status;
 
 	if (argc < 3 || argc != (is_get ? 4 : 3))
-		return cli_usage(c, "use: pitot lake init LAKE, ls LAKE, or get LAKE WINDOW");
+		return cli_usage(c, "use: pitot lake init LAKE, ls LAKE, compact LAKE, or get LAKE "
+				    "WINDOW");
 	if (!is_get && (option_output || option_force))
 		return cli_usage(c, "-o and -f belong to get");
 	if (!strcmp(argv[1], "init"))
 		return init(c, argv[2]);
-	if (!is_get && strcmp(argv[1], "ls") != 0) {
-		static const char *const known[] = { "init", "ls", "get", NULL };
-
-		return cli_unknown(c, "action", argv[1], known, "pitot lake --help");
-	}
+	if (!is_get && !is_compact && strcmp(argv[1], "ls") != 0)
+		return cli_unknown(c, "action", argv[1], actions, "pitot lake --help");
 	if (lake_open(&lake, argv[2], &option_s3, &e) < 0)
 		return cli_fail(c, &e);
-	status = is_get ? get(c, &lake, argv[3]) : list(c, &lake);
+	status = is_get ? get(c, &lake, argv[3]) : is_compact ? compact(c, &lake) : list(c, &lake);
 	lake_release(&lake);
 	return status;
 }
 
-static const char *const actions[] = { "init", "ls", "get", NULL };
-
 const struct command cmd_lake = {
 	.name = "lake",
 	.group = COMMAND_MACHINE,
-	.summary = "make, list and read the folder or bucket into which agents ship",
-	.usage = "init LAKE | ls LAKE | get [options] LAKE WINDOW",
+	.summary = "make, list, compact and read the folder or bucket into which agents ship",
+	.usage = "init LAKE | ls LAKE | compact LAKE | get [options] LAKE WINDOW",
 	.description =
 		"A lake is a folder, or a bucket of object storage: s3://BUCKET/PREFIX. init makes "
 		"the folder (a bucket has to exist), and writes statements below sql with which "
-		"DuckDB, ClickHouse and Spark read its tables. ls lists tables and windows. get "
-		"copies a window, which is a recording of a few seconds that a rule has made; it "
+		"DuckDB, ClickHouse and Spark read its tables. ls lists tables and windows. "
+		"compact makes few large objects of the many small ones of each day that is over, "
+		"in a folder. get copies a window, which is a recording of a few seconds that a "
+		"rule has made; it "
 		"is then read like any other.",
 	.options = options,
 	.examples = examples,

@@ -1,0 +1,540 @@
+#include "agent/lake_compact.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+
+#include "agent/fleet_read.h"
+#include "agent/lake_compacted.h"
+#include "base/clock.h"
+#include "base/folder.h"
+#include "base/path.h"
+#include "base/search.h"
+#include "base/starts_with.h"
+
+#define WORK ".compact"
+#define NEW ".new"
+#define LOCK "lock"
+#define MARK ".compact-" /* in names of objects that were made here */
+#define PARTIAL ".partial"
+#define OBJECT_BYTES_MAX ((size_t)256 << 20)
+#define OBJECT_ROWS ((size_t)512 << 10) /* about as many in one */
+#define LARGE_BYTES ((off_t)2 << 20) /* a compacted object of that size is not read again */
+#define ABANDONED_S 3600 /* age of an unfinished file whose agent was killed */
+
+struct input {
+	char *name;
+	struct stat st;
+};
+
+struct day {
+	const struct lake *lake;
+	int work; /* the folder WORK */
+	enum fleet_table table;
+	char date[32];
+	char name[80]; /* TABLE.DATE */
+	int tables, live, made; /* folders: of the table, of the day, and the new one */
+	struct stat st; /* of live */
+	VEC(struct input) inputs;
+	struct lake_compacted compacted;
+	struct fleet_rows rows;
+	const struct input *first; /* whose rows are the first of `rows` */
+	uint64_t merged; /* objects of agents */
+	struct lake_compaction result;
+};
+
+static int fail(const struct day *d, int code, const char *what, struct error *e)
+{
+	return error_set(e, code, "cannot %s '%s/%s/%s': %s", what, d->lake->path,
+			 fleet_schemas[d->table].name, d->date, error_code_text(code));
+}
+
+/* Removes a folder below WORK, where nobody else can write. It may have been given away. */
+static void remove_work(int work, const char *name)
+{
+	_cleanup_close_ int folder = folder_enter(work, name, FOLDER_ANY);
+	_cleanup_list_ DIR *list = folder < 0 ? NULL : folder_list(folder);
+	const char *file;
+
+	while (list && (file = folder_next(list)))
+		unlinkat(folder, file, 0);
+	unlinkat(work, name, AT_REMOVEDIR);
+}
+
+/* --- what a day has --- */
+
+static int add_input(struct day *d, const char *name)
+{
+	struct input input = { .name = NULL };
+	int err = folder_stat(d->live, name, &input.st);
+
+	if (!strcmp(name, LAKE_COMPACTED) || (*name == '.' && has_suffix(name, PARTIAL)))
+		return 0;
+	if (err < 0)
+		return err;
+	input.name = strdup(name);
+	if (!input.name || vec_push(&d->inputs, input) < 0) {
+		free(input.name);
+		return -ENOMEM;
+	}
+	if (!S_ISREG(input.st.st_mode) || !has_suffix(name, ".parquet"))
+		d->result.foreign = input.name;
+	d->result.objects_before++;
+	d->result.bytes_before += (uint64_t)input.st.st_size;
+	return 0;
+}
+
+ORDER(by_name, struct input, strcmp(a->name, b->name))
+
+/* Returns whether there is something to do, or a negative code. */
+static int list_inputs(struct day *d)
+{
+	_cleanup_list_ DIR *list = folder_list(d->live);
+	const char *name;
+	int rc = list ? 0 : -errno;
+	bool is_due = false;
+
+	while (rc == 0 && (name = folder_next(list)))
+		rc = add_input(d, name);
+	vec_sort(&d->inputs, by_name);
+	for (size_t i = 0; i < d->inputs.count; i++)
+		is_due |= !strstr(d->inputs.data[i].name, MARK);
+	return rc < 0 ? rc : is_due;
+}
+
+/* --- the new objects --- */
+
+/* Rows are near those that are like them: of a process, in the order of time. */
+struct row_key {
+	uint64_t host, rank, session, time_ns;
+	size_t row;
+};
+
+ORDER(by_process, struct row_key, UP(host) ?: UP(rank) ?: UP(session) ?: UP(time_ns) ?: UP(row))
+
+_Static_assert((int)FLEET_step_rank == (int)FLEET_loss_rank &&
+		       (int)FLEET_step_session == (int)FLEET_loss_session,
+	       "these columns have the same places in all tables");
+
+static int sort_rows(struct day *d, uint64_t **sorted, uint64_t *from_ns, uint64_t *until_ns)
+{
+	const struct fleet_schema *schema = &fleet_schemas[d->table];
+	size_t words = 1 + schema->column_count, rows = fleet_row_count(&d->rows, d->table);
+	const uint64_t *values = d->rows.values[d->table].data;
+	_cleanup_free_ struct row_key *keys = calloc(rows, sizeof(*keys));
+
+	*sorted = calloc(rows, words * sizeof(uint64_t));
+	if (!keys || !*sorted)
+		return -ENOMEM;
+	*from_ns = UINT64_MAX;
+	for (size_t i = 0; i < rows; i++) {
+		const uint64_t *row = values + i * words;
+		uint64_t time_ns = row[1 + schema->time_column];
+
+		keys[i] = (struct row_key){ row[1 + schema->host_column], row[1 + FLEET_step_rank],
+					    row[1 + FLEET_step_session], time_ns, i };
+		*from_ns = MIN(*from_ns, time_ns);
+		*until_ns = MAX(*until_ns, time_ns);
+	}
+	qsort(keys, rows, sizeof(*keys), by_process);
+	for (size_t i = 0; i < rows; i++)
+		memcpy(*sorted + i * words, values + keys[i].row * words, words * sizeof(uint64_t));
+	return 0;
+}
+
+/* JOB.%.FROM-UNTIL.compact-GENERATION-NUMBER.parquet: of many hosts, so it names none. */
+static void add_object_name(const struct day *d, uint64_t from_ns, uint64_t until_ns,
+			    struct strbuf *out)
+{
+	strbuf_add(out, d->first->name, strcspn(d->first->name, "."));
+	strbuf_adds(out, ".%.");
+	lake_add_time(out, from_ns);
+	strbuf_addc(out, '-');
+	lake_add_time(out, until_ns);
+	strbuf_addf(out, MARK "%" PRIu64 "-%" PRIu64 ".parquet", d->compacted.generation,
+		    d->result.objects_after);
+}
+
+/* Gives a new file the permissions of an old one. Another user's stays one's own if it has to. */
+static int like(int folder, const char *name, const struct stat *st, uint64_t *bytes)
+{
+	_cleanup_close_ int fd = folder_open_file(folder, name, O_RDONLY, FOLDER_OWN);
+	struct stat now;
+
+	if (fd < 0)
+		return fd;
+	(void)!fchown(fd, st->st_uid, st->st_gid);
+	if (fchmod(fd, st->st_mode & 0777) < 0 || fsync(fd) < 0 || fstat(fd, &now) < 0)
+		return -errno;
+	*bytes += (uint64_t)now.st_size;
+	return 0;
+}
+
+/* Writes an object of the rows that were read. */
+static int flush(struct day *d, struct error *e)
+{
+	_cleanup_strbuf_ struct strbuf name = STRBUF_INIT, path = STRBUF_INIT;
+	_cleanup_free_ uint64_t *sorted = NULL;
+	size_t rows = fleet_row_count(&d->rows, d->table);
+	uint64_t from_ns = 0, until_ns = 0;
+	int rc = rows ? sort_rows(d, &sorted, &from_ns, &until_ns) : 0;
+
+	if (rc < 0)
+		return error_set(e, rc, "out of memory");
+	if (!rows)
+		return 0;
+	add_object_name(d, from_ns, until_ns, &name);
+	strbuf_addf(&path, "/proc/self/fd/%d/%s", d->made, strbuf_text(&name));
+	if (name.failed || path.failed)
+		return error_set(e, -ENOMEM, "out of memory");
+	rc = fleet_write(d->table, sorted, rows, &d->rows.texts, strbuf_text(&path), NULL, e);
+	if (rc < 0)
+		return rc;
+	rc = like(d->made, strbuf_text(&name), &d->first->st, &d->result.bytes_after);
+	d->result.objects_after++;
+	d->result.rows += rows;
+	fleet_rows_clear(&d->rows);
+	return rc < 0 ? fail(d, rc, "write", e) : 0;
+}
+
+/* What need not be read, or cannot be, is in both folders. */
+static int keep(struct day *d, const struct input *input, struct error *e)
+{
+	if (linkat(d->live, input->name, d->made, input->name, 0) < 0)
+		return fail(d, -errno, "link an object of", e);
+	d->result.objects_after++;
+	d->result.bytes_after += (uint64_t)input->st.st_size;
+	return 0;
+}
+
+static bool is_of_one_job(const struct input *a, const struct input *b)
+{
+	size_t length = strcspn(a->name, ".");
+
+	return length == strcspn(b->name, ".") && !strncmp(a->name, b->name, length);
+}
+
+static int merge_input(struct day *d, const struct input *input, struct error *e)
+{
+	_cleanup_strbuf_ struct strbuf bytes = STRBUF_INIT;
+	bool is_made = strstr(input->name, MARK);
+	int rc = 0;
+
+	if (is_made && input->st.st_size >= LARGE_BYTES)
+		return keep(d, input, e);
+	if (d->first &&
+	    (!is_of_one_job(d->first, input) || fleet_row_count(&d->rows, d->table) >= OBJECT_ROWS))
+		rc = flush(d, e);
+	if (rc < 0)
+		return rc;
+	if (!fleet_row_count(&d->rows, d->table))
+		d->first = input;
+	rc = folder_read_file(d->live, input->name, OBJECT_BYTES_MAX, &bytes);
+	if (rc == 0)
+		rc = fleet_read(&d->rows, d->table, strbuf_text(&bytes), bytes.length, e);
+	else
+		error_set(e, rc, "%s", error_code_text(rc));
+	if (rc == -ENOMEM)
+		return rc;
+	if (rc < 0) {
+		*e = (struct error){ 0 };
+		d->result.unreadable++;
+		return keep(d, input, e);
+	}
+	if (!is_made && lake_compacted_add(&d->compacted, input->name) < 0)
+		return error_set(e, -ENOMEM, "out of memory");
+	d->merged += !is_made;
+	return 0;
+}
+
+static int make_folder(struct day *d, struct error *e)
+{
+	char name[sizeof(d->name) + sizeof(NEW)];
+
+	snprintf(name, sizeof(name), "%s" NEW, d->name);
+	remove_work(d->work, name);
+	if (mkdirat(d->work, name, 0700) < 0)
+		return fail(d, -errno, "make a folder for", e);
+	d->made = folder_enter(d->work, name, FOLDER_OWN);
+	return d->made < 0 ? fail(d, d->made, "make a folder for", e) : 0;
+}
+
+/* Gives the folder the owner and the permissions of the old one: agents write into it. */
+static int finish_folder(struct day *d, struct error *e)
+{
+	char name[sizeof(d->name) + sizeof(NEW)];
+	int rc = lake_compacted_write(d->made, &d->compacted);
+
+	snprintf(name, sizeof(name), "%s" NEW, d->name);
+	if (rc == 0 &&
+	    (fchownat(d->work, name, d->st.st_uid, d->st.st_gid, AT_SYMLINK_NOFOLLOW) < 0 ||
+	     fchmodat(d->work, name, d->st.st_mode & 07777, 0) < 0))
+		return error_set(e, -errno,
+				 "the objects of '%s/%s/%s' are another user's: compact them as "
+				 "that user, or as root",
+				 d->lake->path, fleet_schemas[d->table].name, d->date);
+	rc = rc < 0 ? rc : folder_sync(d->made);
+	rc = rc < 0 ? rc : folder_rename_new(d->work, name, d->work, d->name);
+	rc = rc < 0 ? rc : folder_sync(d->work);
+	return rc < 0 ? fail(d, rc, "write the objects of", e) : 0;
+}
+
+static int exchange(struct day *d, struct error *e)
+{
+	int rc = folder_exchange(d->work, d->name, d->tables, d->date);
+
+	if (rc == -EINVAL || rc == -ENOSYS)
+		return error_set(e, E_UNSUPPORTED,
+				 "the file system of the lake '%s' cannot exchange folders: copy "
+				 "it to one that can (ext4, XFS, Btrfs, tmpfs)",
+				 d->lake->path);
+	rc = rc < 0 ? rc : folder_sync(d->tables);
+	rc = rc < 0 ? rc : folder_sync(d->work);
+	return rc < 0 ? fail(d, rc, "replace", e) : 0;
+}
+
+/* --- the folder that is no longer one of the lake --- */
+
+/* What an agent has added after the list was made is an object like any other. */
+static int move_late(int from, const char *name, int to)
+{
+	struct stat st, found;
+	int rc = folder_rename_new(from, name, to, name);
+
+	if (rc != -EEXIST || folder_stat(from, name, &st) < 0 || folder_stat(to, name, &found) < 0)
+		return rc;
+	if (st.st_size == found.st_size) /* it was shipped twice, or is linked */
+		return unlinkat(from, name, 0) < 0 ? -errno : 0;
+	return rc;
+}
+
+static int retire_name(int from, const char *name, int to, const struct lake_compacted *c)
+{
+	bool is_partial = *name == '.' && has_suffix(name, PARTIAL);
+	struct stat st;
+	int rc = folder_stat(from, name, &st);
+
+	if (rc < 0)
+		return rc == -ENOENT ? 0 : rc;
+	if (is_partial &&
+	    clock_read_ns(CLOCK_REALTIME) / NS_PER_S < (uint64_t)st.st_mtime + ABANDONED_S)
+		return -EBUSY; /* an agent writes it: the next run finishes */
+	if (is_partial || strstr(name, MARK) || lake_compacted_has(c, name))
+		return unlinkat(from, name, 0) < 0 ? -errno : 0;
+	return move_late(from, name, to);
+}
+
+/*
+ * Empties and removes a folder that was exchanged. An agent may still have it open, and rename an
+ * object into it: then it is not empty, and is listed again; once it is removed, the agent's rename
+ * fails, and the agent ships the object again.
+ */
+static int retire(int work, const char *name, int live, const struct lake_compacted *c)
+{
+	_cleanup_close_ int from = folder_enter(work, name, FOLDER_ANY);
+	int rc = from < 0 ? from : 0;
+
+	for (unsigned round = 0; rc == 0 && round < 100; round++) {
+		_cleanup_list_ DIR *list = folder_list(from);
+		const char *file;
+
+		while (list && rc == 0 && (file = folder_next(list)))
+			if (strcmp(file, LAKE_COMPACTED) != 0)
+				rc = retire_name(from, file, live, c);
+		rc = rc < 0 ? rc : folder_sync(live);
+		if (rc == 0)
+			unlinkat(from, LAKE_COMPACTED, 0);
+		if (rc == 0 && unlinkat(work, name, AT_REMOVEDIR) == 0)
+			return 0;
+		if (rc == 0 && errno != ENOTEMPTY && errno != EEXIST)
+			rc = -errno;
+	}
+	return rc == -EBUSY ? 0 : rc;
+}
+
+/* What a run has left that was killed. `name` is TABLE.DATE, or that with NEW. */
+static int recover(const struct lake *lake, int work, const char *name)
+{
+	_cleanup_close_ int left = folder_enter(work, name, FOLDER_ANY), table = -1, live = -1;
+	struct lake_compacted of_left = { .generation = 0 }, of_live = { .generation = 0 };
+	size_t length = strcspn(name, ".");
+	char table_name[32];
+	int rc;
+
+	snprintf(table_name, sizeof(table_name), "%.*s", (int)length, name);
+	if (has_suffix(name, NEW) || !name[length]) {
+		remove_work(work, name);
+		return 0;
+	}
+	table = folder_enter(lake->folder, table_name, FOLDER_ANY);
+	live = folder_enter(table, name + length + 1, FOLDER_ANY);
+	rc = left < 0 ? left : live < 0 ? live : lake_compacted_read(left, &of_left);
+	rc = rc < 0 ? rc : lake_compacted_read(live, &of_live);
+	if (rc == 0 && of_left.generation > of_live.generation)
+		remove_work(work, name);
+	else if (rc == 0)
+		rc = retire(work, name, live, &of_live);
+	lake_compacted_release(&of_left);
+	lake_compacted_release(&of_live);
+	return rc;
+}
+
+static int recover_all(const struct lake *lake, int work, struct error *e)
+{
+	_cleanup_list_ DIR *list = folder_list(work);
+	const char *name;
+	int rc = list ? 0 : -errno;
+
+	while (rc == 0 && (name = folder_next(list)))
+		if (strcmp(name, LOCK) != 0)
+			rc = recover(lake, work, name);
+	return rc < 0 ? error_set(e, rc, "cannot finish '%s/" WORK "': %s", lake->path,
+				  error_code_text(rc))
+		      : 0;
+}
+
+/* --- days --- */
+
+static int write_day(struct day *d, struct error *e)
+{
+	int rc = make_folder(d, e);
+
+	d->compacted.generation++;
+	for (size_t i = 0; i < d->inputs.count && rc == 0; i++)
+		rc = merge_input(d, &d->inputs.data[i], e);
+	rc = rc < 0 ? rc : flush(d, e);
+	if (rc < 0 || !d->merged) /* the next run removes what there is of it */
+		return rc;
+	rc = finish_folder(d, e);
+	rc = rc < 0 ? rc : exchange(d, e);
+	if (rc < 0)
+		return rc;
+	rc = retire(d->work, d->name, d->made, &d->compacted);
+	return rc < 0 ? fail(d, rc, "remove the old objects of", e) : 0;
+}
+
+static void release(struct day *d)
+{
+	for (size_t i = 0; i < d->inputs.count; i++)
+		free(d->inputs.data[i].name);
+	vec_release(&d->inputs);
+	lake_compacted_release(&d->compacted);
+	fleet_rows_release(&d->rows);
+	if (d->live >= 0)
+		close(d->live);
+	if (d->made >= 0)
+		close(d->made);
+}
+
+static int compact_day(struct day *d, lake_compact_done *done, void *user, struct error *e)
+{
+	int rc;
+
+	d->made = -1;
+	d->live = folder_enter(d->tables, d->date, FOLDER_ANY);
+	fleet_rows_init(&d->rows);
+	snprintf(d->name, sizeof(d->name), "%s.%s", fleet_schemas[d->table].name, d->date);
+	d->result =
+		(struct lake_compaction){ .table = fleet_schemas[d->table].name, .date = d->date };
+	rc = d->live < 0 ? d->live : folder_stat(d->tables, d->date, &d->st);
+	rc = rc < 0 ? rc : lake_compacted_read(d->live, &d->compacted);
+	rc = rc < 0 ? rc : list_inputs(d);
+	if (rc < 0)
+		fail(d, rc, "read", e);
+	else if (d->result.foreign)
+		rc = 1;
+	else if (rc > 0 && write_day(d, e) < 0)
+		rc = e->code;
+	if (rc > 0)
+		done(user, &d->result);
+	release(d);
+	return rc < 0 ? rc : 0;
+}
+
+/* Whether a name is that of a day before today. */
+static bool is_past_day(const char *name, const char *today)
+{
+	return strlen(name) == strlen(today) && starts_with(name, "date=") &&
+	       strcmp(name, "date=1970-01-01") != 0 && strcmp(name, today) < 0;
+}
+
+static int compare_dates(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static int compact_table(const struct lake *lake, int work, enum fleet_table table,
+			 const char *today, lake_compact_done *done, void *user, struct error *e)
+{
+	_cleanup_close_ int folder =
+		folder_enter(lake->folder, fleet_schemas[table].name, FOLDER_ANY);
+	_cleanup_list_ DIR *list = folder < 0 ? NULL : folder_list(folder);
+	VEC(char *) dates = VEC_INIT;
+	const char *name;
+	int rc = 0;
+
+	while (list && rc == 0 && (name = folder_next(list))) {
+		char *date = is_past_day(name, today) ? strdup(name) : NULL;
+
+		if (date && vec_push(&dates, date) < 0)
+			rc = error_set(e, -ENOMEM, "out of memory");
+	}
+	vec_sort(&dates, compare_dates);
+	for (size_t i = 0; i < dates.count; i++) {
+		struct day d = { .lake = lake, .work = work, .table = table, .tables = folder };
+
+		snprintf(d.date, sizeof(d.date), "%s", dates.data[i]);
+		rc = rc < 0 ? rc : compact_day(&d, done, user, e);
+		free(dates.data[i]);
+	}
+	vec_release(&dates);
+	return rc;
+}
+
+static int open_work(const struct lake *lake, int *lock, struct error *e)
+{
+	int work;
+
+	if (mkdirat(lake->folder, WORK, 0700) < 0 && errno != EEXIST)
+		return error_errno(e, errno, "cannot write into the lake '%s'", lake->path);
+	work = folder_enter(lake->folder, WORK, FOLDER_OWN);
+	if (work < 0)
+		return error_set(e, work, "cannot use '%s/" WORK "': %s", lake->path,
+				 error_code_text(work));
+	*lock = folder_create_file(work, LOCK);
+	if (*lock == -EEXIST)
+		*lock = folder_open_file(work, LOCK, O_RDONLY, FOLDER_OWN);
+	if (*lock >= 0 && flock(*lock, LOCK_EX | LOCK_NB) == 0)
+		return work;
+	error_set(e, -EBUSY, "the lake '%s' is being compacted: wait until that has ended",
+		  lake->path);
+	close(work);
+	return -EBUSY;
+}
+
+int lake_compact(const struct lake *lake, uint64_t now_ns, lake_compact_done *done, void *user,
+		 struct error *e)
+{
+	_cleanup_close_ int work = -1, lock = -1;
+	_cleanup_strbuf_ struct strbuf today = STRBUF_INIT;
+	int rc = 0;
+
+	if (lake->s3)
+		return error_set(e, E_UNSUPPORTED,
+				 "'%s' is a bucket, in which several objects cannot be replaced at "
+				 "once: register its tables with Delta Lake or Iceberg, whose own "
+				 "tools compact them",
+				 lake->path);
+	lake_add_date(&today, now_ns);
+	work = open_work(lake, &lock, e);
+	if (work < 0)
+		return work;
+	rc = today.failed ? error_set(e, -ENOMEM, "out of memory") : recover_all(lake, work, e);
+	for (enum fleet_table t = 0; t < FLEET_TABLE_COUNT && rc == 0; t++)
+		rc = compact_table(lake, work, t, strbuf_text(&today), done, user, e);
+	return rc;
+}
