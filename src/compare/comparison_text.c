@@ -43,6 +43,8 @@ static const struct table {
 	{ "copies", "copies and memory sets, time in a step", QUANTITY_copy, QUANTITY_copy },
 	{ "functions", "GPU work of a step, by the function that launched it", QUANTITY_function,
 	  QUANTITY_function },
+	{ "scopes", "GPU work of a step, by the scope or range that launched it", QUANTITY_scope,
+	  QUANTITY_scope },
 };
 
 /* Medians; on the path means, which add up. */

@@ -17,6 +17,7 @@
 
 #define NO_STEP SIZE_MAX
 #define LOOP_PERCENT 80u
+#define SCOPES_MAX 2048u /* in a run; further ones are one part */
 #define SM_CLOCK (METRIC_GPU_FIRST + 2u) /* gpu_sm_clock */
 
 /* A kernel of the typical step. */
@@ -35,6 +36,7 @@ struct measurement {
 	size_t typical; /* step, whose kernels are the run's order */
 	VEC(struct placed_kernel) placed;
 	struct map names[QUANTITY_KINDS]; /* key of a part -> quantity + 1 */
+	size_t scopes; /* parts of QUANTITY_scope */
 	struct strbuf text;
 };
 
@@ -89,6 +91,72 @@ static int name_place(struct measurement *m, struct path_place place)
 static int name_function(struct measurement *m, uint64_t caller)
 {
 	return add_function(m, (uint32_t)caller);
+}
+
+/* Whether the number that begins there counts, as in "batch 12"; "layers.3" is one of many. */
+static bool is_count(const char *name, size_t at)
+{
+	return at > 0 && strchr(" #=", name[at - 1]);
+}
+
+/* Appends the name of a scope, with N in place of a count, which is another one in each step. */
+static void add_scope(const char *name, struct strbuf *out)
+{
+	for (size_t i = 0; name[i];) {
+		size_t digits = strspn(name + i, "0123456789");
+
+		if (digits && is_count(name, i))
+			strbuf_addc(out, 'N');
+		else
+			strbuf_add(out, name + i, MAX(digits, 1));
+		i += MAX(digits, 1);
+	}
+}
+
+/* The path of a scope within that of the step, which each step has. */
+static void add_scope_path(struct measurement *m, uint32_t path)
+{
+	const struct nvtx_ranges *n = &m->report->ranges;
+	const char *names[SCOPE_DEPTH_MAX + 1];
+	char step[STEP_NAME_MAX];
+	size_t count = 0, within;
+
+	for (; path != SCOPE_NONE && count < ARRAY_SIZE(names); path = n->paths[path].parent)
+		names[count++] = scope_path_name(n, m->report->trace, path);
+	within = count;
+	while (within && !step_name_read(names[within - 1], step))
+		within--;
+	within = within ? within - 1 : count;
+	for (size_t i = within; i-- > 0;) {
+		add_scope(names[i], &m->text);
+		strbuf_adds(&m->text, i ? "/" : "");
+	}
+	if (!within)
+		strbuf_adds(&m->text, count ? "(in no scope of the step)" : "(outside of scopes)");
+}
+
+/* Whether the program has scopes besides those of steps. */
+static bool has_scopes(const struct measurement *m)
+{
+	const struct nvtx_ranges *n = &m->report->ranges;
+	char step[STEP_NAME_MAX];
+
+	for (uint32_t i = 0; i < n->path_count; i++)
+		if (!step_name_read(scope_path_name(n, m->report->trace, i), step))
+			return true;
+	return false;
+}
+
+static int name_scope(struct measurement *m, uint64_t path)
+{
+	add_scope_path(m, (uint32_t)path);
+	if (measured_run_find(m->run, QUANTITY_scope, strbuf_text(&m->text)))
+		return 0;
+	if (m->scopes++ < SCOPES_MAX)
+		return 0;
+	strbuf_clear(&m->text);
+	strbuf_adds(&m->text, "(more scopes)");
+	return 0;
 }
 
 /* --- the loop --- */
@@ -279,6 +347,7 @@ static int measure_work(struct measurement *m)
 {
 	const struct causes *c = &m->report->causes;
 	const struct task *tasks = c->tasks.data;
+	bool by_scope = has_scopes(m);
 	int rc = 0;
 
 	for (size_t i = 0; i < causes_task_count(c) && rc == 0; i++) {
@@ -307,6 +376,14 @@ static int measure_work(struct measurement *m)
 			rc = add_placed(m, place, tasks, i);
 		if (rc == 0 && m->report->callers.any)
 			rc = add_part(m, (struct part){ QUANTITY_function, caller, name_function },
+				      step, tasks[i].end_ns - tasks[i].start_ns);
+		if (rc == 0 && by_scope)
+			rc = add_part(m,
+				      (struct part){ QUANTITY_scope,
+						     launch ? nvtx_path_of_call(&m->report->ranges,
+										launch->row)
+							    : SCOPE_NONE,
+						     name_scope },
 				      step, tasks[i].end_ns - tasks[i].start_ns);
 	}
 	return rc;

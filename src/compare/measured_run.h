@@ -26,7 +26,8 @@
 	Q(path, NS, STEP, true, "time of a step on its critical path, by owner")                   \
 	Q(kernel, NS, STEP, true, "time of kernels in a step, by name")                            \
 	Q(copy, NS, STEP, true, "time of copies and memory sets in a step, by kind")               \
-	Q(function, NS, STEP, true, "GPU work of a step, by the function that launched it")
+	Q(function, NS, STEP, true, "GPU work of a step, by the function that launched it")        \
+	Q(scope, NS, STEP, true, "GPU work of a step, by the scope or range that launched it")
 
 enum quantity_kind {
 #define QUANTITY(name, unit, values, parts, meaning) QUANTITY_##name,
@@ -52,7 +53,7 @@ struct quantity {
 	const char *name; /* of the part; "" */
 	double *steps; /* in each step; NULL: QUANTITY_OF_RUN */
 	double value; /* mean over the steps; of QUANTITY_step the median */
-	double count; /* mean number of pieces in a step, of kernels, copies and functions */
+	double count; /* mean number of pieces in a step, of work */
 };
 
 /* A kernel of a step. */

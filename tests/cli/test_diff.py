@@ -245,3 +245,36 @@ def test_renamed_in_a_scope(pitot, imported_steps):
     rows = rows_of(result, "kernel")
     assert {name: row["was"] for name, row in rows.items()} == {"first": None, "sm90_gemm": "cutlass_80", "added": None, "last": None}
     assert "1 kernel has another name in B, as the only one of their scope that the other side lacks" in result["notes"]
+
+
+def test_scopes(pitot, imported_steps, tmp_path):
+    """GPU work by its scope within the step: parts add up, have the statistics of the others, and are conditions."""
+    kernels = [("gemm", 100), ("gemm", 50), ("relu", 20), ("copy", 10)]
+    a = imported_steps("a", kernels, scopes=["layers.0/linear", "layers.1/linear", "layers.1/linear", "batch 3"])
+    b = imported_steps("b", [("gemm", 100), ("gemm", 150), *kernels[2:]], scopes=["layers.0/linear", "layers.1/linear", "layers.1/linear", "batch 8"])
+    result = pitot("diff", a, b, "--json", json_output=True)
+    rows = rows_of(result, "scope")
+    assert {name: (round(row["a"] / 1e4), round(row["b"] / 1e4), row["count_a"], row["significant"]) for name, row in rows.items()} == {
+        "layers.0/linear": (10, 10, 1, False), "layers.1/linear": (7, 17, 2, True), "batch N": (1, 1, 1, False)}
+    assert sum(row["mean_b"] for row in rows.values()) == pytest.approx(rows_of(result, "gpu")[None]["mean_b"])
+    failed = pitot("diff", a, b, "--json", "--fail-if", "scope:layers.1* > 20us", "--fail-if", "scope:layers* > 100%", json_output=True, status=1)
+    assert [(c["state"], c["parts"], round(c["b"] - c["a"], -3)) for c in failed["conditions"]] == [("failed", 1, 100000), ("passed", 2, 100000)]
+    text = pitot("diff", a, b, "-o", "x.html").stdout
+    table = text[text.index("GPU work of a step, by the scope or range that launched it"):]
+    assert re.search(r"^  layers\.1/linear +7\d\.?\d* us +17\d us .* significant$", table, re.M), table
+    assert 'id="scopes"' in (tmp_path / "x.html").read_text()
+    env = {"XDG_DATA_HOME": str(tmp_path)}
+    pitot("baseline", "save", "a", a, env=env)
+    assert pitot("diff", "--against", "a", b, "--json", env=env).stdout == pitot("diff", a, b, "--json").stdout
+
+
+def test_without_scopes(pitot, imported_steps):
+    """Where only steps have scopes, these are no quantity, and a condition about them is unknown."""
+    a, b = (imported_steps(name, [("gemm", 100)]) for name in "ab")
+    result = pitot("diff", a, b, "--json", "--fail-if", "scope:* > 1%", json_output=True, status=1)
+    assert not rows_of(result, "scope") and [c["state"] for c in result["conditions"]] == ["unknown"]
+    # Work outside of the scopes of a step has a row, so that parts add up.
+    b = imported_steps("c", [("gemm", 100), ("relu", 20)], scopes=["layer"])
+    rows = rows_of(pitot("diff", a, b, "--json", "--inconclusive=pass", json_output=True), "scope")
+    assert {name: (row["in_a"], row["in_b"], row["count_b"]) for name, row in rows.items()} == {
+        "layer": (False, True, 1), "(in no scope of the step)": (False, True, 1)}
