@@ -1,11 +1,17 @@
 #!/usr/bin/env python3
-"""Whether Pitot's levels of PyTorch's allocator are PyTorch's own, to the byte: bench/gpu_memory.py BUILD [cost]
+"""Whether Pitot's levels of PyTorch's allocator are PyTorch's own, to the byte: bench/gpu_memory.py BUILD [cost|history|probes]
 
-Needs a GPU and torch. Says first what recording costs (cost: only this). Then runs workloads under `pitot record --memory` with
-pitot.torch.memory(), and compares
+Needs a GPU, torch, and BUILD/python. Without a stage all of them are run.
+
+cost: what recording costs. history: runs workloads under `pitot record --memory` with pitot.torch.memory(), and compares
 
 - the curves of blocks and segments, at moments of the program, with torch.cuda.memory_stats() at those moments,
 - their peaks with torch.cuda.max_memory_allocated() and max_memory_reserved(), those of the driver with the segments.
+
+probes: as root, runs workloads under `pitot record --memory=torch`, and compares
+
+- the curve of what was requested, at moments of the program and at its peak, with requested_bytes of torch.cuda.memory_stats(),
+- the driver's memory at its peak with max_memory_reserved(): what is more is not PyTorch's (cuBLAS has workspaces of its own).
 
 Prints a row for each as it goes; the exit status is 1 if one differs.
 """
@@ -17,6 +23,8 @@ import subprocess
 import sys
 import tempfile
 import time
+
+from python_package import need_package
 
 WORKLOADS = {
     "train": """
@@ -86,7 +94,7 @@ def mark():  # what the levels are now; times of torch's history are microsecond
     torch.cuda.synchronize()
     time.sleep(0.002)
     stats = torch.cuda.memory_stats()
-    moments.append([time.time_ns(), stats["active_bytes.all.current"], stats["reserved_bytes.all.current"]])
+    moments.append([time.time_ns(), stats["active_bytes.all.current"], stats["reserved_bytes.all.current"], stats.get("requested_bytes.all.current")])
     time.sleep(0.002)
 def main():
 {body}
@@ -119,10 +127,14 @@ def levels(pitot, recording, kind, base):
     return times, after
 
 
-def differing(pitot, recording, curves, moments):
+HISTORY = (1, "allocator_block"), (2, "allocator_segment")
+PROBES = ((3, "allocator_request"),)
+
+
+def differing(pitot, recording, curves, moments, columns):
     """At how many moments torch and the curves have other levels."""
     wrong = set()
-    for column, kind in (1, "allocator_block"), (2, "allocator_segment"):
+    for column, kind in columns:
         base = next((curve["base_bytes"] for curve in curves if curve["kind"] == kind), 0)
         times, after = levels(pitot, recording, kind, base)
         for moment in moments:
@@ -140,13 +152,56 @@ def program(folder, name, steps, history, warm=False):
 
 
 def main():
-    build = os.path.abspath(sys.argv[1])
-    pitot, environment = f"{build}/pitot", {**os.environ, "PYTHONPATH": f"{build}/python"}
+    build, wanted = os.path.abspath(sys.argv[1]), sys.argv[2:] or ["cost", "history", "probes"]
+    pitot, environment = f"{build}/pitot", {**os.environ, "PYTHONPATH": str(need_package(build))}
     folder = pathlib.Path(tempfile.mkdtemp())
     wrong = 0
-    measure_cost(pitot, environment, folder)
-    if sys.argv[2:] == ["cost"]:
-        return 0
+    for name, stage in ("cost", measure_cost), ("history", compare_history), ("probes", compare_probes):
+        if name in wanted:
+            wrong += stage(pitot, environment, folder)
+    print("ALL EQUAL" if not wrong else f"{wrong} WRONG")
+    return wrong != 0
+
+
+def compare_probes(pitot, environment, folder):
+    """Not `streams`: what several streams use counts in torch until they are done with it, while the program has released it."""
+    wrong = 0
+    if os.geteuid() != 0:
+        print("probes: needs root, for eBPF: sudo -E bench/gpu_memory.py BUILD probes")
+        return 1
+    print(f"{'probes':24} {'':10} {'requested':>16} {'reserved':>16} {'seconds':>8}")
+    for name in (name for name in WORKLOADS if name != "streams"):
+        out, recording = folder / "said.json", folder / f"probes_{name.replace(' ', '_')}.pitot"
+        began = time.time()
+        done = subprocess.run([pitot, "record", "-o", recording, "--memory=torch", "--stacks", "python", "--no-cpu", "--", sys.executable,
+                               program(folder, name, 40, False), out], env=environment, capture_output=True, text=True, timeout=240)
+        if not out.exists():
+            print(f"{name:24} failed: {done.stderr[-600:]}", flush=True)
+            wrong += 1
+            continue
+        said = json.loads(out.read_text())
+        out.unlink()
+        print(f"{name:24} {'torch':10} {said['requested']:16,} {said['reserved']:16,} {said['seconds']:8.2f}", flush=True)
+        for warning in (line for line in done.stderr.splitlines() if "warning" in line or line.startswith("  loss")):
+            print(f"{'':24} {warning.strip()}")
+        report = json.loads(subprocess.run([pitot, "report", "--memory", "--json", recording], capture_output=True, text=True, check=True).stdout)
+        peaks = {group["kind"]: group["peak_bytes"] for group in report["memory"]}
+        requested, driver = peaks.get("allocator_request", 0), peaks.get("device", 0)
+        other = differing(pitot, recording, report["memory_peak"]["curves"], said["moments"], PROBES)
+        wrong += (requested != said["requested"]) + (driver < said["reserved"]) + (other != 0)
+        print(f"{'':24} {'pitot':10} {requested:16,} {driver:16,} {time.time() - began:8.2f}  {'EQUAL' if requested == said['requested'] else 'DIFFERENT'}; "
+              f"driver {driver - said['reserved']:+,}; curve at {len(said['moments'])} moments: {f'{other} DIFFERENT' if other else 'EQUAL'}", flush=True)
+        lines = [part for part in report["memory_peak"]["by_line"] if part["kind"] == "allocator_request"]
+        if sum(part["bytes"] for part in lines) != requested:
+            wrong += 1
+            print(f"{'':24} parts do not add up")
+        for part in lines[:2]:
+            print(f"{'':24} {part['bytes']:,} by {part['name']}", flush=True)
+    return wrong
+
+
+def compare_history(pitot, environment, folder):
+    wrong = 0
     print(f"{'workload':24} {'':10} {'allocated':>16} {'active':>16} {'reserved':>16} {'seconds':>8}")
     runs = [(name, {}) for name in WORKLOADS] + [(name, {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}) for name in ("train", "sizes")]
     for name, more in runs:
@@ -171,7 +226,7 @@ def main():
         for warning in (line for line in done.stderr.splitlines() if "Warning" in line or "memory of torch" in line):
             print(f"{'':24} {warning}")
         peak = report["memory_peak"]
-        other = differing(pitot, recording, peak["curves"], said["moments"])
+        other = differing(pitot, recording, peak["curves"], said["moments"], HISTORY)
         wrong += other != 0
         print(f"{'':24} curves at {len(said['moments'])} moments: {f'{other} DIFFERENT' if other else 'EQUAL'}", flush=True)
         for curve in peak["curves"]:
@@ -184,8 +239,7 @@ def main():
             print(f"{'':24} leak: {leak['kind']} {leak['step_bytes']:,} B a step, {leak['name']}")
         for gpu in peak["gpus"]:
             print(f"{'':24} driver says {gpu['used_bytes']:,}, recorded {gpu['tracked_bytes']:,}, unexplained {gpu['unexplained_bytes']:,}")
-    print("ALL EQUAL" if not wrong else f"{wrong} WRONG")
-    return wrong != 0
+    return wrong
 
 
 def measure_cost(pitot, environment, folder):
@@ -193,7 +247,7 @@ def measure_cost(pitot, environment, folder):
     alone = None
     print("cost of recording train (milliseconds a step, the faster of two, after a warm-up):")
     for label, words, history in ("alone", [], False), ("record", ["record", "--no-cpu"], False), ("record --memory", ["record", "--no-cpu", "--memory"], False), (
-            "record --memory, history", ["record", "--no-cpu", "--memory"], True):
+            "record --memory, history", ["record", "--no-cpu", "--memory"], True), ("record --memory=torch", ["record", "--no-cpu", "--memory=torch"], False):
         seconds = []
         for _ in range(2):
             command = [sys.executable, program(folder, "train", 100, history, True), out]
@@ -205,6 +259,7 @@ def measure_cost(pitot, environment, folder):
         alone = alone or min(seconds)
         print(f"  {label:28} {min(seconds) * 1000 / 100:.3f}  {100 * (min(seconds) / alone - 1):+.1f} %", flush=True)
     print(flush=True)
+    return 0
 
 
 if __name__ == "__main__":

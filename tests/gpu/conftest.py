@@ -8,6 +8,10 @@ import sys
 import pytest
 
 HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent.parent / "bench"))
+
+from python_package import find_package  # noqa: E402
+
 BUILD = pathlib.Path(os.environ.get("PITOT_BUILD", HERE.parent.parent / "build"))
 PITOT = str(BUILD / "pitot")
 
@@ -37,6 +41,15 @@ class Recording:
 
     def losses(self):
         return [(r["reason"], r["count"]) for r in self.rows("loss")]
+
+
+@pytest.fixture(scope="session")
+def package(torch_python):
+    """The environment in which that interpreter has the Python package of the build."""
+    folder, reason = find_package(BUILD, torch_python)
+    if not folder:
+        pytest.fail(reason, pytrace=False)
+    return {**os.environ, "PYTHONPATH": str(folder)}
 
 
 @pytest.fixture

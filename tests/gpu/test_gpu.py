@@ -219,7 +219,7 @@ def test_stacks_are_complete(record, torch_python):
     assert complete >= 0.999 * len(calls)
 
 
-def test_a_watched_training(torch_python, tmp_path):
+def test_a_watched_training(torch_python, package, tmp_path):
     """The package: a report of the active steps, and launches within modules and operators, also of autograd's thread."""
     code = """
 import sys, torch, pitot
@@ -234,7 +234,7 @@ with pitot.torch.watch(model, backward=True, operators=True):
 print(steps.recordings[0].report())
 """
     done = subprocess.run([torch_python, "-c", code, str(tmp_path / "steps.pitot")], capture_output=True, text=True,
-                          env={**os.environ, "PYTHONPATH": str(BUILD / "python")})
+                          env=package)
     assert done.returncode == 0 and "verdict" in done.stdout, done.stdout + done.stderr
     r = Recording(tmp_path / "steps.pitot", done)
     assert sum(x["message"] == "step" for x in r.rows("nvtx", "-w", "kind=push")) == 3
