@@ -190,6 +190,18 @@ static bool died(const struct trace *t, uint32_t process)
 	return false;
 }
 
+/* When the last core file of its GPU was written; 0: there is none. */
+static uint64_t core_ns(const struct finding *f, uint32_t process)
+{
+	const uint64_t *time_ns = gpu_core_columns(f->report->trace)->time_ns;
+	uint64_t last_ns = 0;
+
+	for (size_t i = 0; i < f->out->cores.count; i++)
+		if (f->out->cores.data[i].process == process)
+			last_ns = MAX(last_ns, time_ns[f->out->cores.data[i].row]);
+	return last_ns;
+}
+
 static uint64_t died_ns(const struct trace *t, uint32_t process)
 {
 	const struct capability_columns *c = capability_columns(t);
@@ -428,12 +440,12 @@ static void read_open_launches(struct finding *f, uint32_t process, bool lives)
 	const struct unfinished_columns *u = unfinished_columns(t);
 	struct last_process *p = &f->current;
 
-	p->seen_ns = lives ? 0 : died_ns(t, process);
+	p->seen_ns = MAX(lives ? 0 : died_ns(t, process), core_ns(f, process));
 	for (struct row_walk w = process_rows(t, TABLE_unfinished, process); row_walk_next(&w);)
 		p->seen_ns = MAX(p->seen_ns, u->time_ns[w.row]);
 	if (p->is_complete)
 		find_open_launches(f, process, lives);
-	if (lives && p->open && p->seen_ns < p->open_ns + LAST_WORDS_AGE_NS)
+	if (lives && !core_ns(f, process) && p->open && p->seen_ns < p->open_ns + LAST_WORDS_AGE_NS)
 		p->open = 0;
 }
 
@@ -452,9 +464,10 @@ static void read_process(struct finding *f, uint32_t process)
 	const struct unfinished_columns *u = unfinished_columns(t);
 	uint64_t first = trace_first_row(t, TABLE_unfinished, process),
 		 end = trace_first_row(t, TABLE_unfinished, process + 1);
+	bool has_cores = core_ns(f, process) != 0;
 	bool lives = !died(t, process);
 
-	if (first == end && lives)
+	if (first == end && lives && !has_cores)
 		return;
 	for (uint64_t row = first; row < end; row++)
 		if (!map_at(&f->call_of, key_of(process, u->correlation[row], 1), 0))
@@ -477,7 +490,7 @@ static void read_process(struct finding *f, uint32_t process)
 			add_work(f, process, (uint32_t)row, lives);
 	}
 	read_open_launches(f, process, lives);
-	if (has_words(f, process, !lives && first != end) &&
+	if (has_words(f, process, has_cores || (!lives && first != end)) &&
 	    vec_push(&f->out->processes, f->current) < 0)
 		f->failed = -ENOMEM;
 }
@@ -562,7 +575,7 @@ static bool has_last_words(const struct trace *t)
 {
 	const struct capability_columns *c = capability_columns(t);
 
-	if (trace_rows(t, TABLE_unfinished))
+	if (trace_rows(t, TABLE_unfinished) || trace_rows(t, TABLE_gpu_core))
 		return true;
 	for (struct row_walk w = all_rows(t, TABLE_capability); row_walk_next(&w);)
 		if (c->name[w.row] == feature_last_moments)
@@ -583,12 +596,14 @@ static int run(struct report *r, void *result)
 
 	if (!has_last_words(r->trace))
 		return 0;
+	f.failed = last_cores_find(r->trace, f.out);
 	for (uint32_t p = 0; p < trace_process_count(r->trace); p++)
 		if (r->selection.processes[p])
 			read_process(&f, p);
 	vec_sort(&f.out->works, compare_works);
 	for (size_t i = 0; i < f.out->works.count && !f.failed; i++)
 		find_late(&f, &f.out->works.data[i]);
+	last_cores_join(r->trace, f.out);
 	map_release(&f.stream_of);
 	map_release(&f.call_of);
 	map_release(&f.record_of);
@@ -610,6 +625,7 @@ static int load(struct trace *t, struct error *e)
 		  COLUMN_BITS(collective, communicator, function, sequence, correlation) },
 		{ TABLE_communicator, 0 },
 		{ TABLE_loss, COLUMN_BITS(loss, reason) },
+		{ TABLE_gpu_core, 0 },
 	};
 	int code = 0;
 
@@ -630,6 +646,7 @@ static void release(void *result)
 	vec_release(&out->works);
 	vec_release(&out->waits);
 	vec_release(&out->late);
+	vec_release(&out->cores);
 }
 
 const struct analysis analysis_last_words = {

@@ -46,6 +46,14 @@ struct last_wait {
 	uint64_t start_ns, seen_ns;
 };
 
+/* Threads of a kernel in a core file of a GPU. */
+struct last_core {
+	uint32_t row; /* of gpu_core */
+	uint32_t process; /* TRACE_NO_ROW: unknown, or it was not recorded */
+	uint32_t caller; /* line of the kernel's launch, or CALLER_NONE */
+	uint64_t launched_ns; /* 0: unknown */
+};
+
 /* A process that died, or that has works or waits. */
 struct last_process {
 	uint32_t process;
@@ -65,6 +73,14 @@ struct last_words {
 	VEC(struct last_work) works; /* by process, oldest first */
 	VEC(struct last_wait) waits; /* the same */
 	VEC(struct late_rank) late;
+	VEC(struct last_core) cores; /* by file, as in gpu_core */
 };
+
+/* --- last_cores.c --- */
+
+/* Lists the core files, with the processes that they are of. Returns 0 or -ENOMEM. */
+int last_cores_find(const struct trace *t, struct last_words *out) MUST_USE;
+/* Finds the launches of their kernels among what had not ended. */
+void last_cores_join(const struct trace *t, struct last_words *out);
 
 #endif

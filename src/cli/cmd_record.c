@@ -138,6 +138,11 @@ static const struct option options[] = {
 	     "--pid: load the recorder into processes that use CUDA and were not prepared, by "
 	     "their "
 	     "CPython (from 3.14 on) or through a thread that sleeps (implies --gpu)"),
+	FLAG("gpu-coredump", 0, request.gpu_coredump,
+	     "have NVIDIA's driver write a core file of the GPU when a kernel causes an exception, "
+	     "or "
+	     "a rule finds a hang: the report then has kernel, block, thread and line",
+	     .group = "CUDA"),
 	FLAG("symbols", 0, request.symbols,
 	     "symbolize call stacks after the command has ended (default)", .negatable = true,
 	     .group = "output"),
@@ -208,6 +213,8 @@ static int read_rules(const struct context *c)
 		rc = rule_list_add_all(&request.rules, more, &e);
 	if (rc < 0)
 		return cli_fail(c, &e);
+	if (rule_list_has(&request.rules, RULE_exception) && !request.gpu_coredump)
+		return cli_usage(c, "a rule about an 'exception' needs --gpu-coredump");
 	if (usual_rules)
 		rule_list_add_usual(&request.rules);
 	return EXIT_DONE;
@@ -245,6 +252,9 @@ static int check_options(const struct context *c, int argc)
 	if (request.gpu && (!pids.count || request.cpu_only))
 		return cli_usage(c, "%s belongs to --pid, and contradicts --cpu-only",
 				 request.inject ? "--inject" : "--gpu");
+	if (request.gpu_coredump && (alone || !request.recording || windows.every_ns))
+		return cli_usage(c, "--gpu-coredump needs a command and its recording; leave out "
+				    "--pid, --cpu-only, --no-recording and --every");
 	if (request.log && alone)
 		return cli_usage(c, "--log gpufl needs a command and its GPU work; leave out --pid "
 				    "and --cpu-only");

@@ -82,21 +82,36 @@ static bool is_part_of_recording(const char *name)
 	       !strncmp(name, RECORDING_JSON, strlen(RECORDING_JSON));
 }
 
-/* Whether `name` is the folder of device code and contains nothing else. `remove`: removes it. */
-static bool is_cubins(int folder, const char *name, bool remove)
+/* Whether a file belongs into a folder of a recording, by its kind and the end of its name. */
+static bool is_part_of_folder(int folder, const char *name, bool has_cubins)
 {
-	_cleanup_close_ int cubins = strcmp(name, RECORDING_CUBINS) == 0
-					     ? folder_enter(folder, name, FOLDER_ANY)
-					     : -ENOENT;
-	_cleanup_list_ DIR *list = folder_list(cubins);
-	const char *cubin;
 	struct stat st;
+
+	if (folder_stat(folder, name, &st) < 0)
+		return false;
+	if (S_ISFIFO(st.st_mode))
+		return !has_cubins && has_suffix(name, RECORDING_GPU_PIPE_SUFFIX);
+	return S_ISREG(st.st_mode) && (has_cubins ? strstr(name, RECORDING_CUBIN_SUFFIX) != NULL
+						  : has_suffix(name, RECORDING_GPU_CORE_SUFFIX));
+}
+
+/*
+ * Whether `name` is the folder of device code, or of core files, and contains nothing else.
+ * `remove`: removes it.
+ */
+static bool is_folder_of_recording(int folder, const char *name, bool remove)
+{
+	bool has_cubins = !strcmp(name, RECORDING_CUBINS);
+	_cleanup_close_ int inner = has_cubins || !strcmp(name, RECORDING_GPU_CORES)
+					    ? folder_enter(folder, name, FOLDER_ANY)
+					    : -ENOENT;
+	_cleanup_list_ DIR *list = folder_list(inner);
+	const char *file;
 	bool ok = list != NULL;
 
-	while (ok && (cubin = folder_next(list)))
-		ok = strstr(cubin, RECORDING_CUBIN_SUFFIX) &&
-		     folder_stat(cubins, cubin, &st) == 0 && S_ISREG(st.st_mode) &&
-		     (!remove || unlinkat(cubins, cubin, 0) == 0);
+	while (ok && (file = folder_next(list)))
+		ok = is_part_of_folder(inner, file, has_cubins) &&
+		     (!remove || unlinkat(inner, file, 0) == 0);
 	return ok && (!remove || unlinkat(folder, name, AT_REMOVEDIR) == 0);
 }
 
@@ -108,7 +123,7 @@ static int check_is_recording(int folder, const char *path, struct error *e)
 	struct stat st;
 
 	while ((name = folder_next(list))) {
-		if (is_cubins(folder, name, false))
+		if (is_folder_of_recording(folder, name, false))
 			continue;
 		if (!is_part_of_recording(name) || folder_stat(folder, name, &st) < 0 ||
 		    !S_ISREG(st.st_mode))
@@ -137,7 +152,7 @@ static int clear(int folder, const char *path, struct error *e)
 	rc = check_is_recording(folder, path, e);
 	list = folder_list(folder);
 	while (rc >= 0 && (name = folder_next(list)))
-		if (!is_cubins(folder, name, true) && is_part_of_recording(name) &&
+		if (!is_folder_of_recording(folder, name, true) && is_part_of_recording(name) &&
 		    unlinkat(folder, name, 0) < 0)
 			rc = error_errno(e, errno, "cannot remove '%s/%s'", path, name);
 	return rc;

@@ -11,6 +11,9 @@
 #define RECORDING_JSON "recording.json"
 #define RECORDING_CUBINS "cubins" /* folder of device code */
 #define RECORDING_CUBIN_SUFFIX ".cubin"
+#define RECORDING_GPU_CORES "gpu-cores" /* folder of core files of GPUs */
+#define RECORDING_GPU_CORE_SUFFIX ".nvcudmp"
+#define RECORDING_GPU_PIPE_SUFFIX ".pipe" /* where processes wait for the request of one */
 #define RECORDING_CUBIN_NAME "%016llx" RECORDING_CUBIN_SUFFIX /* of its checksum */
 
 /*

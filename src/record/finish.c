@@ -61,6 +61,7 @@ static void finish_segments(struct recording *r)
 	do
 		segment_server_answer(s);
 	while (record_serve_ring(r));
+	gpu_cores_read(r, true);
 	triggers_finish(r);
 	record_finish_ring(r);
 	record_recover(r, true);

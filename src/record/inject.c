@@ -143,6 +143,15 @@ const char *record_foreign_injection(const char **value)
 	return NULL;
 }
 
+const char *record_own_core_variable(void)
+{
+	FOR_EACH_VENDOR(v)
+	for (const char *const *name = (*v)->core_variables; name && *name; name++)
+		if (getenv(*name))
+			return *name;
+	return NULL;
+}
+
 static void add_variable(struct strbuf *out, const char *name, const char *value)
 {
 	strbuf_addf(out, "%s=%s", name, value);
@@ -150,7 +159,8 @@ static void add_variable(struct strbuf *out, const char *name, const char *value
 }
 
 /* NCCL reads at most PLUGIN_MAX bytes. Programs with a plug-in of their own keep it. */
-static void add_vendor(const struct vendor *v, const char *library, struct strbuf *out)
+static void add_vendor(const struct vendor *v, const char *library, const char *core_folder,
+		       struct strbuf *out)
 {
 	for (const char *const *name = v->injection; *name; name++)
 		add_variable(out, *name, library);
@@ -159,6 +169,8 @@ static void add_vendor(const struct vendor *v, const char *library, struct strbu
 			add_variable(out, *name, library);
 	if (v->environment)
 		v->environment(out, library);
+	if (v->core_files && core_folder)
+		v->core_files(out, core_folder);
 }
 
 void record_environment(const struct record_injection *injection, struct strbuf *out)
@@ -184,7 +196,7 @@ void record_environment(const struct record_injection *injection, struct strbuf 
 		add_variable(out, "PITOT_GPUFL", injection->log_path);
 	if (injection->gpu)
 		FOR_EACH_VENDOR(v)
-	add_vendor(*v, injection->library, out);
+	add_vendor(*v, injection->library, injection->core_folder, out);
 	if (injection->preload) {
 		strbuf_addf(out, "LD_PRELOAD=%s%s%s", injection->preload,
 			    others && *others ? ":" : "", others ? others : "");

@@ -31,6 +31,9 @@ int record_link_preload(char **path, struct error *e) MUST_USE;
 /* Returns the injection variable that another tool has set, and its *value; NULL: none. */
 const char *record_foreign_injection(const char **value);
 
+/* Returns a variable with which the user has set how core files of GPUs are written; NULL: none. */
+const char *record_own_core_variable(void);
+
 struct record_injection {
 	const char *library;
 	const char *directory; /* NULL: no recording */
@@ -41,6 +44,7 @@ struct record_injection {
 	/* comma-separated data sources that the program waits for; NULL: none */
 	const char *startup;
 	const char *log_path; /* absolute folder of gpufl's logs; NULL: none */
+	const char *core_folder; /* absolute, for core files of GPUs; NULL: none */
 	bool gpu; /* the vendors' libraries load it (struct vendor) */
 	bool prepared; /* the processes can be attached to */
 	const char *preload; /* path of libpitot-preload.so, or NULL: not preloaded */

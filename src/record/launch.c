@@ -84,7 +84,7 @@ static enum command_kind find_kind(const char *command)
 static int prepare_child(void *user, pid_t pid, struct strbuf *environment, struct error *e)
 {
 	struct recording *r = user;
-	_cleanup_strbuf_ struct strbuf launcher = STRBUF_INIT;
+	_cleanup_strbuf_ struct strbuf launcher = STRBUF_INIT, cores = STRBUF_INIT;
 	struct record_injection injection = {
 		.library = r->library,
 		.directory = r->directory,
@@ -118,6 +118,8 @@ static int prepare_child(void *user, pid_t pid, struct strbuf *environment, stru
 		injection.launcher = strbuf_text(&launcher);
 		r->spawn.watched = r->segments.fd;
 	}
+	gpu_cores_open(r, &cores);
+	injection.core_folder = cores.length ? strbuf_text(&cores) : NULL;
 	record_environment(&injection, environment);
 	record_emit_cpu_method(r);
 	if (environment->length)

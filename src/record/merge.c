@@ -19,11 +19,13 @@
 #include "report/section.h"
 #include "trace/trace.h"
 
+#define INNER_FOLDERS 2u
+
 struct merge {
 	const struct merge_request *request;
 	struct merge_result *result;
 	int folder; /* of the new recording */
-	int cubins; /* in it; -1: not created yet */
+	int inner[INNER_FOLDERS]; /* in it; -1: not created yet */
 	uid_t owner; /* of `folder` */
 	struct map sessions; /* to the recording in which they are */
 };
@@ -131,36 +133,47 @@ static bool has_same_size(int folder, const char *name, int file)
 	return folder_stat(folder, name, &a) == 0 && fstat(file, &b) == 0 && a.st_size == b.st_size;
 }
 
-/* Files of device code are named by their checksum, so that equal names have equal contents. */
-static int add_cubins(struct merge *m, const struct source *s, struct error *e)
+/*
+ * Files of device code are named by their checksum, and core files of GPUs by host, process and
+ * time, so that equal names have equal contents.
+ */
+static const struct inner_folder {
+	const char *name, *suffix;
+} inner_folders[INNER_FOLDERS] = {
+	{ RECORDING_CUBINS, RECORDING_CUBIN_SUFFIX },
+	{ RECORDING_GPU_CORES, RECORDING_GPU_CORE_SUFFIX },
+};
+
+static int add_inner(struct merge *m, const struct source *s, size_t number, struct error *e)
 {
-	_cleanup_close_ int folder = folder_enter(s->folder, RECORDING_CUBINS, FOLDER_ANY);
+	const struct inner_folder *inner = &inner_folders[number];
+	_cleanup_close_ int folder = folder_enter(s->folder, inner->name, FOLDER_ANY);
 	_cleanup_list_ DIR *list = NULL;
+	int *to = &m->inner[number], err = 0;
 	const char *name;
 	struct stat st;
-	int err = 0;
 
 	if (folder == -ENOENT)
 		return 0;
 	list = folder_list(folder);
 	if (!list)
-		return failed(s, RECORDING_CUBINS, folder < 0 ? folder : -errno, e);
-	if (m->cubins < 0 && mkdirat(m->folder, RECORDING_CUBINS, 0700) < 0)
-		return failed(s, RECORDING_CUBINS, -errno, e);
-	if (m->cubins < 0)
-		m->cubins = folder_enter(m->folder, RECORDING_CUBINS, FOLDER_ANY);
+		return failed(s, inner->name, folder < 0 ? folder : -errno, e);
+	if (*to < 0 && mkdirat(m->folder, inner->name, 0700) < 0)
+		return failed(s, inner->name, -errno, e);
+	if (*to < 0)
+		*to = folder_enter(m->folder, inner->name, FOLDER_ANY);
 	while (err >= 0 && (name = folder_next(list))) {
 		_cleanup_close_ int file = -1;
 
-		if (!has_suffix(name, RECORDING_CUBIN_SUFFIX))
+		if (!has_suffix(name, inner->suffix))
 			continue;
 		file = folder_open_file(folder, name, O_RDONLY, FOLDER_ANY);
-		if (file < 0 || m->cubins < 0)
-			err = failed(s, name, MIN(file, m->cubins), e);
-		else if (folder_stat(m->cubins, name, &st) == 0)
-			m->result->other_cubins += !has_same_size(m->cubins, name, file);
+		if (file < 0 || *to < 0)
+			err = failed(s, name, MIN(file, *to), e);
+		else if (folder_stat(*to, name, &st) == 0)
+			m->result->other_cubins += !has_same_size(*to, name, file);
 		else
-			err = link_or_copy(m, s, folder, file, name, m->cubins, name, e);
+			err = link_or_copy(m, s, folder, file, name, *to, name, e);
 	}
 	return err;
 }
@@ -204,8 +217,8 @@ static int add_recording(struct merge *m, size_t number, struct error *e)
 		return error_set(e, s.folder, "cannot open recording '%s': %s", s.path,
 				 error_code_text(s.folder));
 	err = add_segments(m, &s, e);
-	if (err >= 0)
-		err = add_cubins(m, &s, e);
+	for (size_t i = 0; i < INNER_FOLDERS && err >= 0; i++)
+		err = add_inner(m, &s, i, e);
 	close(s.folder);
 	return err;
 }
@@ -271,7 +284,7 @@ static int describe(const struct merge_request *r, const char *path, const struc
 static int fill(const struct merge_request *r, const char *path, const struct folder_id *id,
 		struct merge_result *result, struct error *e)
 {
-	struct merge m = { .request = r, .result = result, .cubins = -1 };
+	struct merge m = { .request = r, .result = result, .inner = { -1, -1 } };
 	struct stat st;
 	int err;
 
@@ -282,8 +295,9 @@ static int fill(const struct merge_request *r, const char *path, const struct fo
 	m.owner = err < 0 ? 0 : st.st_uid;
 	if (err == 0)
 		err = add_all(&m, e);
-	if (m.cubins >= 0)
-		close(m.cubins);
+	for (size_t i = 0; i < INNER_FOLDERS; i++)
+		if (m.inner[i] >= 0)
+			close(m.inner[i]);
 	if (m.folder >= 0)
 		close(m.folder);
 	map_release(&m.sessions);

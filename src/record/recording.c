@@ -17,6 +17,7 @@ void recording_release(struct recording *r)
 	process_command_release(&r->running);
 	file_copies_release(&r->cpu.kept);
 	segment_server_close(&r->segments);
+	gpu_cores_free(r->gpu_cores);
 	for (size_t i = 0; i < r->attached.count; i++)
 		close(r->attached.data[i].fd);
 	vec_release(&r->attached);

@@ -21,6 +21,7 @@ struct record_request {
 	/* socket of Perfetto's service, "1": the usual one; NULL: not traced live */
 	const char *perfetto;
 	const char *startup_wait; /* data sources; NULL: none */
+	bool gpu_coredump; /* core files of GPUs */
 	bool force, force_injection, symbols;
 	struct settings settings; /* for the recorder inside the command */
 	uint64_t hz; /* CPU samples per second; 0: none */

@@ -141,6 +141,7 @@ void record_run(struct recording *r)
 		if (now - tick_ns < TICK_NS)
 			continue;
 		tick_ns = now;
+		gpu_cores_read(r, false);
 		writer_flush(r->writer);
 		if (r->listener.tick)
 			r->listener.tick(r->listener.user, r->directory, now - r->spawn.start_ns);

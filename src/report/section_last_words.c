@@ -6,9 +6,13 @@
 
 #include "analysis/last_readings.h"
 #include "analysis/last_words.h"
+#include "base/path.h"
 #include "base/plural.h"
+#include "names/demangle.h"
 #include "report/words.h"
 #include "system/throttle.h"
+
+#define LINES_MAX 8u /* for each process, of works, of waits and of places in core files */
 
 static void add_function(const struct report *r, uint32_t function, struct strbuf *out)
 {
@@ -223,13 +227,131 @@ static void add_gpus(const struct report *r, uint32_t process, bool all, struct 
 	}
 }
 
-#define LINES_MAX 8u /* for each process, of works and of waits */
+/* --- core files of GPUs --- */
+
+static void add_index(const char *what, uint32_t x, uint32_t y, uint32_t z, struct strbuf *out)
+{
+	strbuf_addf(out, ", %s (%u, %u, %u)", what, x, y, z);
+}
+
+static void add_name(const char *mangled, struct strbuf *out)
+{
+	_cleanup_strbuf_ struct strbuf name = STRBUF_INIT;
+
+	kernel_name_text(mangled, false, &name);
+	text_safe(out, strbuf_text(&name), name.length);
+}
+
+static void add_text_of(const struct report *r, uint32_t id, struct strbuf *out)
+{
+	const char *text = trace_string(r->trace, id);
+
+	text_safe(out, text, strlen(text));
+}
+
+/* ", at smooth.cu:12 in smooth + 0x150" */
+static void add_instruction(const struct report *r, uint32_t row, struct strbuf *out)
+{
+	const struct gpu_core_columns *c = gpu_core_columns(r->trace);
+	bool has_line = column_has(c->valid.line, row);
+
+	if (has_line) {
+		strbuf_adds(out, ", at ");
+		text_safe(out, base_name(trace_string(r->trace, c->source_file[row])),
+			  strlen(base_name(trace_string(r->trace, c->source_file[row]))));
+		strbuf_addf(out, ":%u", c->line[row]);
+	}
+	if (!column_has(c->valid.function, row))
+		return;
+	strbuf_adds(out, has_line ? " in " : ", at ");
+	add_name(trace_string(r->trace, c->function[row]), out);
+	strbuf_addf(out, " + 0x%llx", (unsigned long long)c->offset[row]);
+}
+
+static void add_core_threads(const struct report *r, uint32_t row, struct strbuf *out)
+{
+	const struct gpu_core_columns *c = gpu_core_columns(r->trace);
+
+	if (!column_has(c->valid.block_index_x, row)) {
+		if (column_has(c->valid.multiprocessor, row))
+			strbuf_addf(out, ", on multiprocessor %u, where its threads had ended",
+				    c->multiprocessor[row]);
+		return;
+	}
+	add_index("block", c->block_index_x[row], c->block_index_y[row], c->block_index_z[row],
+		  out);
+	add_index("thread", c->thread_index_x[row], c->thread_index_y[row], c->thread_index_z[row],
+		  out);
+	if (c->threads[row] > 1)
+		sentence_add(out, WORDS(" and "), COUNTED_AS(c->threads[row] - 1, "other thread"));
+}
+
+/* Of a file that was written without an exception, the kernel ran. */
+static void add_core(const struct report *r, const struct last_core *core, struct strbuf *out)
+{
+	const struct gpu_core_columns *c = gpu_core_columns(r->trace);
+	uint32_t row = core->row;
+	bool has_exception = column_has(c->valid.exception, row);
+
+	if (column_has(c->valid.device, row)) {
+		strbuf_addf(out, "core file of GPU %u: ", c->device[row]);
+		if (has_exception)
+			add_text_of(r, c->exception[row], out);
+		strbuf_adds(out, has_exception ? " in " : "");
+		if (column_has(c->valid.kernel, row))
+			add_name(trace_string(r->trace, c->kernel[row]), out);
+		else
+			strbuf_adds(out, "a kernel of unknown name");
+		strbuf_adds(out, has_exception ? "" : " ran");
+		add_core_threads(r, row, out);
+		add_instruction(r, row, out);
+	} else {
+		strbuf_adds(out, "core file of a GPU");
+	}
+	if (core->launched_ns)
+		sentence_add(
+			out, WORDS("; launched at "),
+			DURATION(core->launched_ns - MIN(core->launched_ns, r->span_start_ns)));
+	if (core->caller != CALLER_NONE) {
+		strbuf_adds(out, " at ");
+		report_line_text(r, core->caller, CALLER_NONE, out);
+	}
+	if (column_has(c->valid.reason, row)) {
+		strbuf_adds(out, "; ");
+		add_text_of(r, c->reason[row], out);
+	}
+	strbuf_adds(out, "; gpu-cores/");
+	add_text_of(r, c->file[row], out);
+	strbuf_addc(out, '\n');
+}
+
+static void add_cores(const struct report *r, uint32_t process, struct strbuf *out)
+{
+	const struct last_words *l = r->last_words;
+	size_t count = 0;
+
+	for (size_t i = 0; i < l->cores.count; i++)
+		if (l->cores.data[i].process == process && count++ < LINES_MAX)
+			add_core(r, &l->cores.data[i], out);
+	if (count > LINES_MAX)
+		sentence_add(out, WORDS("and "), COUNTED_AS(count - LINES_MAX, "more place"),
+			     WORDS(" in core files of GPUs: pitot view RECORDING gpu_core\n"));
+}
+
+static bool has_core(const struct last_words *l, uint32_t process)
+{
+	for (size_t i = 0; i < l->cores.count; i++)
+		if (l->cores.data[i].process == process)
+			return true;
+	return false;
+}
 
 static void add_of_process(const struct report *r, const struct last_process *p, struct strbuf *out)
 {
 	const struct last_words *l = r->last_words;
 
 	add_process(r, p->process, out);
+	add_cores(r, p->process, out);
 	for (size_t i = 0, shown = 0; i < l->works.count && shown < LINES_MAX; i++)
 		if (l->works.data[i].process == p->process && ++shown)
 			add_work(r, &l->works.data[i], out);
@@ -239,7 +361,8 @@ static void add_of_process(const struct report *r, const struct last_process *p,
 	if (p->open)
 		add_open(r, p, out);
 	add_gpus(r, p->process, p->open, out);
-	if (!p->works && !p->open && !p->uncertain && p->is_complete && p->has_records)
+	if (!p->works && !p->open && !p->uncertain && p->is_complete && p->has_records &&
+	    !has_core(l, p->process))
 		strbuf_adds(out, "all GPU work that it had launched had ended\n");
 	for (size_t i = 0, shown = 0; i < l->waits.count && shown < LINES_MAX; i++)
 		if (l->waits.data[i].process == p->process && ++shown)
@@ -259,6 +382,7 @@ static void add_text(const struct report *r, struct strbuf *out)
 
 	for (size_t i = 0; i < l->processes.count; i++)
 		add_of_process(r, &l->processes.data[i], out);
+	add_cores(r, TRACE_NO_ROW, out);
 	if (l->processes.count && r->last_readings->refusal && *r->last_readings->refusal) {
 		text_safe(out, r->last_readings->refusal, strlen(r->last_readings->refusal));
 		strbuf_addc(out, '\n');
@@ -267,7 +391,9 @@ static void add_text(const struct report *r, struct strbuf *out)
 
 static bool is_shown(const struct report_view *v)
 {
-	return v->report->last_words->processes.count;
+	const struct last_words *l = v->report->last_words;
+
+	return l->processes.count || has_core(l, TRACE_NO_ROW);
 }
 
 static void print(const struct report_view *v)
@@ -333,6 +459,20 @@ static const struct field wait_fields[] = {
 	FIELD("seen_ns", NULL, TIME, WAIT(seen_ns)),
 };
 
+#define CORE(member) MEMBER(struct last_core, member)
+
+ROW_READ(read_core, struct last_core, add_core(v->report, row, &out->text))
+ROW_IF(is_core_recorded, struct last_core, row->process != TRACE_NO_ROW)
+ROW_IF(is_core_launch_known, struct last_core, row->launched_ns)
+
+static const struct field core_fields[] = {
+	FIELD("pid", NULL, PID, CORE(process), .when = is_core_recorded, .null = true),
+	FIELD("text", NULL, TEXT, .value = read_core),
+	FIELD("caller", NULL, LINE, CORE(caller)),
+	FIELD("launched_ns", NULL, TIME, CORE(launched_ns), .when = is_core_launch_known,
+	      .null = true),
+};
+
 static const struct field process_fields[] = {
 	FIELD("pid", NULL, PID, MEMBER(struct last_process, process)),
 	FIELD("undelivered", NULL, COUNT, MEMBER(struct last_process, undelivered)),
@@ -347,6 +487,7 @@ static const struct field fields[] = {
 	LIST("processes", ITEMS(struct last_words, processes.data, processes.count), process_fields,
 	     .all = true),
 	LIST("work", ITEMS(struct last_words, works.data, works.count), work_fields, .all = true),
+	LIST("cores", ITEMS(struct last_words, cores.data, cores.count), core_fields, .all = true),
 	LIST("waits", ITEMS(struct last_words, waits.data, waits.count), wait_fields, .all = true),
 };
 

@@ -108,7 +108,8 @@
 	T(trigger, 50, "moments at which rules held (--ring, --when), and what became of them") \
 	T(topology_device, 51, "GPUs and network adapters of the machine") \
 	T(topology_link, 52, "what lies between two of these devices") \
-	T(calibration, 53, "what recording adds to calls on the machine")
+	T(calibration, 53, "what recording adds to calls on the machine") \
+	T(gpu_core, 54, "where threads of kernels were when a core file of a GPU was written (--gpu-coredump)")
 
 #define SCHEMA_string(C, T)                                                                                            \
 	C(T, id, U32, ALWAYS, NONE, "", "id within the process")                                                       \
@@ -495,7 +496,7 @@
 	V(E, memory_pool, 40) V(E, graph_launch, 41) V(E, graph_node, 42) V(E, overhead, 43)                           \
 	V(E, external_correlation, 44) V(E, context, 45) V(E, stream, 46) V(E, device, 47) V(E, import, 48)            \
 	V(E, session, 49) V(E, collectives, 50) V(E, last_moments, 51) V(E, ring, 52) V(E, rocm, 53) \
-	V(E, topology, 54) V(E, threads, 55) V(E, calibration, 56) V(E, allocator, 57)
+	V(E, topology, 54) V(E, threads, 55) V(E, calibration, 56) V(E, allocator, 57) V(E, gpu_core, 58)
 #define ENUM_sampling_method(V, E) V(E, ebpf, 0) V(E, perf_events, 1) V(E, timer, 2)
 #define ENUM_capability_state(V, E) V(E, on, 0) V(E, off, 1) V(E, degraded, 2) V(E, unavailable, 3)
 

@@ -30,6 +30,44 @@
 	C(T, reason, STRING, MAYBE, NONE, "", "threads: why there is no call stack")
 #define TRAITS_unfinished(X, T)
 
+/*
+ * Written by `pitot record`, from core files that the GPU's driver writes: threads of a kernel at
+ * one instruction with one exception are a row, those of most threads first. A file is written
+ * because of an exception, or because a rule about a hang held; it has rows with the exception
+ * only, if there is one. A file that cannot be read has one row, with the reason.
+ */
+#define SCHEMA_gpu_core(C, T)                                                                                          \
+	C(T, time_ns, TIME, ALWAYS, NONE, "ns", "time when the file was written")                                      \
+	C(T, pid, U32, MAYBE, NONE, "", "process id of the process, as that process sees it")                          \
+	C(T, file, STRING, ALWAYS, NONE, "", "name of the file in the recording's folder gpu-cores")                   \
+	C(T, exception, STRING, MAYBE, NONE, "", "what the threads had done; missing: nothing, they ran")              \
+	C(T, code, U32, MAYBE, NONE, "", "number of the exception in NVIDIA's debugger interface")                     \
+	C(T, device, U32, MAYBE, NONE, "", "CUDA ordinal of the GPU")                                                  \
+	C(T, kernel, STRING, MAYBE, NONE, "", "mangled name of the kernel")                                            \
+	C(T, grid_x, U32, MAYBE, NONE, "blocks", "grid size")                                                          \
+	C(T, grid_y, U32, MAYBE, NONE, "blocks", "grid size")                                                          \
+	C(T, grid_z, U32, MAYBE, NONE, "blocks", "grid size")                                                          \
+	C(T, block_x, U32, MAYBE, NONE, "threads", "block size")                                                       \
+	C(T, block_y, U32, MAYBE, NONE, "threads", "block size")                                                       \
+	C(T, block_z, U32, MAYBE, NONE, "threads", "block size")                                                       \
+	C(T, launch_thread, U32, MAYBE, NONE, "", "thread id (gettid) of the thread that launched the kernel")         \
+	C(T, threads, U64, ALWAYS, NONE, "", "threads there; 0: they had ended, and only the multiprocessor says it")  \
+	C(T, block_index_x, U32, MAYBE, NONE, "", "block of the first of these threads")                               \
+	C(T, block_index_y, U32, MAYBE, NONE, "", "block of the first of these threads")                               \
+	C(T, block_index_z, U32, MAYBE, NONE, "", "block of the first of these threads")                               \
+	C(T, thread_index_x, U32, MAYBE, NONE, "", "first of these threads in its block")                              \
+	C(T, thread_index_y, U32, MAYBE, NONE, "", "first of these threads in its block")                              \
+	C(T, thread_index_z, U32, MAYBE, NONE, "", "first of these threads in its block")                              \
+	C(T, multiprocessor, U32, MAYBE, NONE, "", "multiprocessor of the first of these threads")                     \
+	C(T, warp, U32, MAYBE, NONE, "", "its warp in the multiprocessor")                                             \
+	C(T, lane, U32, MAYBE, NONE, "", "its lane in the warp")                                                       \
+	C(T, function, STRING, MAYBE, NONE, "", "mangled name of the function of the instruction")                     \
+	C(T, offset, U64, MAYBE, NONE, "bytes", "the instruction, from the start of the function")                     \
+	C(T, source_file, STRING, MAYBE, NONE, "", "source file of the instruction")                                   \
+	C(T, line, U32, MAYBE, NONE, "", "its line")                                                                   \
+	C(T, reason, STRING, MAYBE, NONE, "", "why the file could not be read, or not all of it")
+#define TRAITS_gpu_core(X, T) X(T, MOMENT, time_ns) X(T, LABEL, exception)
+
 #define ENUM_unfinished_kind(V, E)                                                                                     \
 	V(E, call, 0) V(E, kernel, 1) V(E, memcpy, 2) V(E, memset, 3) V(E, graph_launch, 4)     \
 	V(E, thread, 5)

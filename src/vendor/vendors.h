@@ -66,6 +66,14 @@ struct vendor {
 	 */
 	void (*environment)(struct strbuf *out, const char *library);
 
+	/*
+	 * Variables of the vendor's driver about core files of GPUs; a command that has one of them
+	 * keeps its own settings. core_files() appends those with which the driver writes small
+	 * ones into a folder, and does not end the process for it. NULL: there are none.
+	 */
+	const char *const *core_variables;
+	void (*core_files)(struct strbuf *out, const char *folder);
+
 	/* How names begin by which stacks know this vendor's code. */
 	const char *const *names[VENDOR_NAMES_COUNT];
 	const char *const *folders; /* parts of paths: only the vendor's files lie there */

@@ -13,7 +13,7 @@ def test_the_list(pitot):
     listed = json.loads(pitot("rules", "--json").stdout)
     names = [metric["name"] for metric in listed]
     assert names[:2] == ["hang", "sticky-error"] and {"step-time", "gpu-idle", "signal"} <= set(names)
-    assert [metric["default"] for metric in listed if metric["default"]] == ["hang > 30s", "sticky-error", "xid", "fatal-signal", "gpu-lost"]
+    assert [metric["default"] for metric in listed if metric["default"]] == ["hang > 30s", "sticky-error", "exception", "xid", "fatal-signal", "gpu-lost"]
     text = pitot("rules").stdout
     assert all(metric["example"] in text or metric["default"] in text for metric in listed)
     assert text.count("yes") == 5
