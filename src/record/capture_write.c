@@ -73,17 +73,6 @@ static struct cut_window window_of(const struct capture *c)
 				    .work_from_ns = from_ns - MIN(from_ns, c->lead_ns) };
 }
 
-/* How many segments before this one were dropped that may have had rows of the window. */
-static uint32_t gap_before(const struct segment *before, const struct segment *s,
-			   const struct cut_window *w)
-{
-	uint32_t expected = before ? before->header.number + 1 : 0;
-
-	return s->header.number > expected && s->header.start_monotonic_ns > w->from_ns
-		       ? s->header.number - expected
-		       : 0;
-}
-
 /* Whether all segments up to the window are there. */
 static bool knows_begin(const struct parts *p, const struct cut_window *w)
 {
@@ -109,12 +98,11 @@ static int cut(const struct capture *c, const struct parts *p, int folder,
 	for (size_t i = 0; i < p->all.count && rc >= 0; i++) {
 		const struct segment *s = p->all.data[i];
 
-		/* Readers know by the number that some are missing. */
-		gap = gap_before(i ? p->all.data[i - 1] : NULL, s, &out->window);
+		gap = segment_cut_gap(i ? p->all.data[i - 1] : NULL, s, &out->window);
 		out->missing += gap;
 		number += gap;
 		snprintf(name, sizeof(name), "%u.%u" SEGMENT_SUFFIX, s->header.pid, number);
-		rc = segment_cut_write(cutter, s, folder, name, number);
+		rc = segment_cut_write(cutter, s, folder, name, number, gap > 0);
 		number += rc > 0;
 		out->segments += rc > 0;
 	}
@@ -123,7 +111,7 @@ static int cut(const struct capture *c, const struct parts *p, int folder,
 		const struct segment *s = &p->samples.all.data[i].segment;
 
 		snprintf(name, sizeof(name), "cpu-%d.%u" SEGMENT_SUFFIX, (int)c->pid, number);
-		rc = segment_cut_write(cutter, s, folder, name, number);
+		rc = segment_cut_write(cutter, s, folder, name, number, false);
 		number += rc > 0;
 	}
 	if (rc >= 0)

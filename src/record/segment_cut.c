@@ -20,6 +20,7 @@
 /* Of a copy: the process may be another user's, and hostile. */
 #define COPY_BYTES_MAX ((uint64_t)256 << 20)
 #define COPY_ROWS_MAX ((uint64_t)1 << 24)
+#define LATE_NS NS_PER_S /* by which rows are written after their time, at most */
 #define CALL_NS NS_PER_S /* how long a call that allocates memory may take */
 
 /* An allocation that was live at the begin. */
@@ -503,8 +504,19 @@ static struct segment_header header_of(const struct segment_cut *c, const struct
 	return h;
 }
 
+uint32_t segment_cut_gap(const struct segment *before, const struct segment *s,
+			 const struct cut_window *window)
+{
+	uint32_t expected = before ? before->header.number + 1 : 0;
+
+	if (s->header.number <= expected || s->header.start_monotonic_ns <= window->from_ns ||
+	    (before && before->header.start_monotonic_ns > window->until_ns + LATE_NS))
+		return 0;
+	return s->header.number - expected;
+}
+
 int segment_cut_write(struct segment_cut *c, const struct segment *s, int folder, const char *name,
-		      uint32_t number)
+		      uint32_t number, bool always)
 {
 	struct segment_header header = header_of(c, s, number);
 	struct cut_file f;
@@ -527,12 +539,13 @@ int segment_cut_write(struct segment_cut *c, const struct segment *s, int folder
 		}
 		rows += rc > 0 && table->repeated == REPEAT_NEVER;
 	}
-	if (rc >= 0 && rows)
+	always |= rows > 0;
+	if (rc >= 0 && always)
 		rc = put_end(&f);
 	rc = file_close(&f, rc, folder, name);
-	if (rc >= 0 && !rows)
+	if (rc >= 0 && !always)
 		unlinkat(folder, name, 0);
-	return rc < 0 ? rc : rows > 0;
+	return rc < 0 ? rc : always;
 }
 
 struct segment_cut *segment_cut_new(const struct cut_window *window)

@@ -41,11 +41,18 @@ struct segment_cut *segment_cut_new(const struct cut_window *window) MUST_USE;
  */
 int segment_cut_find(struct segment_cut *c, const struct segment *s) MUST_USE;
 /*
- * Writes what of a segment is in the cut as a new file, unless that is nothing. `number` is that of
- * the new segment. Returns 1, 0, or a negative code.
+ * How many segments between two of a process (`before` NULL: there is none) are missing that may
+ * have had rows of the window. Rows are late by at most a second.
+ */
+uint32_t segment_cut_gap(const struct segment *before, const struct segment *s,
+			 const struct cut_window *window);
+/*
+ * Writes what of a segment is in the cut as a new file, and if that is nothing, only with `always`:
+ * a reader knows by the number of a segment how many are missing before it. `number` is that of the
+ * new segment. Returns 1, 0 if nothing was written, or a negative code.
  */
 int segment_cut_write(struct segment_cut *c, const struct segment *s, int folder, const char *name,
-		      uint32_t number) MUST_USE;
+		      uint32_t number, bool always) MUST_USE;
 struct cut_counts segment_cut_counts(const struct segment_cut *c);
 void segment_cut_free(struct segment_cut *c);
 

@@ -75,7 +75,7 @@ static struct trace *open_trace(const char *folder)
 }
 
 /* Cuts folder/100.0.pit into a new folder; the result of writing. */
-static int cut(const struct segment *s, const char *to, struct cut_counts *counts)
+static int cut(const struct segment *s, const char *to, bool always, struct cut_counts *counts)
 {
 	struct segment_cut *c = segment_cut_new(&window);
 	int folder = folder_open(to, FOLDER_OWN), rc;
@@ -83,7 +83,7 @@ static int cut(const struct segment *s, const char *to, struct cut_counts *count
 	assert_non_null(c);
 	rc = segment_cut_find(c, s);
 	if (rc >= 0)
-		rc = segment_cut_write(c, s, folder, "100.0.pit", 0);
+		rc = segment_cut_write(c, s, folder, "100.0.pit", 0, always);
 	*counts = segment_cut_counts(c);
 	segment_cut_free(c);
 	close(folder);
@@ -103,7 +103,7 @@ static void test_exact(void **state)
 	(void)state;
 	make(from);
 	assert_int_equal(segment_open(temp_file(from, "100.0.pit"), &s, NULL), 0);
-	assert_int_equal(cut(&s, to, &counts), 1);
+	assert_int_equal(cut(&s, to, false, &counts), 1);
 	segment_release(&s);
 	t = open_trace(to);
 	/* Kernels run from 40 to 45, 50 to 55, … ms: from 100 ms on it is the 7th. */
@@ -144,11 +144,43 @@ static void test_nothing(void **state)
 	maker_call(m, MAKER_LAUNCH, 101, 10 * MS, 11 * MS, 1);
 	maker_close(m, 20 * MS);
 	assert_int_equal(segment_open(temp_file(from, "100.0.pit"), &s, NULL), 0);
-	assert_int_equal(cut(&s, to, &counts), 0);
-	segment_release(&s);
+	assert_int_equal(cut(&s, to, false, &counts), 0);
 	assert_int_equal(access(temp_file(to, "100.0.pit"), F_OK), -1);
+	assert_int_equal(cut(&s, to, true, &counts), 1);
+	segment_release(&s);
+	assert_int_equal(segment_open(temp_file(to, "100.0.pit"), &s, NULL), 0);
+	assert_true(s.closed);
+	segment_release(&s);
 	temp_folder_remove(from);
 	temp_folder_remove(to);
+}
+
+static uint32_t gap(uint32_t before, uint64_t before_ns, uint32_t number, uint64_t start_ns)
+{
+	const struct segment first = { .header = { .number = before,
+						   .start_monotonic_ns = before_ns } },
+			     second = { .header = { .number = number,
+						    .start_monotonic_ns = start_ns } };
+
+	return segment_cut_gap(&first, &second, &window);
+}
+
+/* Only those count that may have had rows of the window. */
+static void test_gaps(void **state)
+{
+	const struct segment first = { .header = { .number = 3, .start_monotonic_ns = FROM + 1 } },
+			     early = { .header = { .number = 3, .start_monotonic_ns = FROM } };
+
+	(void)state;
+	assert_int_equal(gap(4, FROM, 5, HOST_UNTIL), 0);
+	assert_int_equal(gap(4, FROM, 7, HOST_UNTIL), 2);
+	assert_int_equal(gap(4, 1 * MS, 7, FROM), 0);
+	assert_int_equal(gap(4, 1 * MS, 7, FROM + 1), 2);
+	assert_int_equal(gap(4, FROM, 7, UNTIL + 5 * NS_PER_S), 2);
+	assert_int_equal(gap(4, UNTIL + NS_PER_S, 7, UNTIL + 5 * NS_PER_S), 2);
+	assert_int_equal(gap(4, UNTIL + NS_PER_S + 1, 7, UNTIL + 5 * NS_PER_S), 0);
+	assert_int_equal(segment_cut_gap(NULL, &first, &window), 3);
+	assert_int_equal(segment_cut_gap(NULL, &early, &window), 0);
 }
 
 /* Any bytes: what can be read of them is cut, and the result can be read. */
@@ -173,7 +205,7 @@ static void test_hostile(void **state)
 			copy[64 + (size_t)random() % (bytes.length - 64)] = (uint8_t)random();
 		assert_int_equal(
 			segment_open_bytes(copy, bytes.length - (size_t)random() % 200, &s, &e), 0);
-		if (cut(&s, to, &counts) == 1) {
+		if (cut(&s, to, false, &counts) == 1) {
 			assert_int_equal(segment_open(temp_file(to, "100.0.pit"), &written, &e), 0);
 			assert_true(written.closed);
 			assert_int_equal(written.damaged_blocks, 0);
@@ -193,6 +225,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_exact),
 		cmocka_unit_test(test_nothing),
+		cmocka_unit_test(test_gaps),
 		cmocka_unit_test(test_hostile),
 	};
 
