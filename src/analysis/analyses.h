@@ -44,6 +44,7 @@
 	X(collectives)                                                                             \
 	X(rank_times)                                                                              \
 	X(rank_path)                                                                               \
+	X(rank_waits)                                                                              \
 	X(collective_groups)                                                                       \
 	X(peer_traffic)                                                                            \
 	X(commands)                                                                                \

@@ -6,6 +6,7 @@
 #include "analysis/machine_links.h"
 #include "analysis/rank_path.h"
 #include "analysis/rank_times.h"
+#include "analysis/rank_waits.h"
 #include "base/map.h"
 
 struct job {
@@ -82,7 +83,9 @@ int job_report_init(struct report *out, const char *path, const struct report_op
 	out->collectives = calloc(1, sizeof(*out->collectives));
 	out->rank_times = calloc(1, sizeof(*out->rank_times));
 	out->rank_path = calloc(1, sizeof(*out->rank_path));
-	if (rc >= 0 && (!out->collectives || !out->rank_times || !out->rank_path))
+	out->rank_waits = calloc(1, sizeof(*out->rank_waits));
+	if (rc >= 0 &&
+	    (!out->collectives || !out->rank_times || !out->rank_path || !out->rank_waits))
 		rc = -ENOMEM;
 	if (rc >= 0)
 		rc = collectives_find(&source, out->collectives);
@@ -92,6 +95,8 @@ int job_report_init(struct report *out, const char *path, const struct report_op
 	j.options.critical_path = options->critical_path;
 	if (rc >= 0 && options->critical_path)
 		rc = rank_path_find(&source, out->collectives, out->rank_times, out->rank_path);
+	if (rc >= 0 && options->collectives)
+		rc = rank_waits_find(out->collectives, out->rank_times, out->rank_waits);
 	interner_release(&j.processes);
 	if (rc == -ENOMEM)
 		error_set(e, rc, "out of memory");

@@ -10,8 +10,8 @@
 #include "analysis/report.h"
 
 /*
- * Fills a report that has only `collectives`, `rank_times` and `rank_path`, and no trace. 0 or a
- * negative code; then *out needs no release.
+ * Fills a report that has only `collectives`, `rank_times`, `rank_path` and `rank_waits`, and no
+ * trace. 0 or a negative code; then *out needs no release.
  */
 int job_report_init(struct report *out, const char *path, const struct report_options *options,
 		    struct error *e) MUST_USE;

@@ -87,7 +87,8 @@ static const struct option options[] = {
 	     "only compare the ranks of a job; reads one process after the other, so that "
 	     "thousands fit into memory"),
 	FLAG("collectives", 0, option_collectives,
-	     "show the collectives of several ranks by function, size and communicator",
+	     "show the collectives of several ranks by function, size and communicator, and when "
+	     "ranks waited for which other ones",
 	     .group = "output"),
 	FLAG("flame", 0, option_flame,
 	     "-o x.html: end the page with a flame graph, if stacks were recorded (default: on)",
@@ -245,7 +246,8 @@ static int print(const struct context *c, const struct report *r, const char *pa
 static int print_ranks(const struct context *c, const char *recording)
 {
 	struct report_options everything = { .filter = FILTER_ALL,
-					     .critical_path = option_critical_path };
+					     .critical_path = option_critical_path,
+					     .collectives = option_collectives };
 	_cleanup_free_ char *path = NULL;
 	struct strbuf out = STRBUF_INIT;
 	struct error e = { 0 };
@@ -255,6 +257,7 @@ static int print_ranks(const struct context *c, const char *recording)
 		.width = width_of(c),
 		.color = c->color,
 		.html = option_output != NULL,
+		.bars = isatty(STDOUT_FILENO) && terminal_shows_utf8(),
 		.top = option_top,
 		.out = &out,
 	};

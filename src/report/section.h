@@ -40,6 +40,7 @@
 	X(failures)                                                                                \
 	X(ranks)                                                                                   \
 	X(collectives)                                                                             \
+	X(rank_waits)                                                                              \
 	X(peers)                                                                                   \
 	X(gpus)                                                                                    \
 	X(idle)                                                                                    \
@@ -303,6 +304,8 @@ void report_print_ranks(const struct report_view *v, bool json);
 extern const struct section section_topology;
 /* What bounded the job: text and JSON of `--ranks --critical-path`. */
 extern const struct section section_rank_path;
+/* Heat maps of what ranks waited for each other: text and JSON of `--ranks --collectives`. */
+extern const struct section section_rank_waits;
 void report_links_text(const struct report *r, struct strbuf *out);
 /* Appends which ranks of the job have no recorder inside, after "; ". */
 void report_absent_ranks(const struct trace *t, struct strbuf *out);

@@ -702,6 +702,7 @@ void report_print_ranks(const struct report_view *v, bool json)
 		section_print_json(&section_ranks, v, &j);
 		section_print_json(&section_topology, v, &j);
 		section_print_json(&section_rank_path, v, &j);
+		section_print_json(&section_rank_waits, v, &j);
 		json_end(&j);
 		strbuf_addc(v->out, '\n');
 		return;
@@ -727,6 +728,7 @@ void report_print_ranks(const struct report_view *v, bool json)
 	}
 	section_print_text(&section_ranks, v);
 	section_print_text(&section_rank_path, v);
+	section_print_text(&section_rank_waits, v);
 	if (v->html) {
 		html_section_end(v);
 		html_end(v);

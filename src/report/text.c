@@ -128,3 +128,13 @@ void text_safe(struct strbuf *out, const char *text, size_t length)
 		p += n;
 	}
 }
+
+const char *text_shade(bool utf8, uint64_t part, uint64_t whole)
+{
+	static const char *const shades[] = { " ", "░", "▒", "▓", "█" };
+	static const char *const ascii[] = { " ", ".", ":", "+", "#" };
+	uint64_t level = (uint64_t)((unsigned __int128)part * 4 / MAX(whole, 1));
+
+	level = part ? 1 + MIN(level, 3) : 0;
+	return utf8 ? shades[level] : ascii[level];
+}

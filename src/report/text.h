@@ -38,6 +38,9 @@ size_t text_prefix(const char *text, size_t columns);
  */
 void text_safe(struct strbuf *out, const char *text, size_t length);
 
+/* One of nothing, which only 0 is, and four densities, in UTF-8 or else in ASCII. */
+const char *text_shade(bool utf8, uint64_t part, uint64_t whole);
+
 /* Cuts a text to `columns` columns (at least 2), and marks the cut. */
 void text_shorten(struct strbuf *text, size_t columns);
 

@@ -18,7 +18,6 @@
 #define SHARE_COLUMNS 8u /* "  100.0%" */
 #define JSON_COLUMNS 200u
 #define GAPS_MAX 6u
-#define LEVELS 5u
 
 struct gap {
 	const struct idle_gap *gap;
@@ -127,16 +126,12 @@ static void print_row(const struct timeline *t, const char *label, enum style st
 /* Nothing, and four densities; a thread that mostly waits has a sign of its own. */
 static const char *cell_of(const struct timeline *t, const struct time_lane *lane, unsigned column)
 {
-	static const char *const shades[] = { " ", "░", "▒", "▓", "█" };
-	static const char *const ascii[] = { " ", ".", ":", "+", "#" };
 	uint64_t begin = t->lanes.start_ns + column * t->lanes.column_ns,
-		 length = MIN(t->lanes.column_ns, t->lanes.end_ns - MIN(begin, t->lanes.end_ns)),
-		 level;
+		 length = MIN(t->lanes.column_ns, t->lanes.end_ns - MIN(begin, t->lanes.end_ns));
 
 	if (lane->wait_ns && lane->wait_ns[column] * 2 > lane->ns[column])
 		return "~";
-	level = lane->ns[column] ? 1 + MIN(lane->ns[column] * 4 / MAX(length, 1), LEVELS - 2) : 0;
-	return t->v->bars ? shades[level] : ascii[level];
+	return text_shade(t->v->bars, lane->ns[column], length);
 }
 
 static void print_lane(const struct timeline *t, const struct time_lane *lane)

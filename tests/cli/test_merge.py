@@ -1,6 +1,7 @@
 """pitot merge: recordings of several hosts as one."""
 import json
 import os
+import re
 import resource
 import shutil
 import signal
@@ -37,6 +38,37 @@ def test_the_result_is_what_one_folder_says(pitot, hosts, options):
     assert report(pitot, "job.pitot", "--ranks")["job"]["rank"] == 2
     assert "checksums  all right" in pitot("info", "--verify", "job.pitot").stdout
     assert not [name for name in folders(hosts) if "merging" in name]
+
+
+def test_when_ranks_waited_and_for_which(pitot, make_recording, tmp_path):
+    """Rank 2 is 100 us late in seven of eight steps of 1 ms, and rank 0 in the others; the hosts' clocks know 18 us."""
+    recording = make_recording(tmp_path / "job.pitot", "job")
+    found = report(pitot, recording, "--collectives")["rank_waits"]
+    assert found == report(pitot, recording, "--ranks", "--collectives")["rank_waits"]
+    assert report(pitot, recording)["rank_waits"] is report(pitot, recording, "--ranks")["rank_waits"] is None
+    waited = {(pair["rank"], pair["for_rank"]): (pair["wait_ns"], pair["count"]) for pair in found["pairs"]}
+    assert waited == {**{(rank, 2): (3_400_000, 34) for rank in (0, 1, 3)}, **{(rank, 0): (500_000, 5) for rank in (1, 2, 3)}}
+    for group, awaited in zip(found["groups"], found["awaited"]):
+        rank = group["first_rank"]
+        assert rank == group["last_rank"] == awaited["first_rank"] and group["ranks"] == 1 and len(group["span_ns"]) == 60
+        assert group["wait_ns"] == sum(group["span_ns"]) == sum(awaited["for_ns"]) == sum(
+            ns for (waiting, _), (ns, _) in waited.items() if waiting == rank)
+        assert [awaited["for_ns"][i] if i < len(awaited["for_ns"]) else 0 for i in range(4)] == [
+            waited.get((rank, other), (0,))[0] for other in range(4)]
+    for options in ("--collectives",), ("--collectives", "--ranks"):
+        lines = pitot("report", recording, *options).stdout.partition("\nwaiting of ranks  ")[2].splitlines()
+        assert lines[0] == "in 39.0 ms, 650 us a column" and [line.split()[1] for line in lines[2:6]] == ["8.7%", "10.0%", "1.3%", "10.0%"]
+        rows = [line.rpartition("%  ")[2] for line in lines[2:6]]
+        assert {len(row) for row in rows} == {61} and set(rows[3]) == {" ", ".", "|"} and rows[1] == rows[3]
+        assert [line[-5:] for line in lines[7:11]] == ["  # |", ". # |", ".   |", ". # |"]
+        pitot("report", recording, *options, "--force", "-o", "page.html")
+        page = (tmp_path / "page.html").read_text().partition("<p>ranks from top to bottom, time ")[2].partition("<table")[0]
+        assert page.count("<svg") == page.count("</svg>") == 2 and "NaN" not in page
+        times, pairs = page.split("</svg>")[:2]
+        cells = re.findall(r'<rect x="([0-9.]+)" y="(\d+)" width="([0-9.]+)" height="13" fill-opacity="\.(\d\d)"/>', pairs)
+        assert [(int(y) // 14, round((float(x) - 80) / 215), shade) for x, y, width, shade in cells] == [
+            (0, 2, "99"), (1, 0, "10"), (1, 2, "99"), (2, 0, "10"), (3, 0, "10"), (3, 2, "99")]
+        assert 60 < times.count("<rect") < 240
 
 
 def test_a_host_whose_clock_was_never_set(pitot, make_recording, tmp_path):
