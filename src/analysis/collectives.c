@@ -123,16 +123,17 @@ static bool find_number(const struct trace *t, uint32_t process, uint32_t *numbe
 }
 
 /* The job of a process. A restarted job has "#" and a number at the end. */
-static int find_job(struct gathering *x, uint32_t process, uint32_t *job)
+static int find_job(struct gathering *x, uint32_t process, struct job_rank *rank)
 {
 	const struct trace_process *p = trace_process(x->report->trace, process);
 	int64_t text = interner_add(&x->out->texts, p->job, strcspn(p->job, "#"), NULL);
 
 	if (text < 0)
 		return -ENOMEM;
-	*job = *p->job ? (uint32_t)text : NO_JOB;
+	rank->job = *p->job ? (uint32_t)text : NO_JOB;
 	if (p->rank != TRACE_NO_RANK && p->world_size != TRACE_NO_RANK)
-		x->out->world = MAX(x->out->world, p->world_size);
+		rank->world = p->world_size;
+	x->out->world = MAX(x->out->world, rank->world);
 	return 0;
 }
 
@@ -180,8 +181,7 @@ static int add_rank(struct gathering *x, uint32_t process, uint32_t device)
 	if (!found.rank.named)
 		found.rank.number = x->source->count > 1 ? found.item : found.rank.gpu;
 	if (number_gpu(x, &found.rank) < 0 || find_address(x, &found.rank) < 0 ||
-	    find_host(x, process, &found.rank.host) < 0 ||
-	    find_job(x, process, &found.rank.job) < 0 ||
+	    find_host(x, process, &found.rank.host) < 0 || find_job(x, process, &found.rank) < 0 ||
 	    map_put(&x->ranks, (uint64_t)process << 32 | device, found.item) < 0)
 		return -ENOMEM;
 	return vec_push(&x->found, found);
@@ -373,23 +373,40 @@ static void align_by_realtime(struct gathering *x)
 	}
 }
 
-/* Whether ranks are of several runs: with several jobs, or twice and not known to be restarted. */
+static bool overlap(const struct rank_window *a, const struct rank_window *b)
+{
+	return a->start_ns < b->end_ns && b->start_ns < a->end_ns;
+}
+
+/* A restarted job may have another number of ranks, but not at the same time. */
+static bool is_of_another_size(const struct gathering *x, size_t i)
+{
+	const struct job_rank *a = x->out->ranks, *b = &a[i];
+
+	return a->world && b->world && a->world != b->world &&
+	       (a->job == NO_JOB || b->job == NO_JOB || overlap(&x->windows[0], &x->windows[i]));
+}
+
+/*
+ * Whether ranks are of several runs: of several jobs, of jobs of several sizes, or twice and not
+ * known to be restarted.
+ */
 static void find_runs(struct gathering *x)
 {
 	const struct job_rank *r = x->out->ranks;
 	uint32_t job = NO_JOB;
 
 	for (size_t i = 0; i < x->out->rank_count; i++) {
-		const struct rank_window *w = &x->windows[i], *before = w - 1;
+		const struct rank_window *w = &x->windows[i];
 
 		x->out->mixed |= job != NO_JOB && r[i].job != NO_JOB && r[i].job != job;
+		x->out->mixed |= is_of_another_size(x, i);
 		job = r[i].job == NO_JOB ? job : r[i].job;
 		if (!i || !r[i].named || !r[i - 1].named || r[i].number != r[i - 1].number ||
 		    (r[i].source == r[i - 1].source && r[i].process == r[i - 1].process))
 			continue;
 		x->out->repeated = i;
-		x->out->mixed |= r[i].job == NO_JOB ||
-				 (w->start_ns < before->end_ns && before->start_ns < w->end_ns);
+		x->out->mixed |= r[i].job == NO_JOB || overlap(w, w - 1);
 	}
 }
 

@@ -27,6 +27,7 @@ struct job_rank {
 	bool named; /* the number is the job's */
 	uint64_t end_ns; /* of its recording, by the clock of parts */
 	uint32_t pci; /* item of collectives.texts: address of the GPU; NO_PCI: unknown */
+	uint32_t world; /* number of ranks of its job; 0: unknown */
 	uint32_t job; /* item of collectives.texts, without a restart's number; NO_JOB: unknown */
 };
 #define NO_JOB UINT32_MAX

@@ -266,15 +266,16 @@ static void add_absent(const struct report *r, struct strbuf *out)
 {
 	const struct collectives *c = r->collectives;
 	_cleanup_strbuf_ struct strbuf list = STRBUF_INIT;
-	uint32_t absent = 0;
-	size_t i = 0;
+	uint32_t absent = 0, next = 0;
 
-	for (uint32_t rank = 0; rank < c->world; rank++) {
-		while (i < c->rank_count && c->ranks[i].number < rank)
-			i++;
-		if ((i < c->rank_count && c->ranks[i].number == rank) || absent++ >= ABSENT_SHOWN)
-			continue;
-		strbuf_addf(&list, "%s%u", list.length ? ", " : "", rank);
+	for (size_t i = 0; i <= c->rank_count; i++) {
+		uint32_t rank = i < c->rank_count ? c->ranks[i].number : c->world;
+		uint32_t end = MIN(rank, c->world);
+
+		for (; next < end && absent < ABSENT_SHOWN; next++, absent++)
+			strbuf_addf(&list, "%s%u", list.length ? ", " : "", next);
+		absent += end - MIN(next, end);
+		next = MAX(next, rank + 1);
 	}
 	if (absent)
 		sentence_add(out, COUNTED_AS(absent, "rank"), WORDS(" of "), NUMBER(c->world),
@@ -321,7 +322,9 @@ static void add_unknown(const struct report *r, struct strbuf *out)
 			WORDS(" is there more than once: the recording has several runs; record "
 			      "each into a folder of its own\n"));
 	else if (c->mixed)
-		strbuf_adds(out, "they are of several jobs (pitot view RECORDING process)\n");
+		strbuf_adds(out,
+			    "they are of several jobs, or of runs of several sizes (pitot view "
+			    "RECORDING process)\n");
 	else if (c->uncertainty_ns == UINT64_MAX)
 		add_unaligned(r, out);
 	else if (!c->whole)

@@ -71,6 +71,16 @@ def test_when_ranks_waited_and_for_which(pitot, make_recording, tmp_path):
         assert 60 < times.count("<rect") < 240
 
 
+def test_ranks_that_are_not_there_are_not_walked(pitot, make_recording, tmp_path):
+    """Each process says that it is one of four billion: that takes no processor for seconds."""
+    recording = make_recording(tmp_path / "vast.pitot", "job_vast")
+    limit = {"preexec_fn": lambda: resource.setrlimit(resource.RLIMIT_CPU, (4, 4))}
+    for options, said in (((), "; 4294967290 of 4294967294 ranks were not recorded"),
+                          (("--ranks",), "4,294,967,290 ranks of 4,294,967,294 without collectives in the recording: 4, 5, 6, ")):
+        assert json.loads(pitot("report", recording, *options, "--json", **limit).stdout)["job"]["kind"] == "unknown"
+        assert said in " ".join(pitot("report", recording, *options, **limit).stdout.split())
+
+
 def test_a_host_whose_clock_was_never_set(pitot, make_recording, tmp_path):
     """Its collectives align it for the verdict on ranks; all else says that its times are on another clock."""
     whole = report(pitot, make_recording(tmp_path / "job.pitot", "job"))

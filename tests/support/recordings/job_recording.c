@@ -13,6 +13,8 @@
 #define START_NS UINT64_C(5000000000)
 #define END_NS (START_NS + (STEPS + 1) * STEP_NS)
 
+static uint32_t world_size = RANKS;
+
 /* By the clock of the host. */
 static uint64_t host_ns(uint64_t time_ns)
 {
@@ -43,7 +45,7 @@ static void write_rank(const char *folder, uint32_t rank, uint32_t pid, uint64_t
 	uint32_t gemm, all_reduce;
 
 	m->process.rank = rank;
-	m->process.world_size = RANKS;
+	m->process.world_size = world_size;
 	m->process.job = maker_string(m, "17");
 	m->process.launcher = job_launcher_torchrun;
 	ROW_PRESENT(&m->process, process, rank);
@@ -110,4 +112,10 @@ void recording_job_unbound(const char *folder)
 {
 	write_first(folder);
 	write_second(folder, 200, true, 2);
+}
+
+void recording_job_vast(const char *folder)
+{
+	world_size = UINT32_MAX - 1;
+	recording_job(folder);
 }

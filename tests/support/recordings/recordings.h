@@ -49,6 +49,7 @@
 	X(job_first) /* what the first host records of it: ranks 0 and 1 */                        \
 	X(job_second) /* the second host: ranks 2 and 3 */                                         \
 	X(job_third) /* the second host, with the process ids of the first */                      \
+	X(job_vast) /* the job; each process says that it has four billion ranks */                \
 	X(job_unset) /* the job; CLOCK_REALTIME of the second host is not set */                   \
 	X(job_unbound) /* the same, and its ranks meet those of the first only twice */            \
 	/* hostile_recording.c: right in every byte, from no recorder */                           \

@@ -298,6 +298,44 @@ static void two_jobs(void **state)
 	expect_in(folder, "two jobs", JOB_UNKNOWN, NO_PEER);
 }
 
+/* Ranks 0 and 1 of a job of two ranks, and 2 and 3 of another one of four. */
+static void two_sizes(void **state)
+{
+	static const struct {
+		const char *name, *jobs[2];
+		uint64_t later_ns;
+		enum job_kind kind;
+	} cases[] = {
+		{ "sizes", { NULL, NULL }, 0, JOB_UNKNOWN },
+		{ "sizes, of one job", { "a", "a" }, 0, JOB_UNKNOWN },
+		{ "sizes, one after the other", { NULL, NULL }, 9000 * MS, JOB_UNKNOWN },
+		{ "sizes, restarted", { "a#0", "a#1" }, 9000 * MS, JOB_ALIKE },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		const char *folder = folder_of(state, cases[i].name);
+
+		for (uint32_t run = 0; run < 2; run++) {
+			struct script s = { .folder = folder, .job = cases[i].jobs[run] };
+			uint32_t pair[2] = { 2 * run, 2 * run + 1 };
+
+			s.count = run ? 4 : 2;
+			for (uint32_t k = 0; k < 2; k++) {
+				script_begin_rank(&s, pair[k],
+						  SCRIPT_START + run * cases[i].later_ns);
+				script_join(&s.ranks[pair[k]], 1, 7 + run, 2, k);
+			}
+			for (int step = 0; step < STEPS; step++) {
+				for (uint32_t k = 0; k < 2; k++)
+					script_kernel(&s.ranks[pair[k]], 800 * US);
+				script_meet(&s, pair, 2, ALL_REDUCE(1, 60 * US));
+			}
+			script_close(&s);
+		}
+		expect_in(folder, cases[i].name, cases[i].kind, NO_PEER);
+	}
+}
+
 /* Only a barrier at the begin: nothing is compared. */
 static void ranks_without_collectives_in_their_steps(void **state)
 {
@@ -371,6 +409,7 @@ int main(void)
 		folder_test(a_rank_that_is_not_recorded),
 		folder_test(a_rank_without_the_plug_in),
 		folder_test(two_jobs),
+		folder_test(two_sizes),
 		folder_test(ranks_without_collectives_in_their_steps),
 		folder_test(random_hiccups_of_all),
 		folder_test(the_path_contradicts_a_verdict),
