@@ -121,7 +121,7 @@ function(pitot_cli)
 	add_executable(pitot_cli ${sources})
 	pitot_settings(pitot_cli)
 	set_target_properties(pitot_cli PROPERTIES OUTPUT_NAME pitot)
-	target_link_libraries(pitot_cli PRIVATE pitot_agent pitot_record pitot_compare pitot_replay pitot_import pitot_upload pitot_read pitot_cupti pitot_sampler pitot_export pitot_report pitot_analysis pitot_trace pitot_format pitot_base
+	target_link_libraries(pitot_cli PRIVATE pitot_serve pitot_agent pitot_record pitot_compare pitot_replay pitot_import pitot_upload pitot_read pitot_cupti pitot_sampler pitot_export pitot_report pitot_analysis pitot_trace pitot_format pitot_base
 		${CMAKE_DL_LIBS})
 	if(PITOT_SANITIZE MATCHES "address")
 		# Tests start it thousands of times. The sanitizers' data are 10 MB and 370,000 addresses, which nobody has to

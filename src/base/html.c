@@ -4,6 +4,44 @@
 
 #include "base/utf8.h"
 
+static const char *served_nonce, *served_bar;
+
+void html_serve(const char *nonce, const char *bar)
+{
+	served_nonce = nonce;
+	served_bar = bar;
+}
+
+const char *html_serve_bar(const char *bar)
+{
+	const char *before = served_bar;
+
+	served_bar = bar;
+	return before;
+}
+
+void html_add_policy(struct strbuf *out)
+{
+	if (!served_nonce)
+		strbuf_adds(out, "<meta http-equiv=\"Content-Security-Policy\" content=\""
+				 "default-src 'none'; style-src 'unsafe-inline'; "
+				 "script-src 'unsafe-inline'; img-src data:; base-uri 'none'; "
+				 "form-action 'none'\">\n");
+}
+
+void html_add_body(struct strbuf *out)
+{
+	strbuf_addf(out, "<body>\n%s", served_bar ? served_bar : "");
+}
+
+void html_add_script(struct strbuf *out, const char *attributes)
+{
+	strbuf_adds(out, "<script");
+	if (served_nonce)
+		strbuf_addf(out, " nonce=\"%s\"", served_nonce);
+	strbuf_addf(out, "%s>\n", attributes);
+}
+
 void html_escape(struct strbuf *out, const char *text, size_t length)
 {
 	for (size_t i = 0; i < length;) {

@@ -105,3 +105,37 @@ unsigned http_request_parse(char *head, size_t length, struct http_request *out)
 	}
 	return status || out->host ? status : 400;
 }
+
+/* Copies the value of NAME=VALUE in a list. */
+static bool find_value(const char *list, const char *between, const char *name, char *value,
+		       size_t size)
+{
+	size_t length = strlen(name);
+
+	while (list && *list) {
+		size_t item;
+
+		list += strspn(list, between);
+		item = strcspn(list, between);
+		if (item > length && !strncmp(list, name, length) && list[length] == '=') {
+			item -= length + 1;
+			if (item >= size)
+				return false;
+			memcpy(value, list + length + 1, item);
+			value[item] = '\0';
+			return true;
+		}
+		list += item;
+	}
+	return false;
+}
+
+bool http_cookie(const struct http_request *r, const char *name, char *value, size_t size)
+{
+	return find_value(r->cookie, "; ", name, value, size);
+}
+
+bool http_parameter(const struct http_request *r, const char *name, char *value, size_t size)
+{
+	return find_value(r->query, "&", name, value, size);
+}

@@ -24,5 +24,14 @@ size_t http_head_length(const char *bytes, size_t length);
  * status to refuse the request with.
  */
 unsigned http_request_parse(char *head, size_t length, struct http_request *out);
+/*
+ * Copies the value of a cookie. Returns false if there is none of that name or it does not fit.
+ */
+bool http_cookie(const struct http_request *r, const char *name, char *value, size_t size);
+/*
+ * Copies a parameter of the query: NAME=VALUE between '&'. Nothing is decoded. Returns false if
+ * there is none of that name or it does not fit.
+ */
+bool http_parameter(const struct http_request *r, const char *name, char *value, size_t size);
 
 #endif

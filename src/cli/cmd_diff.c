@@ -165,6 +165,28 @@ static int write_file(const struct context *c, const char *path,
 	return output_commit(&output, NULL, &e) < 0 ? cli_fail(c, &e) : EXIT_DONE;
 }
 
+static int add_flame(const struct context *c, const char *path, const char *before,
+		     struct strbuf *page)
+{
+	struct trace *traces[2] = { NULL, NULL };
+	struct progress progress;
+	struct error e = { 0 };
+	int status = cli_open_trace(c, path, &progress, NULL, &traces[0]);
+
+	if (status == EXIT_DONE) {
+		progress_end(&progress);
+		status = cli_open_trace(c, before, &progress, NULL, &traces[1]);
+	}
+	if (status == EXIT_DONE &&
+	    report_flame_diff(traces[0], path, traces[1], before, page, &e) < 0)
+		status = cli_fail(c, &e);
+	if (traces[1])
+		progress_end(&progress);
+	trace_free(traces[0]);
+	trace_free(traces[1]);
+	return status;
+}
+
 /* The first recording of each side stands for it in the flame graph; a baseline has no stacks. */
 static int write_page(const struct context *c, struct comparison_view v)
 {
@@ -176,7 +198,7 @@ static int write_page(const struct context *c, struct comparison_view v)
 	if (!option_output)
 		return EXIT_DONE;
 	if (!option_against)
-		status = report_flame_diff(c, of->b.runs->path, a, &flame);
+		status = add_flame(c, of->b.runs->path, a, &flame);
 	strbuf_addf(&title, "%s, compared with %s", of->b.runs->path, a);
 	v.html = true;
 	v.width = REPORT_WIDTH_MAX;

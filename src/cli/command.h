@@ -103,6 +103,7 @@ struct command {
 	C(top)                                                                                     \
 	C(agent)                                                                                   \
 	C(lake)                                                                                    \
+	C(serve)                                                                                   \
 	C(report)                                                                                  \
 	C(info)                                                                                    \
 	C(flame)                                                                                   \

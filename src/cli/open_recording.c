@@ -52,28 +52,25 @@ char *cli_find_recording(const struct context *c, const char *argument, struct e
 	return name;
 }
 
-/*
- * Opens a recording. One that `pitot record` has not completed has no function names yet: they are
- * resolved in memory, for this reader only.
- */
-static void open_with_names(const struct context *c, const char *path, struct trace_options options,
-			    struct trace **trace)
+int cli_open_with_names(const char *path, struct trace_options options, struct trace **trace,
+			struct error *e)
 {
-	struct error e = { 0 };
 	struct trace *named;
 	char *folder = NULL;
-	int rc = symbolize_temporary(path, &folder, &e);
+	int rc;
 
+	if (!recording_json_is_unfinished(path))
+		return 0;
+	rc = symbolize_temporary(path, &folder, e);
 	options.symbols = folder;
 	if (rc >= 0)
-		rc = trace_open(path, &options, &named, &e);
+		rc = trace_open(path, &options, &named, e);
 	symbolize_remove_temporary(folder);
-	if (rc < 0) {
-		cli_note(c, "call stacks have no names: %s", e.text);
-		return;
-	}
+	if (rc < 0)
+		return rc;
 	trace_free(*trace);
 	*trace = named;
+	return 0;
 }
 
 int cli_open_trace(const struct context *c, const char *recording, struct progress *progress,
@@ -107,8 +104,8 @@ int cli_open_trace(const struct context *c, const char *recording, struct progre
 				 found);
 		return EXIT_FAILED;
 	}
-	if (!c->command->no_names && recording_json_is_unfinished(found))
-		open_with_names(c, found, options, trace);
+	if (!c->command->no_names && cli_open_with_names(found, options, trace, &e) < 0)
+		cli_note(c, "call stacks have no names: %s", e.text);
 	if (cli_rank_given && !cli_rank_is_label && !trace_only_rank(*trace, NULL)) {
 		progress_end(progress);
 		trace_free(*trace);

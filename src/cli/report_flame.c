@@ -2,11 +2,12 @@
 
 #include <errno.h>
 
+#include "analysis/capabilities.h"
 #include "cli/flame_print.h"
-#include "cli/ui.h"
 #include "export/flame/flame_html.h"
 
-#define BOXES_MAX 4000 /* a page for others stays small */
+#define BOXES_MAX 4000 /* a page inside of another stays small */
+#define PAGE_BOXES_MAX 40000
 #define KINDS (1 << FLAME_GPU | 1 << FLAME_WAIT | 1 << FLAME_CPU | 1 << FLAME_OFF_CPU)
 
 /* Whether the flame graph is about the same part of the recording as the report. */
@@ -22,7 +23,8 @@ static bool has_stacks(const struct flame *f)
 }
 
 /* Appends the page, unless the graph is empty or would show no stack. */
-static int append(struct flame *f, const char *path, const char *before, struct strbuf *page)
+static int append(struct flame *f, const char *path, const char *before, size_t boxes,
+		  struct strbuf *page)
 {
 	_cleanup_strbuf_ struct strbuf why = STRBUF_INIT;
 	const struct flame_write write = {
@@ -33,7 +35,7 @@ static int append(struct flame *f, const char *path, const char *before, struct 
 		return -ENOMEM;
 	if (!has_stacks(f) || flame_print_empty(f, true, &why))
 		return 0;
-	return flame_html_append(f, &write, BOXES_MAX, page);
+	return flame_html_append(f, &write, boxes, page);
 }
 
 int report_flame(const struct report *r, const char *path, struct strbuf *page, struct error *e)
@@ -55,59 +57,65 @@ int report_flame(const struct report *r, const char *path, struct strbuf *page, 
 	rc = flame_init(&flame, r->trace, &options, e);
 	if (rc < 0)
 		return rc;
-	rc = append(&flame, path, NULL, page);
+	rc = append(&flame, path, NULL, BOXES_MAX, page);
+	flame_release(&flame);
+	return rc < 0 ? error_set(e, rc, "out of memory") : 0;
+}
+
+int flame_page(struct trace *t, const char *path, struct strbuf *page, struct error *e)
+{
+	struct flame_options options = FLAME_OPTIONS_INIT;
+	struct flame flame;
+	bool cpu_only;
+	int rc = capability_cpu_only(t, &cpu_only, e); /* loads what is said of an empty graph */
+
+	options.kinds = flame_kinds_recorded(t) & KINDS;
+	if (rc < 0 || !options.kinds)
+		return rc;
+	rc = flame_init(&flame, t, &options, e);
+	if (rc < 0)
+		return rc;
+	rc = append(&flame, path, NULL, PAGE_BOXES_MAX, page);
 	flame_release(&flame);
 	return rc < 0 ? error_set(e, rc, "out of memory") : 0;
 }
 
 /* Compares f, which is of `path`, with another recording. */
-static int compare(const struct context *c, struct flame *f, struct flame_options options,
-		   const char *path, const char *before, struct strbuf *page)
+static int compare(struct flame *f, const struct flame_options *options, const char *path,
+		   struct trace *before, const char *before_path, struct strbuf *page,
+		   struct error *e)
 {
-	struct trace *trace = NULL;
-	struct progress progress;
 	struct flame other;
-	struct error e = { 0 };
-	int status = cli_open_trace(c, before, &progress, NULL, &trace), rc;
+	int rc = flame_init(&other, before, options, e);
 
-	if (status != EXIT_DONE)
-		return status;
-	rc = flame_init(&other, trace, &options, &e);
-	progress_end(&progress);
-	if (rc >= 0) {
-		if (has_stacks(&other))
-			rc = flame_compare(f, &other);
-		if (rc >= 0 && has_stacks(&other))
-			rc = append(f, path, before, page);
-		flame_release(&other);
+	if (rc < 0)
+		return rc;
+	if (has_stacks(&other)) {
+		rc = flame_compare(f, &other);
+		if (rc >= 0)
+			rc = append(f, path, before_path, BOXES_MAX, page);
 	}
-	trace_free(trace);
-	return rc < 0 ? cli_failf(c, "%s", *e.text ? e.text : "out of memory") : EXIT_DONE;
+	flame_release(&other);
+	return rc < 0 ? error_set(e, rc, "out of memory") : 0;
 }
 
-int report_flame_diff(const struct context *c, const char *path, const char *before,
-		      struct strbuf *page)
+int report_flame_diff(struct trace *t, const char *path, struct trace *before,
+		      const char *before_path, struct strbuf *page, struct error *e)
 {
 	/* lines move when a program is changed */
 	struct flame_options options = FLAME_OPTIONS_INIT;
-	struct trace *trace = NULL;
-	struct progress progress;
 	struct flame flame;
-	struct error e = { 0 };
-	int status = cli_open_trace(c, path, &progress, NULL, &trace);
+	int rc;
 
-	if (status != EXIT_DONE)
-		return status;
 	options.no_lines = true;
-	options.kinds = flame_kinds_recorded(trace) & KINDS;
-	if (options.kinds && flame_init(&flame, trace, &options, &e) < 0)
-		status = cli_fail(c, &e);
-	progress_end(&progress);
-	if (status == EXIT_DONE && options.kinds) {
-		if (has_stacks(&flame))
-			status = compare(c, &flame, options, path, before, page);
-		flame_release(&flame);
-	}
-	trace_free(trace);
-	return status;
+	options.kinds = flame_kinds_recorded(t) & KINDS;
+	if (!options.kinds)
+		return 0;
+	rc = flame_init(&flame, t, &options, e);
+	if (rc < 0)
+		return rc;
+	if (has_stacks(&flame))
+		rc = compare(&flame, &options, path, before, before_path, page, e);
+	flame_release(&flame);
+	return rc;
 }

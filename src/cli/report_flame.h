@@ -4,7 +4,6 @@
 
 #include "analysis/report.h"
 #include "base/strbuf.h"
-#include "cli/command.h"
 
 /*
  * Appends the flame graph's page of what the report is about; nothing if no stacks were recorded,
@@ -13,11 +12,14 @@
 int report_flame(const struct report *r, const char *path, struct strbuf *page,
 		 struct error *e) MUST_USE;
 
+/* Same of a whole recording, in more detail, as a page of its own. */
+int flame_page(struct trace *t, const char *path, struct strbuf *page, struct error *e) MUST_USE;
+
 /*
- * Appends the flame graph's page of `path`, compared with `before`, another recording; nothing if
- * one of them has no stacks. Prints errors; returns an exit status.
+ * Appends the flame graph's page of a recording, compared with another one; nothing if one of them
+ * has no stacks. Paths are for people. Returns 0 or a negative code.
  */
-int report_flame_diff(const struct context *c, const char *path, const char *before,
-		      struct strbuf *page) MUST_USE;
+int report_flame_diff(struct trace *t, const char *path, struct trace *before,
+		      const char *before_path, struct strbuf *page, struct error *e) MUST_USE;
 
 #endif

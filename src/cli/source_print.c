@@ -279,9 +279,7 @@ static int fail_empty(const struct printing *p)
 	}
 	if (*why)
 		return cli_failf(p->context, "no kernel was sampled: %s", why);
-	return cli_failf(p->context, "the recording has neither samples nor instruction counts of "
-				     "kernels: make one with `pitot record --engine pc-sampling` "
-				     "or `--engine sass-metrics`");
+	return cli_failf(p->context, SOURCE_NOTHING);
 }
 
 static int show(struct printing *p)

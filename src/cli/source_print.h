@@ -24,6 +24,9 @@ struct source_print {
 };
 
 #define SOURCE_LIMIT_S 60
+#define SOURCE_NOTHING                                                                             \
+	"the recording has neither samples nor instruction counts of kernels: make one with "      \
+	"`pitot record --engine pc-sampling` or `--engine sass-metrics`"
 
 /* Ends the progress bar, prints, and returns an exit status. */
 int source_print(const struct context *c, struct trace *t, const struct source_print *p,

@@ -104,6 +104,14 @@ int cli_open_trace(const struct context *c, const char *recording, struct progre
 		   char **path, struct trace **trace) MUST_USE;
 
 /*
+ * Replaces the trace of a recording that `pitot record` has not completed: it has no function names
+ * yet, which are resolved in memory, for this reader only. Returns 0 or a negative code; then the
+ * trace stays as it is.
+ */
+int cli_open_with_names(const char *path, struct trace_options options, struct trace **trace,
+			struct error *e);
+
+/*
  * Warns of damaged or missing parts, and of losses that make figures unsafe; for commands that show
  * no losses.
  */

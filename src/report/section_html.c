@@ -37,16 +37,20 @@ static void add_text(const struct report_view *v, const char *text)
 void html_begin(const struct report_view *v, const char *what)
 {
 	add(v, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
-	       "<meta name=\"viewport\" content=\"width=device-width\">\n" HTML_POLICY "<title>");
+	       "<meta name=\"viewport\" content=\"width=device-width\">\n");
+	html_add_policy(v->out);
+	add(v, "<title>");
 	add_text(v, v->path);
-	strbuf_addf(v->out, " - %s</title>\n<style>\n%s</style>\n</head>\n<body>\n<main>\n", what,
-		    report_css);
+	strbuf_addf(v->out, " - %s</title>\n<style>\n%s</style>\n</head>\n", what, report_css);
+	html_add_body(v->out);
+	add(v, "<main>\n");
 }
 
 void html_end(const struct report_view *v)
 {
-	strbuf_addf(v->out, "</main>\n<script type=\"module\">\n%s</script>\n</body>\n</html>\n",
-		    report_js);
+	add(v, "</main>\n");
+	html_add_script(v->out, " type=\"module\"");
+	strbuf_addf(v->out, "%s</script>\n</body>\n</html>\n", report_js);
 }
 
 void html_section_begin(const struct report_view *v, const char *name)

@@ -1,7 +1,7 @@
 /* layer: base */
 /*
  * Heads of requests. What is accepted has a path and a host without control characters, and does
- * not change if it is written anew.
+ * not change if it is written anew; cookies and parameters fit into what they are copied to.
  */
 #include "fuzz.h"
 
@@ -46,7 +46,7 @@ static void check_again(const struct http_request *r)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	size_t length = http_head_length((const char *)data, size);
-	char *head = malloc(length + 1);
+	char *head = malloc(length + 1), value[8];
 	struct http_request r;
 
 	if (!head)
@@ -58,6 +58,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			abort();
 		check_text(r.path), check_text(r.query), check_text(r.host);
 		check_text(r.origin), check_text(r.cookie);
+		if (http_cookie(&r, "a", value, sizeof(value)))
+			check_text(value);
+		if (http_parameter(&r, "a", value, sizeof(value)))
+			check_text(value);
 		check_again(&r);
 	}
 	free(head);

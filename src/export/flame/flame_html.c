@@ -217,13 +217,14 @@ static void add_head(struct page *p)
 
 	strbuf_adds(&p->text,
 		    "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
-		    "<meta name=\"viewport\" content=\"width=device-width\">\n" HTML_POLICY
-		    "<title>");
+		    "<meta name=\"viewport\" content=\"width=device-width\">\n");
+	html_add_policy(&p->text);
+	strbuf_adds(&p->text, "<title>");
 	add_escaped(p, w->title);
-	strbuf_addf(&p->text,
-		    " - flame graph</title>\n<style>\n%s</style>\n</head>\n<body>\n<header>\n"
-		    "<div class=\"bar\"><h1>",
+	strbuf_addf(&p->text, " - flame graph</title>\n<style>\n%s</style>\n</head>\n",
 		    flame_html_css);
+	html_add_body(&p->text);
+	strbuf_adds(&p->text, "<header>\n<div class=\"bar\"><h1>");
 	add_escaped(p, w->title);
 	strbuf_adds(&p->text,
 		    "</h1>\n<input id=\"search\" type=\"search\" placeholder=\"Search (press /)\""
@@ -277,8 +278,8 @@ static int write_page(struct page *p)
 		return r;
 	add_head(p);
 	r = add_data(p);
-	strbuf_addf(&p->text, "<script>\n%s%s</script>\n</body>\n</html>\n", page_search_js,
-		    flame_html_js);
+	html_add_script(&p->text, "");
+	strbuf_addf(&p->text, "%s%s</script>\n</body>\n</html>\n", page_search_js, flame_html_js);
 	return r < 0 ? r : flame_flush(&p->text, p->out, true);
 }
 

@@ -41,7 +41,7 @@
 
 /* Embedded from src/export/page/ by cmake/PitotEmbed.cmake. */
 extern const char timeline_css[], timeline_data_js[], timeline_draw_js[], timeline_panels_js[],
-	timeline_input_js[], page_search_js[];
+	timeline_input_js[], timeline_served_js[], timeline_whole_js[], page_search_js[];
 
 /* In the order in which a group shows them; K(NAME, its word in JSON). */
 #define TRACK_KINDS(K)                                                                             \
@@ -68,11 +68,28 @@ struct timeline_member {
 	uint64_t slice;
 };
 
+/*
+ * Slices of a row that follow each other, of a timeline that is served: where their bytes begin,
+ * and what is shown of them where they are narrower than a pixel.
+ */
+#define BLOCK_SLICES 64u
+struct timeline_block {
+	uint64_t start_ns, end_ns; /* of the first and the last slice */
+	uint64_t busy_ns; /* sum of durations */
+	uint64_t longest_ns;
+	uint64_t before_ns, before_correlation; /* what its first slice is stored relative to */
+	uint64_t least_correlation, most_correlation; /* 0: none; UINT64_MAX, 0: none has one */
+	uint64_t at[4]; /* per column */
+	uint32_t count, class; /* class: of the longest one */
+};
+
 struct timeline_row {
 	uint32_t lane, depth;
 	uint64_t count, end_ns, correlation; /* of the last slice */
 	struct strbuf columns[ROW_COLUMNS];
+	VEC(struct timeline_block) blocks; /* in order of time */
 };
+_Static_assert(ROW_COLUMNS == 4, "struct timeline_block has a position in each column");
 
 /* A frame of the flame chart of CPU samples whose end is not known yet. */
 struct timeline_frame {
@@ -111,6 +128,8 @@ struct timeline_climb {
 struct timeline {
 	struct export_view view;
 	struct export_merge merge;
+	bool is_served; /* rows have blocks */
+	uint64_t instance; /* of what is served: parts of another one do not fit the page */
 	struct strbuf out; /* text not yet passed to the file */
 	struct strbuf text, name; /* scratch buffers */
 	uint64_t base_ns, end_ns; /* of the exported events */
@@ -126,6 +145,20 @@ struct timeline {
 	struct collective_links links;
 	struct timeline_member *members; /* parallel to links.items */
 };
+
+/* --- timeline_page.c --- */
+
+/* Prepares *t, which is zeroed, and adds all events. Returns 0 or a negative code. */
+int timeline_init(struct timeline *t, struct trace *trace, const struct export_options *options,
+		  struct export_result *result, struct error *e) MUST_USE;
+void timeline_release(struct timeline *t);
+/* Appends the page; one that is served asks for its slices itself. Returns 0 or -ENOMEM. */
+int timeline_render(struct timeline *t) MUST_USE;
+/* Returns which slice of its row a member is; UINT64_MAX: it is not shown. */
+typedef uint64_t timeline_place(void *user, const struct timeline_member *m);
+/* Appends "collectives"; see the head of this file. `place` NULL: all are shown. */
+void timeline_add_collectives(const struct timeline *t, timeline_place *place, void *user,
+			      struct json *j);
 
 /* --- timeline_rows.c --- */
 

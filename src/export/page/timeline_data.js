@@ -1,6 +1,6 @@
 /*
- * First of the four parts of one module: timeline_data.js, timeline_draw.js, timeline_panels.js, timeline_input.js. Decodes the page's elements "data" and
- * "columns", which timeline.h describes, into tracks with rows of typed arrays.
+ * First of the parts of one module: timeline_data.js, timeline_whole.js or timeline_served.js, timeline_draw.js, timeline_panels.js,
+ * timeline_input.js. Decodes the page's elements "data" and "columns", which timeline.h describes, into tracks with rows of typed arrays.
  */
 const ROW = 19, HEAD = 24, COUNTER = 36, GAP = 5, LABELS = 232, RULER = 26, CHAR = 6.63; /* pixels */
 const FONT = '11px ui-monospace, "DejaVu Sans Mono", Menlo, Consolas, monospace', LABEL_FONT = '12px system-ui, "DejaVu Sans", sans-serif';
@@ -8,7 +8,8 @@ const ORDER = { loss: [0], ranges: [1, 0], stream: [1, 1], events: [1, 2], threa
 		overhead: [5, 0], counter: [6, 0] };
 const NOUNS = { kernel: "kernel kernels", memcpy: "copy copies", memset: "memset memsets", graph_launch: "graph graphs", api_call: "call calls",
 		nvtx: "range ranges", gpu_range: "GPU-range GPU-ranges", synchronization: "wait waits", cuda_event: "event events",
-		allocation: "allocation allocations", overhead: "overhead overheads", loss: "loss losses", cpu_sample: "frame frames", off_cpu: "pause pauses" };
+		allocation: "allocation allocations", overhead: "overhead overheads", loss: "loss losses", cpu_sample: "frame frames", off_cpu: "pause pauses",
+		slice: "slice slices" };
 const ARROWS_MAX = 300, LIST_MAX = 12, STACK_MAX = 1000;
 const find = (id) => document.getElementById(id), root = document.documentElement;
 const data = JSON.parse(find("data").textContent);
@@ -47,15 +48,6 @@ const counted = (n, kind) => count(n) + " " + (NOUNS[kind] ? NOUNS[kind].split("
 
 /* --- columns --- */
 
-async function read_columns() {
-	const text = atob(find("columns").textContent), bytes = new Uint8Array(text.length);
-
-	for (let i = 0; i < text.length; i++)
-		bytes[i] = text.charCodeAt(i);
-	find("columns").remove();
-	return new Uint8Array(await new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).arrayBuffer());
-}
-
 function numbers(bytes) {
 	let at = 0;
 
@@ -70,10 +62,11 @@ function numbers(bytes) {
 	};
 }
 
-function read_row(track, n, [gaps, durations, classes, correlations]) {
+/* more: how many others each slice stands for; busy: the time that those fill which stand for some. */
+function read_row(track, n, [gaps, durations, classes, correlations, more, busy]) {
 	const row = { track, n, start: new Float64Array(n), end: new Float64Array(n), class: new Uint32Array(n),
-		      busy: new Float64Array(n + 1), packed: correlations, hits: null };
-	const gap = numbers(gaps), long = numbers(durations), kind = numbers(classes);
+		      busy: new Float64Array(n + 1), packed: correlations, hits: null, more: more && new Uint32Array(n) };
+	const gap = numbers(gaps), long = numbers(durations), kind = numbers(classes), others = more && numbers(more), filled = busy && numbers(busy);
 
 	for (let i = 0, now = 0; i < n; i++) {
 		const ns = long();
@@ -81,7 +74,9 @@ function read_row(track, n, [gaps, durations, classes, correlations]) {
 		row.start[i] = now += gap();
 		row.end[i] = now += ns;
 		row.class[i] = kind();
-		row.busy[i + 1] = row.busy[i] + ns;
+		if (others)
+			row.more[i] = others();
+		row.busy[i + 1] = row.busy[i] + (others && row.more[i] ? filled() : ns);
 	}
 	return row;
 }
@@ -110,21 +105,26 @@ function read_counter(track, n, [gaps, values]) {
 	return row;
 }
 
-function read_tracks(bytes) {
+/* Returns a function that reads the row of a track from the next columns. */
+function row_reader(bytes) {
 	let at = 0;
 	const next_column = (length) => bytes.subarray(at, at += length);
 
-	const all = data.tracks.map(([group, kind, name, id, rows, counter]) => {
-		const track = { group: counter ? group + data.groups.length : group, kind, name, id, counter };
+	return (track, [n, ...lengths]) => (track.counter ? read_counter : read_row)(track, n, lengths.map(next_column));
+}
 
-		track.rows = rows.map(([lane, depth, n, ...lengths]) =>
-			Object.assign((counter ? read_counter : read_row)(track, n, lengths.map(next_column)), { lane, depth }));
+function read_tracks(bytes) {
+	const read = row_reader(bytes);
+	const all = data.tracks.map(([group, kind, name, id, rows, counter], number) => {
+		const track = { group: counter ? group + data.groups.length : group, kind, name, id, counter, number };
+
+		track.rows = rows.map(([lane, depth, ...columns]) => Object.assign(read(track, columns), { lane, depth }));
 		track.written = [...track.rows];
 		track.rows.sort((a, b) => a.lane - b.lane || a.depth - b.depth);
 		track.rows.forEach((row, i) => { row.place = i; });
 		return track;
 	});
-	read_collectives(all);
+	read_collectives(all, data.collectives);
 	return all.sort((a, b) => a.group - b.group || ORDER[a.kind][0] - ORDER[b.kind][0] ||
 			  (a.counter ? a.counter.order - b.counter.order || natural(a.name, b.name) : natural(owner(a), owner(b)) || a.id - b.id) ||
 			  ORDER[a.kind][1] - ORDER[b.kind][1]);
@@ -132,8 +132,8 @@ function read_tracks(bytes) {
 const natural = new Intl.Collator("en", { numeric: true }).compare;
 
 /* Each slice of a collective refers to its members, and each row has the times that its slices waited for other ranks. */
-function read_collectives(all) {
-	for (const flat of data.collectives) {
+function read_collectives(all, collectives) {
+	for (const flat of collectives) {
 		const members = [];
 
 		for (let k = 0; k < flat.length; k += 4) {

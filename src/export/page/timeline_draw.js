@@ -18,18 +18,25 @@ const view_box = find("view"), plot = find("plot"), tip = find("tip"), overview 
 find("title").textContent = find("title").title = data.title;
 if (!window.DecompressionStream)
 	find("about").textContent = "This browser is too old for this page: it has no DecompressionStream.";
-const tracks = read_tracks(await read_columns());
+const tracks = await first_tracks();
 const rows = tracks.filter((track) => !track.counter).flatMap((track) => track.rows);
-/* Per class: its color, and the first class of the same kind and name. */
-const class_color = Uint8Array.from(data.classes, (_, c) => color_of(c));
-const known = new Map(), alike = Uint32Array.from(data.classes, (_, c) => {
-	const key = kind_of(c) + "\n" + name_of(c);
+/* Per class: its color, and the first class of the same kind and name. A page that is served does not have all classes. */
+let class_color, alike;
+index_classes();
+function index_classes() {
+	const known = new Map();
 
-	return known.get(key) ?? (known.set(key, c), c);
-});
+	class_color = Uint8Array.from(data.classes, (of, c) => of ? color_of(c) : 0);
+	alike = Uint32Array.from(data.classes, (of, c) => {
+		const key = of ? kind_of(c) + "\n" + name_of(c) : "";
+
+		return known.get(key) ?? (known.set(key, c), c);
+	});
+}
 const closed = new Set();
 let colors, palette, items = [], height = 0, pinned_height = 0, dirty = false, matches = null, selected = null, span = null, arrows = [], pointer = null;
 const whole = extent(), view = { from: 0, to: 1 };
+const work_rows = rows_of_work().map(({ n, start, end, busy }) => ({ n, start, end, busy })), work_part = part_with_work();
 
 /* The exported part of the recording, and what reaches beyond it. */
 function extent() {
@@ -68,7 +75,7 @@ function longest_pause(shown, from, to) {
 
 /* From the first to the last work; while one pause is longer than all the rest, only the side of it with more slices. */
 function part_with_work() {
-	const shown = rows_of_work().filter((row) => row.n);
+	const shown = work_rows.filter((row) => row.n);
 	let from = Math.min(...shown.map((row) => row.start[0])), to = Math.max(...shown.map((row) => row.end[row.n - 1]));
 
 	if (!shown.length)
@@ -234,6 +241,15 @@ function draw_row(context, row, y) {
 
 		if (x >= right)
 			break;
+		if (wide >= 1 && row.more?.[i]) { /* until the part with the slices that it stands for is there */
+			flush();
+			context.globalAlpha = Math.min(1, 0.3 + 0.7 * (row.busy[i + 1] - row.busy[i]) * k / wide);
+			context.fillStyle = fill_of(row, i, i + 1);
+			context.fillRect(Math.max(x, left) / ratio, y, (Math.min(x + wide, right) - Math.max(x, left)) / ratio, ROW - 2);
+			context.globalAlpha = 1;
+			i++;
+			continue;
+		}
 		if (wide >= 1) {
 			const from = Math.max(Math.round(x), left, wide >= 3 ? run_to : 0), to = Math.min(Math.round(x + wide), right);
 
@@ -246,7 +262,7 @@ function draw_row(context, row, y) {
 		}
 		const pixel = Math.max(Math.floor(x), left), limit = view.from + (pixel + 1 - left) / k;
 		let last = Math.max(i + 1, below(row.start, limit, i));
-		if (last > i + 1 && (row.end[last - 1] - row.start[last - 1]) * k >= 1)
+		if (last > i + 1 && (row.end[last - 1] - row.start[last - 1]) * k >= 1 && !row.more?.[last - 1])
 			last--; /* only the last slice can end after this pixel, and so be wide */
 		const filled = (row.busy[last] - row.busy[i]) * k;
 		const alpha = last === i + 1 ? Math.max(0.75, Math.min(1, wide)) : Math.min(1, 0.3 + 0.125 * Math.ceil(5.6 * filled));
@@ -497,6 +513,7 @@ function draw() {
 		context.globalAlpha = 1;
 	}
 	draw_overview();
+	load_view();
 }
 
 /* Draws the work of the whole recording, and the visible part. */
@@ -507,7 +524,7 @@ function draw_overview() {
 
 	if (!overview_picture || overview_picture.length !== width) {
 		overview_picture = new Float64Array(width);
-		for (const row of rows_of_work())
+		for (const row of work_rows)
 			for (let x = 0, i = 0; x < width && i < row.n; x++) {
 				const last = below(row.start, whole.from + (x + 1) / width * (whole.to - whole.from), i);
 

@@ -89,7 +89,7 @@ function search(text) {
 	const test = text ? name_test(text) : null, sums = new Map();
 
 	searched = text;
-	matches = test && Uint8Array.from(data.classes, (_, c) => test(name_of(c)) || test(details_of(c).name || "") ? 1 : 0);
+	matches = test && Uint8Array.from(data.classes, (of, c) => of && (test(name_of(c)) || test(details_of(c).name || "")) ? 1 : 0);
 	for (const row of rows) {
 		row.hits = matches && new Uint32Array(row.n + 1);
 		for (let i = 0; matches && i < row.n; i++) {
@@ -99,14 +99,14 @@ function search(text) {
 			if (hit) {
 				const kind = kind_of(row.class[i]), sum = sums.get(kind) || { n: 0, ns: 0 };
 
-				sum.n++;
-				sum.ns += row.end[i] - row.start[i];
+				sum.n += 1 + (row.more?.[i] || 0);
+				sum.ns += row.busy[i + 1] - row.busy[i];
 				sums.set(kind, sum);
 			}
 		}
 	}
 	find("found").textContent = !matches ? "" : sums.size ? [...sums].sort((a, b) => b[1].ns - a[1].ns).slice(0, 3)
-		.map(([kind, sum]) => counted(sum.n, kind) + ": " + duration(sum.ns)).join(", ") : "nothing found";
+		.map(([kind, sum]) => counted(sum.n, kind) + ": " + duration(sum.ns)).join(", ") + estimated() : "nothing found" + estimated();
 	find("next").disabled = find("last").disabled = !sums.size;
 	redraw();
 	return sums;
@@ -265,9 +265,7 @@ function change_track(track, property) {
 }
 const pointed_track = () => (pointer && item_at(pointer.y)?.track) || selected?.row.track;
 function show_work() {
-	const part = part_with_work();
-
-	show(part.from, part.to);
+	show(work_part.from, work_part.to);
 }
 
 const commands = {
@@ -343,7 +341,7 @@ let saving = 0, saved = "";
 const numbers_of = (text) => (text || "").split(",").filter(Boolean).map(Number);
 const tracks_with = (property) => tracks.flatMap((track, i) => track[property] ? [i] : []);
 function state_text() {
-	const state = { view: [view.from, view.to].map(Math.round), search: searched, slice: selected ? [rows.indexOf(selected.row), selected.i] : "",
+	const state = { view: [view.from, view.to].map(Math.round), search: searched, slice: selected && !served ? [rows.indexOf(selected.row), selected.i] : "",
 			pinned: tracks_with("pinned"), hidden: tracks_with("hidden"), closed: [...closed] };
 
 	return Object.entries(state).filter(([, value]) => value.length).map(([key, value]) =>
@@ -379,7 +377,7 @@ function restore() {
 	lay_out();
 	find("search").value = state.get("search") || "";
 	search_now();
-	if (rows[at] && i >= 0 && i < rows[at].n)
+	if (rows[at] && i >= 0 && i < rows[at].n && !served)
 		select({ row: rows[at], i: Math.floor(i) });
 	if (from < to && from < whole.to && to > whole.from)
 		show(from, to);
@@ -399,7 +397,9 @@ function set_theme(theme) {
 function about() {
 	const kinds = new Map(), when = new Date(data.start_unix_ns / 1e6);
 
-	for (const row of rows)
+	for (const [kind, n] of Object.entries(data.counts || {}))
+		kinds.set(data.kinds.indexOf(kind), n);
+	for (const row of served ? [] : rows)
 		for (const c of row.class)
 			kinds.set(data.classes[c][0], (kinds.get(data.classes[c][0]) || 0) + 1);
 	const [from, to] = data.window, part = from > 0 || to < data.duration_ns ? duration(from) + " to " + duration(to) + " shown" : "";
@@ -429,5 +429,5 @@ restore();
 saved = state_text();
 draw();
 window.timeline = { data, tracks, rows, view, whole, show, zoom, move, search, step, select, reveal, related, slice_at, correlations_of, name_of,
-		    kind_of, details_of, draw, x_of, y_of, save, item_at, counter_summary, counter_text, part_with_work,
-		    palette_of: (row, i) => palette[class_color[row.class[i]]], selection: () => selected, arrows: () => arrows };
+		    kind_of, details_of, draw, x_of, y_of, save, item_at, counter_summary, counter_text, part_with_work: () => work_part,
+		    palette_of: (row, i) => palette[class_color[row.class[i]]], selection: () => selected, arrows: () => arrows, is_loaded: () => has_view() };

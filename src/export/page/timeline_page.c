@@ -186,26 +186,27 @@ static void add_items(struct strbuf *out, const char *key, const struct interner
 }
 
 /* Members of a collective are next to each other. */
-static void add_collectives(const struct timeline *t, struct json *j)
+void timeline_add_collectives(const struct timeline *t, timeline_place *place, void *user,
+			      struct json *j)
 {
-	const struct collective_link *links = t->links.items.data;
-	bool open = false;
+	const struct collective_link *links = t->links.items.data, *open = NULL;
 
 	json_key_array(j, "collectives");
 	for (size_t i = 0; i < t->links.items.count; i++) {
 		const struct timeline_member *m = &t->members[i];
+		uint64_t slice = !m->row ? UINT64_MAX : place ? place(user, m) : m->slice;
 
-		if (!i || links[i].collective != links[i - 1].collective) {
+		if (slice == UINT64_MAX)
+			continue;
+		if (!open || links[i].collective != open->collective) {
 			if (open)
 				json_end(j);
 			json_array(j);
-			open = true;
+			open = &links[i];
 		}
-		if (!m->row)
-			continue;
 		json_u64(j, m->track);
 		json_u64(j, m->row - 1);
-		json_u64(j, m->slice);
+		json_u64(j, slice);
 		json_u64(j, links[i].wait_ns);
 	}
 	if (open)
@@ -236,6 +237,16 @@ static void add_window(const struct timeline *t, struct json *j)
 	json_end(j);
 }
 
+/* What a page that has not all slices cannot count. */
+static void add_counts(const struct timeline *t, struct json *j)
+{
+	json_key_object(j, "counts");
+	for (enum table_id table = 1; table < TABLE_END; table++)
+		if (t->view.result->written[table])
+			json_key_u64(j, schema_table(table)->name, t->view.result->written[table]);
+	json_end(j);
+}
+
 static void add_data(struct timeline *t)
 {
 	const struct trace *trace = t->view.trace;
@@ -256,8 +267,14 @@ static void add_data(struct timeline *t)
 	add_kinds(&j);
 	add_groups(t, &j);
 	add_tracks(t, &j);
-	add_collectives(t, &j);
-	add_items(&text, "classes", &t->classes);
+	if (t->is_served) {
+		add_counts(t, &j);
+		json_key_u64(&j, "instance", t->instance);
+		add_items(&text, "classes", &(struct interner){ .count = 0 });
+	} else {
+		timeline_add_collectives(t, NULL, NULL, &j);
+		add_items(&text, "classes", &t->classes);
+	}
 	add_items(&text, "nodes", &t->nodes);
 	json_end(&j);
 	strbuf_adds(&t->out, "<script type=\"application/json\" id=\"data\">\n");
@@ -353,13 +370,13 @@ static void add_head(struct timeline *t)
 
 	strbuf_adds(&t->out,
 		    "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
-		    "<meta name=\"viewport\" content=\"width=device-width\">\n" HTML_POLICY
-		    "<title>");
+		    "<meta name=\"viewport\" content=\"width=device-width\">\n");
+	html_add_policy(&t->out);
+	strbuf_adds(&t->out, "<title>");
 	html_escape(&t->out, title, strlen(title));
-	strbuf_addf(&t->out,
-		    " - timeline</title>\n<style>\n%s</style>\n</head>\n<body>\n"
-		    "<noscript>This page draws itself: it needs JavaScript.</noscript>\n",
-		    timeline_css);
+	strbuf_addf(&t->out, " - timeline</title>\n<style>\n%s</style>\n</head>\n", timeline_css);
+	html_add_body(&t->out);
+	strbuf_adds(&t->out, "<noscript>This page draws itself: it needs JavaScript.</noscript>\n");
 }
 
 static int write_events(struct timeline *t, struct error *e)
@@ -380,32 +397,49 @@ static int write_events(struct timeline *t, struct error *e)
 	return r;
 }
 
-static int write_page(struct timeline *t, struct output *output, struct error *e)
+int timeline_init(struct timeline *t, struct trace *trace, const struct export_options *options,
+		  struct export_result *result, struct error *e)
 {
-	int r = 0;
+	int r;
 
+	interner_init(&t->classes);
+	interner_init(&t->nodes);
+	r = collective_links_init(&t->links, trace, e);
+	if (r >= 0)
+		r = export_view_init(&t->view, trace, options, result, false, e);
+	if (r >= 0)
+		r = export_view_load_samples(&t->view, e);
+	if (r >= 0)
+		r = export_merge_init(&t->merge, &t->view, e);
+	if (r < 0)
+		return r;
 	t->members = calloc(t->links.items.count + 1, sizeof(*t->members));
 	if (!t->members)
 		return error_set(e, -ENOMEM, "out of memory");
 	if (t->view.with_stacks || t->view.with_samples)
-		r = export_stacks_init(&t->stacks, t->view.trace, e);
-	if (r >= 0)
-		r = write_events(t, e);
-	if (r < 0)
-		return r;
-	add_head(t);
-	add_data(t);
-	r = add_columns(t);
-	strbuf_addf(&t->out, "<script type=\"module\">\n%s%s%s%s%s</script>\n</body>\n</html>\n",
-		    page_search_js, timeline_data_js, timeline_draw_js, timeline_panels_js,
-		    timeline_input_js);
-	if (r < 0 || t->out.failed || t->text.failed || t->name.failed || t->view.scope_text.failed)
-		return error_set(e, -ENOMEM, "out of memory");
-	output_move(output, &t->out);
-	return 0;
+		r = export_stacks_init(&t->stacks, trace, e);
+	return r < 0 ? r : write_events(t, e);
 }
 
-static void release(struct timeline *t)
+int timeline_render(struct timeline *t)
+{
+	int r = 0;
+
+	add_head(t);
+	add_data(t);
+	if (!t->is_served)
+		r = add_columns(t);
+	html_add_script(&t->out, " type=\"module\"");
+	strbuf_addf(&t->out, "%s%s%s%s%s%s</script>\n</body>\n</html>\n", page_search_js,
+		    timeline_data_js, t->is_served ? timeline_served_js : timeline_whole_js,
+		    timeline_draw_js, timeline_panels_js, timeline_input_js);
+	return r < 0 || t->out.failed || t->text.failed || t->name.failed ||
+			       t->view.scope_text.failed
+		       ? -ENOMEM
+		       : 0;
+}
+
+void timeline_release(struct timeline *t)
 {
 	export_merge_release(&t->merge);
 	timeline_rows_release(t);
@@ -435,22 +469,16 @@ int html_write(struct trace *trace, const struct export_options *options, const 
 	*result = (struct export_result){ 0 };
 	if (!output)
 		return e && e->code ? e->code : -EIO;
-	interner_init(&t.classes);
-	interner_init(&t.nodes);
-	r = collective_links_init(&t.links, trace, e);
+	r = timeline_init(&t, trace, options, result, e);
+	if (r >= 0 && timeline_render(&t) < 0)
+		r = error_set(e, -ENOMEM, "out of memory");
 	if (r >= 0)
-		r = export_view_init(&t.view, trace, options, result, false, e);
-	if (r >= 0)
-		r = export_view_load_samples(&t.view, e);
-	if (r >= 0)
-		r = export_merge_init(&t.merge, &t.view, e);
-	if (r >= 0)
-		r = write_page(&t, output, e);
+		output_move(output, &t.out);
 	if (r >= 0 || output_failed(output)) {
 		result->files = 1;
 		r = output_commit(&output, &result->bytes, e);
 	}
 	output_abort(&output);
-	release(&t);
+	timeline_release(&t);
 	return r;
 }

@@ -5,7 +5,7 @@ const is_call = (row, i) => kind_of(row.class[i]) === "api_call";
 function related(id) {
 	const found = { call: null, work: [] };
 
-	for (const row of id ? rows : []) {
+	for (const row of id ? rows_related(id) : []) {
 		const ids = correlations_of(row);
 
 		for (let i = ids.indexOf(id); i >= 0; i = ids.indexOf(id, i + 1))
@@ -62,10 +62,10 @@ function add_name_sums(table, c) {
 	for (const row of rows)
 		for (let i = 0; i < row.n; i++)
 			if (alike[row.class[i]] === alike[c]) {
-				n++;
-				ns += row.end[i] - row.start[i];
+				n += 1 + (row.more?.[i] || 0);
+				ns += row.busy[i + 1] - row.busy[i];
 			}
-	add_line(table, "same name", count(n) + ", total " + duration(ns) + ", average " + duration(Math.round(ns / n)));
+	add_line(table, served ? "same name, here" + estimated() : "same name", count(n) + ", total " + duration(ns) + ", average " + duration(Math.round(ns / n)));
 }
 
 function around(row, i) {
@@ -104,7 +104,7 @@ function add_relations(table, slice, relation) {
 			add(place, "br");
 		}
 	} else if (!is_call(row, i)) {
-		const place = add_line(table, "caused by", relation.call ? undefined : "a call that is not in the recording");
+		const place = add_line(table, "caused by", relation.call ? undefined : is_asked(id) ? "\u2026" : "a call that is not in the recording");
 
 		if (relation.call)
 			add_link(place, name_of(relation.call.row.class[relation.call.i]) + " on " + relation.call.row.track.name + ", " +
@@ -146,13 +146,17 @@ function add_stack(columns, node) {
 }
 
 function select(slice) {
-	const { row, i } = slice, c = row.class[i], details = details_of(c), relation = related(correlations_of(row)[i]);
+	if (slice.row.more?.[slice.i]) {
+		select_merged(slice);
+		return;
+	}
+	const { row, i } = slice, c = row.class[i], details = details_of(c), id = correlations_of(row)[i], relation = related(id);
 	const title = details.name || name_of(c), columns = open_details(title), table = add(add(columns, "div"), "table");
 	const stack = details.stack || (relation.call && details_of(relation.call.row.class[relation.call.i]).stack), inside = around(row, i);
 
 	selected = slice;
 	span = null;
-	arrows = relation.call ? relation.work.filter((work) => is_call(row, i) || (work.row === row && work.i === i)).slice(0, ARROWS_MAX)
+	arrows = relation.call ? relation.work.filter((work) => is_call(row, i) || (work.row.track === row.track && work.row.start[work.i] === row.start[i])).slice(0, ARROWS_MAX)
 			     .map((work) => ({ from: relation.call, to: work })) : [];
 	arrows.push(...members_of(slice).slice(1, ARROWS_MAX).map((member) => ({ from: members_of(slice)[0], to: member })));
 	add_line(table, "kind", kind_of(c).replaceAll("_", " ") + (details.scope ? " (scope)" : ""));
@@ -173,6 +177,8 @@ function select(slice) {
 	if (stack)
 		add_stack(columns, stack);
 	ensure_visible(row);
+	if (id && is_asked(id))
+		load_related(id).catch(show_failure);
 }
 
 /* Sums the time inside the selected span by name. */
@@ -183,8 +189,8 @@ function sum_span() {
 		for (let i = below(row.end, span.from, 0, true); i < row.n && row.start[i] < span.to; i++) {
 			const c = alike[row.class[i]], sum = sums.get(c) || { c, n: 0, ns: 0 };
 
-			sum.n++;
-			sum.ns += Math.min(row.end[i], span.to) - Math.max(row.start[i], span.from);
+			sum.n += 1 + (row.more?.[i] || 0);
+			sum.ns += row.more?.[i] ? row.busy[i + 1] - row.busy[i] : Math.min(row.end[i], span.to) - Math.max(row.start[i], span.from);
 			sums.set(c, sum);
 		}
 	return [...sums.values()].sort((a, b) => b.ns - a.ns);
@@ -216,7 +222,7 @@ function add_table(columns, heads) {
 }
 
 function show_span() {
-	const sums = sum_span(), columns = open_details(duration(Math.round(span.to - span.from)) + " from " + moment(Math.max(0, span.from)));
+	const sums = sum_span(), columns = open_details(duration(Math.round(span.to - span.from)) + " from " + moment(Math.max(0, span.from)) + estimated());
 
 	add_choice(columns, [...new Set(sums.map(({ c }) => kind_of(c)))].sort(), show_span);
 	const shown = sums.filter(({ c }) => !chosen_kind || kind_of(c) === chosen_kind);
@@ -237,7 +243,7 @@ function show_span() {
 
 /* Returns the longest slices of a kind (of all: "") that overlap the span, or the recording. */
 function longest(kind, most) {
-	const part = span || whole, long = data.classes.map((_, c) => !kind || kind_of(c) === kind);
+	const part = span || whole, long = data.classes.map((of, c) => of && (!kind || kind_of(c) === kind));
 	let list = [], least = -1;
 	const cut = () => {
 		list.sort((a, b) => b.ns - a.ns);
@@ -249,7 +255,7 @@ function longest(kind, most) {
 		for (let i = below(row.end, part.from); i < row.n && row.start[i] < part.to; i++) {
 			const ns = row.end[i] - row.start[i];
 
-			if (ns > least && long[row.class[i]] && list.push({ row, i, ns }) === 8 * most)
+			if (ns > least && long[row.class[i]] && !row.more?.[i] && list.push({ row, i, ns }) === 8 * most)
 				cut();
 		}
 	cut();
@@ -267,7 +273,7 @@ function jump({ row, i }) {
 }
 
 function show_longest() {
-	const columns = open_details("longest slices" + (span ? " of the span" : "")), kinds = new Set(data.classes.map((_, c) => kind_of(c)));
+	const columns = open_details("longest slices" + (span ? " of the span" : served ? " here" : "")), kinds = new Set(data.classes.map((_, c) => kind_of(c)));
 
 	add_choice(columns, [...kinds].sort(), show_longest);
 	const table = add_table(columns, [["name", ""], ["kind", ""], ["duration", "number"], ["start", "number"], ["where", ""]]);

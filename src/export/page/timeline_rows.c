@@ -50,14 +50,20 @@ struct timeline_track *timeline_track(struct timeline *t, enum timeline_track_ki
 	return track;
 }
 
+static void release_row(struct timeline_row *row)
+{
+	for (size_t c = 0; c < ROW_COLUMNS; c++)
+		strbuf_release(&row->columns[c]);
+	vec_release(&row->blocks);
+}
+
 void timeline_rows_release(struct timeline *t)
 {
 	for (size_t i = 0; i < t->tracks.items.count; i++) {
 		struct timeline_track *track = (struct timeline_track *)t->tracks.items.data[i];
 
 		for (size_t r = 0; r < track->rows.count; r++)
-			for (size_t c = 0; c < ROW_COLUMNS; c++)
-				strbuf_release(&track->rows.data[r].columns[c]);
+			release_row(&track->rows.data[r]);
 		vec_release(&track->rows);
 		vec_release(&track->open);
 	}
@@ -90,13 +96,65 @@ static void add_number(struct strbuf *column, uint64_t v)
 		column->length += varint_put((uint8_t *)column->data + column->length, v);
 }
 
-static void add_gap(struct timeline *t, struct timeline_row *row, uint64_t start_ns,
-		    uint64_t end_ns)
+/* Adds the next slice to the last block of the row, or to a new one. Returns 0 or -ENOMEM. */
+static int add_to_block(const struct timeline *t, struct timeline_row *row, uint64_t start_ns,
+			uint64_t end_ns, uint32_t class, uint64_t correlation)
 {
+	struct timeline_block *b;
+
+	if (row->count % BLOCK_SLICES == 0) {
+		if (vec_push(&row->blocks,
+			     ((struct timeline_block){ .start_ns = start_ns,
+						       .before_ns = row->count ? row->end_ns
+									       : t->base_ns,
+						       .before_correlation = row->correlation,
+						       .least_correlation = UINT64_MAX,
+						       .class = class })) < 0)
+			return -ENOMEM;
+		b = &row->blocks.data[row->blocks.count - 1];
+		for (size_t c = 0; c < ROW_COLUMNS; c++)
+			b->at[c] = row->columns[c].length;
+	}
+	b = &row->blocks.data[row->blocks.count - 1];
+	b->count++;
+	b->end_ns = end_ns;
+	b->busy_ns += end_ns - start_ns;
+	if (end_ns - start_ns > b->longest_ns) {
+		b->longest_ns = end_ns - start_ns;
+		b->class = class;
+	}
+	if (correlation) {
+		b->least_correlation = MIN(b->least_correlation, correlation);
+		b->most_correlation = MAX(b->most_correlation, correlation);
+	}
+	return 0;
+}
+
+/* Begins the next slice or sample of a row. Returns 0 or -ENOMEM. */
+static int begin_next(struct timeline *t, struct timeline_row *row, uint64_t start_ns,
+		      uint64_t end_ns, uint32_t class, uint64_t correlation)
+{
+	if (t->is_served && add_to_block(t, row, start_ns, end_ns, class, correlation) < 0)
+		return -ENOMEM;
 	add_number(&row->columns[COLUMN_GAP], start_ns - (row->count ? row->end_ns : t->base_ns));
 	row->count++;
 	row->end_ns = end_ns;
 	t->end_ns = MAX(t->end_ns, end_ns);
+	return 0;
+}
+
+static int add_slice(struct timeline *t, struct timeline_row *row, uint64_t start_ns,
+		     uint64_t end_ns, int64_t class, uint64_t correlation)
+{
+	if (begin_next(t, row, start_ns, end_ns, (uint32_t) class, correlation) < 0)
+		return -ENOMEM;
+	add_number(&row->columns[COLUMN_DURATION], end_ns - start_ns);
+	add_number(&row->columns[COLUMN_CLASS], (uint64_t) class);
+	add_number(&row->columns[COLUMN_CORRELATION],
+		   correlation ? 1 + zigzag((int64_t)(correlation - row->correlation)) : 0);
+	if (correlation)
+		row->correlation = correlation;
+	return 0;
 }
 
 int timeline_slice(struct timeline *t, struct timeline_track *track,
@@ -112,15 +170,8 @@ int timeline_slice(struct timeline *t, struct timeline_track *track,
 	r = find_row(track, (uint32_t)lane, track->lanes.items.data[lane].ends.count - 1, &row);
 	if (r < 0)
 		return r;
-	add_gap(t, row, event->start_ns, event->end_ns);
-	add_number(&row->columns[COLUMN_DURATION], event->end_ns - event->start_ns);
-	add_number(&row->columns[COLUMN_CLASS], (uint64_t) class);
-	add_number(&row->columns[COLUMN_CORRELATION],
-		   correlation ? 1 + zigzag((int64_t)(correlation - row->correlation)) : 0);
-	if (correlation)
-		row->correlation = correlation;
 	track->last_row = (size_t)(row - track->rows.data);
-	return 0;
+	return add_slice(t, row, event->start_ns, event->end_ns, class, correlation);
 }
 
 int timeline_put(struct timeline *t, struct timeline_track *track, uint32_t lane, size_t depth,
@@ -132,13 +183,7 @@ int timeline_put(struct timeline *t, struct timeline_track *track, uint32_t lane
 	if (r < 0)
 		return r;
 	start_ns = MAX(start_ns, row->count ? row->end_ns : t->base_ns);
-	if (end_ns < start_ns)
-		return -E2BIG;
-	add_gap(t, row, start_ns, end_ns);
-	add_number(&row->columns[COLUMN_DURATION], end_ns - start_ns);
-	add_number(&row->columns[COLUMN_CLASS], (uint64_t) class);
-	add_number(&row->columns[COLUMN_CORRELATION], 0);
-	return 0;
+	return end_ns < start_ns ? -E2BIG : add_slice(t, row, start_ns, end_ns, class, 0);
 }
 
 int timeline_reading(struct timeline *t, struct timeline_track *track, uint64_t time_ns,
@@ -146,9 +191,9 @@ int timeline_reading(struct timeline *t, struct timeline_track *track, uint64_t 
 {
 	struct timeline_row *row;
 
-	if (!track || find_row(track, 0, 0, &row) < 0)
+	if (!track || find_row(track, 0, 0, &row) < 0 ||
+	    begin_next(t, row, time_ns, time_ns, 0, 0) < 0)
 		return -ENOMEM;
-	add_gap(t, row, time_ns, time_ns);
 	strbuf_add(&row->columns[COLUMN_DURATION], &value, sizeof(value));
 	return 0;
 }

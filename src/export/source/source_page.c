@@ -179,6 +179,28 @@ static void add_data(struct strbuf *out, const struct source_view *v, const char
 	out->failed |= text.failed;
 }
 
+void source_page(const struct source_view *v, const char *file, const char *recording,
+		 struct strbuf *out)
+{
+	strbuf_adds(out, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+			 "<meta name=\"viewport\" content=\"width=device-width\">\n");
+	html_add_policy(out);
+	strbuf_adds(out, "<title>");
+	html_escape(out, recording, strlen(recording));
+	strbuf_addf(out, " - source and samples</title>\n<style>\n%s</style>\n</head>\n",
+		    source_css);
+	html_add_body(out);
+	strbuf_adds(out, "<script type=\"application/json\" id=\"data\">");
+	add_data(out, v, file);
+	strbuf_adds(out, "</script>\n<header><h1>");
+	html_escape(out, recording, strlen(recording));
+	strbuf_adds(out,
+		    "</h1><span id=\"summary\"></span><button id=\"theme\">Light / dark</button>"
+		    "</header>\n<main></main>\n");
+	html_add_script(out, "");
+	strbuf_addf(out, "%s</script>\n</body>\n</html>\n", source_js);
+}
+
 int source_page_write(const struct source_view *v, const char *file, const char *recording,
 		      const char *path, bool overwrite, uint64_t *bytes, struct error *e)
 {
@@ -187,21 +209,7 @@ int source_page_write(const struct source_view *v, const char *file, const char 
 
 	if (!out)
 		return e->code;
-	strbuf_adds(&text, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
-			   "<meta name=\"viewport\" content=\"width=device-width\">\n" HTML_POLICY
-			   "<title>");
-	html_escape(&text, recording, strlen(recording));
-	strbuf_addf(&text,
-		    " - source and samples</title>\n<style>\n%s</style>\n</head>\n<body>\n"
-		    "<script type=\"application/json\" id=\"data\">",
-		    source_css);
-	add_data(&text, v, file);
-	strbuf_adds(&text, "</script>\n<header><h1>");
-	html_escape(&text, recording, strlen(recording));
-	strbuf_addf(&text,
-		    "</h1><span id=\"summary\"></span><button id=\"theme\">Light / dark</button>"
-		    "</header>\n<main></main>\n<script>\n%s</script>\n</body>\n</html>\n",
-		    source_js);
+	source_page(v, file, recording, &text);
 	if (text.failed) {
 		output_abort(&out);
 		return error_set(e, -ENOMEM, "out of memory");

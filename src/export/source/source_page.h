@@ -14,7 +14,10 @@
  * (text_matches; NULL: all). Samples of all files are included, so that sums are complete.
  */
 void source_json(const struct source_view *v, const char *file, struct json *j);
-/* Writes to path, or to standard output if path is "-". Returns 0 or a negative code. */
+/* Appends the page. */
+void source_page(const struct source_view *v, const char *file, const char *recording,
+		 struct strbuf *out);
+/* Writes it to path, or to standard output if path is "-". Returns 0 or a negative code. */
 int source_page_write(const struct source_view *v, const char *file, const char *recording,
 		      const char *path, bool overwrite, uint64_t *bytes, struct error *e) MUST_USE;
 

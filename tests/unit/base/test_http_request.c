@@ -88,12 +88,34 @@ static void where_a_head_ends(void **state)
 	assert_int_equal(http_head_length("a\r\n\r\nb", 6), 5);
 }
 
+static void values_by_name(void **state)
+{
+	struct http_request r = { .query = "ab=0&b=&a=1&a=2&long=12345678&z",
+				  .cookie = "xa=0; a=1;b=2" };
+	char value[8];
+
+	(void)state;
+	assert_true(http_parameter(&r, "a", value, sizeof(value)));
+	assert_string_equal(value, "1");
+	assert_true(http_parameter(&r, "b", value, sizeof(value)));
+	assert_string_equal(value, "");
+	assert_false(http_parameter(&r, "z", value, sizeof(value)));
+	assert_false(http_parameter(&r, "long", value, sizeof(value)));
+	assert_true(http_cookie(&r, "a", value, sizeof(value)));
+	assert_string_equal(value, "1");
+	assert_true(http_cookie(&r, "b", value, sizeof(value)));
+	assert_string_equal(value, "2");
+	r.cookie = NULL;
+	assert_false(http_cookie(&r, "a", value, sizeof(value)));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_is_sent),
 		cmocka_unit_test(what_is_refused),
 		cmocka_unit_test(where_a_head_ends),
+		cmocka_unit_test(values_by_name),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
