@@ -51,16 +51,16 @@ static void store_summary(struct serve *s, uint64_t id, const struct recording_s
 }
 
 /* `of`: what was read; NULL: the recording as it was seen last. */
-static void refuse(struct serve *s, uint64_t connection, unsigned status, uint64_t id,
-		   const struct recording_stamp *of, const char *text)
+static void refuse(struct serve *s, const struct worker_request *request, unsigned status,
+		   uint64_t id, const struct recording_stamp *of, const char *text)
 {
 	_cleanup_strbuf_ struct strbuf summary = STRBUF_INIT;
 	struct json j = JSON_INIT(&summary);
 
-	if (connection) {
-		serve_problem(s, connection, status, text);
+	if (request->connection)
+		serve_problem(s, request->connection, status, text);
+	if (request->connection || request->ask.view != SERVE_summary)
 		return;
-	}
 	json_object(&j);
 	json_key_string(&j, "problem", text);
 	json_end(&j);
@@ -71,9 +71,7 @@ static void refuse(struct serve *s, uint64_t connection, unsigned status, uint64
 static void fail_worker(struct serve *s, struct worker *w, unsigned status, const char *text)
 {
 	for (size_t i = 0; i < w->queue.count; i++)
-		if (w->queue.data[i].connection || w->queue.data[i].ask.view == SERVE_summary)
-			refuse(s, w->queue.data[i].connection, status, w->ids[0], &w->stamps[0],
-			       text);
+		refuse(s, &w->queue.data[i], status, w->ids[0], &w->stamps[0], text);
 	worker_end(w);
 }
 
@@ -108,12 +106,14 @@ static bool end_idle(struct serve *s)
 
 /* --- requests --- */
 
-static struct worker *find_worker(struct serve *s, unsigned count, const uint64_t ids[2])
+static struct worker *find_worker(struct serve *s, enum serve_view page, unsigned count,
+				  const uint64_t ids[2])
 {
 	for (size_t i = 0; i < SERVE_WORKERS; i++) {
 		struct worker *w = &s->workers[i];
 
-		if (w->pid && w->count == count && !memcmp(w->ids, ids, count * sizeof(*ids)))
+		if (w->pid && w->page == page && w->count == count &&
+		    !memcmp(w->ids, ids, count * sizeof(*ids)))
 			return w;
 	}
 	return NULL;
@@ -179,7 +179,7 @@ static struct worker *get_worker(struct serve *s, const struct serve_ask *ask, u
 				 const uint64_t ids[2], struct error *e)
 {
 	_cleanup_opened_ struct opened o = { .folders = { -1, -1 } };
-	struct worker *w = find_worker(s, count, ids);
+	struct worker *w = find_worker(s, worker_page_of(ask->view), count, ids);
 
 	if (open_recordings(s, count, ids, &o, e) < 0)
 		return NULL;
@@ -193,6 +193,7 @@ static struct worker *get_worker(struct serve *s, const struct serve_ask *ask, u
 		error_set(e, -EAGAIN, "too many recordings are being read: try again");
 		return NULL;
 	}
+	w->page = worker_page_of(ask->view);
 	w->count = count;
 	memcpy(w->ids, ids, sizeof(w->ids));
 	memcpy(w->stamps, o.stamps, sizeof(w->stamps));
@@ -208,7 +209,7 @@ void pool_ask(struct serve *s, uint64_t connection, const struct serve_ask *ask,
 	int rc;
 
 	if (!w)
-		refuse(s, connection, e.code == -EAGAIN || e.code == -ENOMEM ? 503 : 404, ids[0],
+		refuse(s, &request, e.code == -EAGAIN || e.code == -ENOMEM ? 503 : 404, ids[0],
 		       NULL, e.text);
 	else if (w->queue.count >= QUEUE_MAX)
 		serve_problem(s, connection, 503, "too many requests wait for this recording");
@@ -234,9 +235,8 @@ static void pass_answer(struct serve *s, struct worker *w)
 	if (head.code < 0) {
 		_cleanup_free_ char *text = strndup(body, length);
 
-		if (request->connection || request->ask.view == SERVE_summary)
-			refuse(s, request->connection, status_of(head.code), w->ids[0],
-			       &w->stamps[0], text ? text : "out of memory");
+		refuse(s, request, status_of(head.code), w->ids[0], &w->stamps[0],
+		       text ? text : "out of memory");
 	} else if (request->connection) {
 		http_answer(&s->http, request->connection,
 			    &(struct http_answer){ .status = 200,
@@ -249,14 +249,12 @@ static void pass_answer(struct serve *s, struct worker *w)
 }
 
 /* Who looks at a report will look at the timeline, which takes time to make. */
-static int prepare_timeline(struct worker *w, const struct worker_request *answered)
+static void prepare_timeline(struct serve *s, const struct worker_request *answered,
+			     const uint64_t ids[2])
 {
-	const struct worker_request request = { .ask.view = SERVE_timeline };
-
-	if (!answered->connection || answered->ask.view != SERVE_report || w->is_prepared)
-		return 0;
-	w->is_prepared = true;
-	return worker_ask(w, &request);
+	if (answered->connection && answered->ask.view == SERVE_report &&
+	    !find_worker(s, SERVE_timeline, 1, ids))
+		pool_ask(s, 0, &(struct serve_ask){ .view = SERVE_timeline }, 1, ids);
 }
 
 static void read_answers(struct serve *s, struct worker *w)
@@ -265,11 +263,12 @@ static void read_answers(struct serve *s, struct worker *w)
 
 	if (rc > 0) {
 		struct worker_request answered = w->queue.data[0];
+		uint64_t ids[2] = { w->ids[0], w->ids[1] };
 
 		pass_answer(s, w);
 		rc = worker_answered(w);
 		if (rc >= 0)
-			rc = prepare_timeline(w, &answered);
+			prepare_timeline(s, &answered, ids);
 	}
 	if (rc < 0)
 		fail_with(s, w, rc);
@@ -291,6 +290,27 @@ static void fail_largest(struct serve *s)
 	fail_worker(s, largest, 503, strbuf_text(&text));
 }
 
+/* Ends a worker that nobody waits for, if others are busy, too; it can do its work later. */
+static bool end_unasked(struct serve *s)
+{
+	struct worker *unasked = NULL;
+	unsigned busy = 0;
+
+	for (size_t i = 0; i < SERVE_WORKERS; i++) {
+		struct worker *w = &s->workers[i];
+		bool is_asked = false;
+
+		for (size_t k = 0; k < w->queue.count; k++)
+			is_asked |= w->queue.data[k].connection != 0;
+		busy += w->is_busy;
+		unasked = w->is_busy && !is_asked ? w : unasked;
+	}
+	if (!unasked || busy < 2)
+		return false;
+	worker_end(unasked);
+	return true;
+}
+
 static void limit_memory(struct serve *s)
 {
 	uint64_t now_ns = clock_monotonic_ns(), sum;
@@ -305,7 +325,7 @@ static void limit_memory(struct serve *s)
 				worker_measure(&s->workers[i]);
 			sum += s->workers[i].memory_bytes;
 		}
-		if (sum > s->options.memory_bytes && !end_idle(s))
+		if (sum > s->options.memory_bytes && !end_idle(s) && !end_unasked(s))
 			fail_largest(s);
 	} while (sum > s->options.memory_bytes);
 }

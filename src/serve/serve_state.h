@@ -5,7 +5,7 @@
 #include "base/http_server.h"
 #include "serve/worker.h"
 
-#define SERVE_WORKERS 16u
+#define SERVE_WORKERS 32u
 #define SERVE_DESCRIPTORS (HTTP_DESCRIPTORS + SERVE_WORKERS)
 
 struct serve_options {

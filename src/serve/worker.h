@@ -1,8 +1,8 @@
 /*
- * worker.h: processes that read recordings for `pitot serve`, one for each recording that is looked
- * at, or for each pair that is compared. A worker opens its recordings once, answers one request
- * after the other, and keeps what it has made for the next ones. A recording that breaks its reader
- * ends a worker and not the server; ending a worker gives all of its memory back.
+ * worker.h: processes that read recordings for `pitot serve`, one for each page of a recording that
+ * is looked at, so that no page waits for another. A worker answers one request after the other,
+ * and keeps what it has made for the next ones. A recording that breaks its reader ends a worker
+ * and not the server; ending a worker gives all of its memory back.
  *
  * The server and its workers are one program: what they exchange are structs, then bytes.
  */
@@ -56,11 +56,12 @@ struct worker_request {
 struct worker {
 	pid_t pid; /* 0: there is none */
 	int fd;
+	enum serve_view page; /* that it makes, with what belongs to it: see worker_page_of() */
 	unsigned count;
 	uint64_t ids[2];
 	struct recording_stamp stamps[2];
 	VEC(struct worker_request) queue; /* the first one was sent, if is_busy */
-	bool is_busy, is_prepared; /* is_prepared: its timeline was asked for in advance */
+	bool is_busy;
 	uint64_t asked_ns, used_ns; /* CLOCK_MONOTONIC */
 	uint64_t memory_bytes; /* resident, when it was last seen */
 	struct strbuf answer; /* as far as it is there */
@@ -71,6 +72,12 @@ struct worker_head {
 	int64_t code; /* negative: the bytes are the text of an error */
 	uint64_t length;
 };
+
+/* A summary is made with the report, and slices are of the timeline. */
+static inline enum serve_view worker_page_of(enum serve_view view)
+{
+	return view == SERVE_summary ? SERVE_report : view == SERVE_slices ? SERVE_timeline : view;
+}
 
 #define WORKER_ANSWER_MAX ((uint64_t)1 << 30)
 

@@ -335,6 +335,8 @@ def test_recordings_that_grow_and_are_cut(own, make_recording, tmp_path):
     shutil.copytree(tmp_path / "more.pitot", folder / "a.pitot")
     assert len(ask(**{"from": 0, "until": data["duration_ns"] + 1}, pixels=20000)[1]) > 300
     assert "777 kernels" in server.text(server.page("a.pitot", "report"))
+    assert server.status(server.page("a.pitot", f"slices?instance={data['instance']}")) == 200
+    assert "777" in server.text(server.page("a.pitot", "timeline"))
     assert server.status(server.page("a.pitot", f"slices?instance={data['instance']}")) == 409
     [segment] = sorted((folder / "a.pitot").glob("*.pit"), key=lambda path: path.stat().st_size)[-1:]
     os.truncate(segment, segment.stat().st_size // 2)
@@ -364,11 +366,11 @@ def test_a_reader_that_ends(own):
 
 def test_more_recordings_than_readers(build, make_recording, tmp_path):
     make_recording(tmp_path / "0.pitot", kernels=10)
-    for i in range(1, 20):
+    for i in range(1, 40):
         shutil.copytree(tmp_path / "0.pitot", tmp_path / f"{i}.pitot")
     with serving(build, tmp_path) as server:
-        assert len(server.summaries()) == 20 and len(server.workers()) <= 16
-        assert all(server.status(server.page(f"{i}.pitot", "report")) == 200 for i in range(20))
+        assert len(server.summaries()) == 40 and len(server.workers()) <= 32
+        assert all(server.status(server.page(f"{i}.pitot", "report")) == 200 for i in range(40))
 
 
 def test_a_recording_that_needs_too_much(build, make_recording, tmp_path):
