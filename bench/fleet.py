@@ -21,6 +21,7 @@ import resource
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 import duckdb
@@ -97,9 +98,29 @@ def check(lake, want, agents):
     return wrong
 
 
-def check_messages(messages, want, agents):
-    """The same of messages, each of which counts once by its headers."""
-    once = {tuple(headers.values()): (topic, rows) for topic, _, headers, rows in messages}
+class Reader(threading.Thread):
+    """Reads messages while they come, since the mock keeps no more than a few MB. Each counts once, by its headers."""
+
+    def __init__(self, broker):
+        super().__init__(daemon=True)
+        self.broker, self.ends, self.once = broker, threading.Event(), {}
+        self.start()
+
+    def run(self):
+        is_last = False
+        while not is_last:
+            is_last = self.ends.wait(2)
+            for topic, _, headers, rows in self.broker.messages(*TOPICS):
+                self.once[tuple(headers.values())] = topic, rows
+
+    def end(self):
+        self.ends.set()
+        self.join()
+        return self.once
+
+
+def check_messages(once, want, agents):
+    """The same of messages."""
     sums = {}
     for (name, _), (topic, rows) in once.items():
         agent = re.search(r"\.([0-9a-f]{16})-[0-9]+\.jsonl$", name)[1]
@@ -157,6 +178,7 @@ def main():
                 broker.topic(topic)
             broker.fail(*[kafka_broker.NOT_LEADER if fleet.chance.random() < options.faults else 0 for _ in range(options.agents)])
             fleet.more = ["--kafka", broker.address]
+            reader = Reader(broker)
         begun, server = time.monotonic(), None
         if options.sink == "bucket":
             server = stack.enter_context(s3_server.running())
@@ -177,7 +199,7 @@ def main():
         if server:
             result["requests_per_second"] = round(len(server.requests) / seconds, 1)
         if broker:
-            messages = broker.messages(*TOPICS)
+            messages = reader.end()
             wrong += check_messages(messages, want, options.agents)
             result["messages"] = {"count": len(messages), "per_second": round(len(messages) / seconds, 1)}
             broker.end()

@@ -349,6 +349,7 @@ int agent_open(struct agent *a, struct error *e)
 	a->sources.pids = a->options->pids;
 	a->sources.pid_count = a->options->pid_count;
 	a->sources.no_processes = a->options->no_processes;
+	a->sources.keep_ns = a->options->hold_ns;
 	a->lake.mode = a->options->mode;
 	rc = lake_open(&a->lake, a->options->lake, &a->options->s3, e);
 	if (rc == 0 && a->options->kafka.brokers)
@@ -367,7 +368,8 @@ int agent_open(struct agent *a, struct error *e)
 		return rc;
 	append_dropped(a);
 	if (a->options->rules->count) {
-		a->sources.keep_ns = PLAN_BEFORE_NS + 2 * PLAN_AFTER_NS + 2 * a->options->read_ns;
+		a->sources.keep_ns = MAX(a->sources.keep_ns, PLAN_BEFORE_NS + 2 * PLAN_AFTER_NS +
+								     2 * a->options->read_ns);
 		a->windows = windows_new(a->options->rules, &a->sources, &a->spool);
 		if (!a->windows)
 			return error_set(e, -ENOMEM, "out of memory");

@@ -32,6 +32,7 @@ struct agent_options {
 	uint64_t read_ns; /* time between readings */
 	uint64_t ship_ns; /* time between objects */
 	uint64_t spool_bytes;
+	uint64_t hold_ns; /* segments are held at least so long after they were read */
 	unsigned mode; /* of objects */
 	const struct rule_list *rules; /* that make windows */
 };

@@ -7,10 +7,10 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "agent/window_copy.h"
 #include "base/clock.h"
 #include "base/io.h"
 #include "format/rows.h"
-#include "record/segment_cut.h"
 #include "rules/rule_feed.h"
 #include "rules/rule_plan.h"
 
@@ -49,34 +49,26 @@ static struct source *source_of(const struct windows *w, uint32_t process)
 	return NULL;
 }
 
+struct cause {
+	const struct source *source;
+	uint64_t from_ns;
+};
+
 /* Processes of one job belong together, if they are of one user. */
-static bool is_of_window(const struct source *source, const struct source *cause)
+static bool is_of_window(const void *user, const struct source *source, uint64_t *from_ns,
+			 uint64_t *until_ns)
 {
-	return source == cause ||
-	       (source->owner == cause->owner && source->identity.job && cause->identity.job &&
-		*cause->identity.job && !strcmp(source->identity.job, cause->identity.job));
+	const struct cause *cause = user;
+	const struct source_identity *id = &cause->source->identity;
+
+	*from_ns = cause->from_ns;
+	*until_ns = clock_monotonic_ns();
+	return source == cause->source ||
+	       (source->owner == cause->source->owner && source->identity.job && id->job &&
+		*id->job && !strcmp(source->identity.job, id->job));
 }
 
 /* --- files --- */
-
-static int copy_source(struct source *source, const struct copy_interval *interval, int folder)
-{
-	uint32_t number = 0;
-	int rc = 0;
-
-	for (size_t i = 0; i < source->segments.count && rc >= 0; i++) {
-		struct source_segment *s = &source->segments.data[i];
-		char name[64];
-
-		if (s->fd < 0)
-			continue;
-		(void)!segment_refresh(&s->segment, NULL);
-		snprintf(name, sizeof(name), "%u.%u" SEGMENT_SUFFIX, source->pid, number);
-		rc = segment_copy_interval(&s->segment, interval, folder, name, number);
-		number += rc > 0;
-	}
-	return rc;
-}
 
 /* Why the window is there: table `trigger`, with which `pitot report` begins. */
 static int write_triggers(const struct windows *w, int folder)
@@ -123,12 +115,9 @@ static int sync_files(int folder)
 /* Fills the folder of the window. */
 static int fill(struct windows *w, const struct source *cause, int folder)
 {
-	struct copy_interval interval = { w->plan.from_ns, clock_monotonic_ns() };
-	int rc = 0;
+	struct cause user = { cause, w->plan.from_ns };
+	int rc = window_copy(w->sources, is_of_window, &user, folder);
 
-	for (size_t i = 0; i < w->sources->all.count && rc >= 0; i++)
-		if (is_of_window(w->sources->all.data[i], cause))
-			rc = copy_source(w->sources->all.data[i], &interval, folder);
 	rc = rc < 0 ? rc : write_triggers(w, folder);
 	return rc < 0 ? rc : sync_files(folder);
 }

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "agent/agent_metrics.h"
+#include "agent/job_dump.h"
 #include "base/clock.h"
 #include "base/http_server.h"
 #include "cli/option_file.h"
@@ -17,7 +18,7 @@
 #define LISTEN_DEFAULT "127.0.0.1:9464"
 
 static const char *option_config, *option_lake, *option_spool, *option_mode = MODE_DEFAULT;
-static const char *option_listen = LISTEN_DEFAULT;
+static const char *option_listen = LISTEN_DEFAULT, *option_secret;
 static struct option_list option_recordings, option_pids, option_when;
 static bool option_no_live;
 static uint64_t option_interval = 10 * NS_PER_S, option_ship = 60 * NS_PER_S;
@@ -30,7 +31,7 @@ static uint64_t option_otlp_interval = 60 * NS_PER_S;
 static struct kafka_options option_kafka = { .topic = "pitot" };
 static struct {
 	bool lake, spool, mode, interval, ship, spool_size, no_live, once, listen;
-	bool kafka, kafka_topic, kafka_config, otlp, otlp_interval;
+	bool kafka, kafka_topic, kafka_config, otlp, otlp_interval, secret;
 } given;
 
 static const struct option options[] = {
@@ -82,6 +83,9 @@ static const struct option options[] = {
 	       "serve metrics for Prometheus at /metrics there; off: nowhere "
 	       "(default " LISTEN_DEFAULT ")",
 	       .given = &given.listen),
+	OPTION(STRING, "secret", 0, option_secret, "FILE",
+	       "answer `pitot dump --job` there, of those who have the same secret in a file",
+	       .is_path = true, .given = &given.secret),
 	FLAG("once", 0, option_once, "ship what there is now, and end", .given = &given.once),
 	OPTION_END,
 };
@@ -146,6 +150,7 @@ static int add_rules(struct rule_list *rules, struct error *e)
 struct metrics_page {
 	struct http_server server;
 	const struct agent *agent;
+	struct job_dump dump;
 };
 
 static void answer(void *user, uint64_t connection, const struct http_request *r)
@@ -154,6 +159,10 @@ static void answer(void *user, uint64_t connection, const struct http_request *r
 	struct metrics_page *page = user;
 	struct http_answer a = { .status = 200, .type = METRICS_TYPE };
 
+	if (!strcmp(r->path, "/dump")) {
+		job_dump_handle(&page->dump, connection, r);
+		return;
+	}
 	if (strcmp(r->path, "/metrics") != 0)
 		a.status = 404;
 	else
@@ -164,15 +173,17 @@ static void answer(void *user, uint64_t connection, const struct http_request *r
 	http_answer(&page->server, connection, &a);
 }
 
-/* Waits until something is due, and serves the page meanwhile. False: a signal has arrived. */
-static bool wait_until(uint64_t due_ns, struct http_server *server)
+/* Waits until something is due, and serves pages meanwhile. False: a signal has arrived. */
+static bool wait_until(uint64_t due_ns, struct metrics_page *page)
 {
 	struct pollfd polled[HTTP_DESCRIPTORS];
 
 	do {
-		if (!terminal_wait(due_ns, polled, http_server_poll(server, polled)))
+		uint64_t next_ns = MIN(due_ns, job_dump_step(&page->dump));
+
+		if (!terminal_wait(next_ns, polled, http_server_poll(&page->server, polled)))
 			return false;
-		http_server_serve(server);
+		http_server_serve(&page->server);
 	} while (clock_monotonic_ns() < due_ns);
 	return true;
 }
@@ -182,9 +193,17 @@ static int run_until_stopped(struct context *c, struct agent *a, struct error *e
 	struct metrics_page page = {
 		.server = { .fd = -1, .option = "--listen", .handle = answer, .user = &page },
 		.agent = a,
+		.dump = { .server = &page.server, .sources = &a->sources, .spool = -1 },
 	};
 	uint64_t due_ns;
 	int rc = 0;
+
+	if (option_secret) {
+		rc = peer_secret_read(option_secret, &page.dump.secret, e);
+		page.dump.spool = a->spool.folder;
+	}
+	if (rc < 0)
+		return rc;
 
 	if (strcmp(option_listen, "off") != 0) {
 		rc = http_server_open(&page.server, option_listen, e);
@@ -194,8 +213,9 @@ static int run_until_stopped(struct context *c, struct agent *a, struct error *e
 	}
 	do {
 		rc = agent_step(a, &due_ns, e);
-	} while (rc == 0 && wait_until(due_ns, &page.server));
+	} while (rc == 0 && wait_until(due_ns, &page));
 	http_server_close(&page.server);
+	job_dump_release(&page.dump);
 	if (rc == 0 && agent_finish(a, false, e) < 0) {
 		cli_warn(c, "%s", e->text); /* the spool has it */
 		*e = (struct error){ 0 };
@@ -252,6 +272,7 @@ static int run_agent(struct context *c, int argc, char **argv)
 	o.read_ns = option_interval;
 	o.ship_ns = option_ship;
 	o.spool_bytes = option_spool_size;
+	o.hold_ns = option_secret ? JOB_DUMP_HOLD_NS : 0;
 	terminal_catch_signals();
 	rc = agent_open(&a, &e);
 	if (rc >= 0)

@@ -9,6 +9,7 @@
 #include "base/io.h"
 #include "base/plural.h"
 #include "cli/command.h"
+#include "cli/dump_job.h"
 #include "cli/dump_stacks.h"
 #include "cli/ui.h"
 #include "format/recording_dir.h"
@@ -21,6 +22,7 @@ static bool force;
 static uint64_t last_ns;
 static const char *from, *to;
 static bool stacks, descendants;
+static const char *job, *peers, *secret;
 
 static const struct option options[] = {
 	OPTION(STRING, "output", 'o', output, "DIR",
@@ -38,6 +40,12 @@ static const struct option options[] = {
 	     "print instead what each thread of the processes does now: its state, its native and "
 	     "Python frames, and the call of CUDA or NCCL that it is in"),
 	FLAG("descendants", 0, descendants, "--stacks: also of the processes below these"),
+	OPTION(STRING, "job", 0, job, "ID",
+	       "ask the agents of all machines for the last TIME (30s) of a job instead"),
+	OPTION(STRING, "peers", 0, peers, "FILE", "--job: has HOST:PORT of an agent on each line",
+	       .is_path = true),
+	OPTION(STRING, "secret", 0, secret, "FILE", "--job: has the secret of the agents",
+	       .is_path = true),
 	OPTION_END,
 };
 
@@ -49,6 +57,8 @@ static const struct command_example examples[] = {
 	{ "pitot dump --stacks --descendants 4711", "of a whole job" },
 	{ "pitot dump --stacks core.4711", "where each thread was when a process ended" },
 	{ "pitot dump --stacks 4711 -o hang.pitot", "the same, to be read later: pitot report" },
+	{ "pitot dump --job 77 --last 30s --peers /etc/pitot/peers --secret /etc/pitot/secret",
+	  "what the processes of a job did on all machines" },
 	{ NULL, NULL },
 };
 
@@ -199,6 +209,13 @@ static int run_dump(struct context *c, int argc, char **argv)
 				   &(struct stacks_request){ descendants, output, force });
 	if (descendants)
 		return cli_usage(c, "--descendants belongs to --stacks");
+	if (job && (argc > 1 || from || to || force))
+		return cli_usage(c, "--job takes --last and -o, a new folder, and no processes");
+	if (job)
+		return dump_job(
+			c, &(struct dump_job_request){ job, peers, secret, last_ns, output, argv });
+	if (peers || secret)
+		return cli_usage(c, "--peers and --secret belong to --job");
 	if (argc > 2)
 		return cli_usage(c, "several processes need --stacks");
 	if (find_interval(&interval, &e) < 0 || find(argc > 1 ? argv[1] : NULL, &launcher, &e) < 0)
