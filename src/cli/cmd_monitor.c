@@ -9,7 +9,7 @@
 #include "cli/ui.h"
 
 #define INTERVAL_LEAST_NS (10 * NS_PER_MS)
-#define KEYS_LINE "m mark  d dump  c capture a step  q quit\n"
+#define KEYS_LINE "m mark  d dump  c capture a step  ? all keys  q quit\n"
 
 static uint64_t option_interval = NS_PER_S, option_duration;
 static const char *option_output;
@@ -32,6 +32,15 @@ static const struct command_example examples[] = {
 	{ "pitot monitor --json --interval 100ms | jq .gpus[0].gpu_power",
 	  "power ten times a second" },
 	{ NULL, NULL },
+};
+
+static const struct live_key keys[] = {
+	{ 'm', LIVE_MARK, "mark" },
+	{ 'd', LIVE_DUMP, "dump the last 30 s of the ring" },
+	{ 'c', LIVE_CAPTURE, "capture a step" },
+	{ 'e', LIVE_MEASURE, "capture a step with hardware counters" },
+	{ 'q', LIVE_LEAVE, "quit" },
+	{ 0 },
 };
 
 /* A table that is redrawn needs a terminal that can move its cursor. */
@@ -144,7 +153,7 @@ static int monitor(const struct context *c, struct monitor *m)
 				  ? start_ns + option_duration
 				  : UINT64_MAX;
 	struct screen screen = { .text = STRBUF_INIT,
-				 .keys = { .context = c, .keys = "mdcq", .clear = leave_table } };
+				 .keys = { .context = c, .keys = keys, .clear = leave_table } };
 	int status;
 
 	screen.keys.user = &screen;
@@ -224,7 +233,7 @@ const struct command cmd_monitor = {
 	.examples = examples,
 	.notes =
 		"KEYS\n\nOn a terminal: m sets a numbered mark in the recording of -o, d dumps the "
-		"last 30 s of the only ring, c captures a step of the only recorded program, q "
-		"ends.",
+		"last 30 s of the only ring, c captures a step of the only recorded program, e "
+		"one with hardware counters, ? lists the keys, q ends.",
 	.run = run,
 };

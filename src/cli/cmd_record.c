@@ -427,14 +427,15 @@ static bool engine_has(int setting)
 
 /*
  * Only warns: the command may select an engine itself, and the options then apply. They also apply
- * to live sessions (--perfetto), which measure without --engine.
+ * to live sessions (--perfetto), which measure without --engine, and to the key that measures.
  */
 static void warn_of_options_without_engine(const struct context *c)
 {
 	int engine = request.settings.engine;
 	char when[100] = "without GPU work";
 
-	if (request.perfetto || rule_list_deepens(&request.rules))
+	if (request.perfetto || rule_list_deepens(&request.rules) ||
+	    (pids.count && !request.cpu_only && isatty(STDIN_FILENO)))
 		return;
 	if (!request.cpu_only && engine > SETTING_ENGINE_TRACE)
 		snprintf(when, sizeof(when),
@@ -631,9 +632,11 @@ const struct command cmd_record = {
 		 "PITOT_LIBRARY names another libpitot.so, PITOT_CUPTI another libcupti. PITOT_LOG "
 		 "names a file for the recorder's own messages, or stderr.\n\n"
 		 "KEYS\n\n"
-		 "With --pid, on a terminal: m sets a numbered mark, c captures the next step as "
-		 "`pitot capture` does, q ends the recording and leaves the process, ? lists the "
-		 "keys. COMMAND owns the terminal, so that there are none with it.\n\n"
+		 "With --pid, on a terminal: m sets a numbered mark, d dumps the last 30 s of the "
+		 "process's ring (of a `pitot record --ring`), c captures the next step as `pitot "
+		 "capture` does, e measures hardware counters for ten seconds, q ends the "
+		 "recording and leaves the process, ? lists the keys. COMMAND owns the terminal, "
+		 "so that there are none with it.\n\n"
 		 "SIGNALS\n\n"
 		 "Ctrl-C, Ctrl-Backslash and Ctrl-Z on the terminal reach COMMAND directly; pitot "
 		 "waits until it ends and completes the recording. SIGTERM, SIGHUP, SIGINT, "

@@ -15,15 +15,6 @@
 
 #define SAID_MAX 8192u
 
-static const struct {
-	char key;
-	const char *what;
-} names[] = {
-	{ 'm', "mark" },           { 'd', "dump the last 30 s of the ring" },
-	{ 'c', "capture a step" }, { 'e', "capture a step with hardware counters" },
-	{ 'q', "quit" },
-};
-
 static void say(struct live_keys *k, const char *text)
 {
 	k->clear(k->user);
@@ -34,10 +25,8 @@ static void help(struct live_keys *k)
 {
 	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
 
-	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
-		if (strchr(k->keys, names[i].key))
-			strbuf_addf(&text, "%s%c %s", text.length ? ", " : "keys: ", names[i].key,
-				    names[i].what);
+	for (const struct live_key *key = k->keys; key->key; key++)
+		strbuf_addf(&text, "%s%c %s", text.length ? ", " : "keys: ", key->key, key->what);
 	say(k, strbuf_text(&text));
 }
 
@@ -147,32 +136,51 @@ static void restore(struct live_keys *k)
 	k->is_open = false;
 }
 
-static bool press(struct live_keys *k, int key, struct writer *w)
+/* Returns false if the user leaves. */
+static bool act(struct live_keys *k, enum live_action action, struct writer *w)
 {
-	const char *const dump[] = { "pitot", "dump", "--last", "30s", NULL };
+	const char *const dump[] = { "pitot", "dump", "--last", "30s", k->target, NULL };
 	const char *const capture[] = { "pitot", "capture", k->target, NULL };
 	const char *const measured[] = { "pitot",       "capture", "--engine",
 					 "pm-sampling", k->target, NULL };
 
-	if (key == KEY_END) { /* whoever is deaf to its hangup goes on without keys */
+	switch (action) {
+	case LIVE_MARK:
+		mark(k, w);
+		break;
+	case LIVE_DUMP:
+		start(k, dump);
+		break;
+	case LIVE_CAPTURE:
+		start(k, capture);
+		break;
+	case LIVE_MEASURE:
+		start(k, measured);
+		break;
+	case LIVE_DEEPEN:
+		k->deepens = true;
+		break;
+	case LIVE_LEAVE:
+		return false;
+	}
+	return true;
+}
+
+static bool press(struct live_keys *k, int pressed, struct writer *w)
+{
+	if (pressed == KEY_END) { /* whoever is deaf to its hangup goes on without keys */
 		k->is_gone = true;
 		k->is_open = false;
-	} else if (key == KEY_CTRL('Z')) {
+	} else if (pressed == KEY_CTRL('Z')) {
 		restore(k);
 		k->clear(k->user);
 		keys_stop();
-	} else if (key == '?') {
+	} else if (pressed == '?') {
 		help(k);
-	} else if (key > 0 && key < 256 && strchr(k->keys, key)) {
-		if (key == 'q')
-			return false;
-		if (key == 'm')
-			mark(k, w);
-		else if (key == 'd')
-			start(k, dump);
-		else
-			start(k, key == 'c' ? capture : measured);
 	}
+	for (const struct live_key *key = k->keys; key->key; key++)
+		if (key->key == pressed)
+			return act(k, key->action, w);
 	return true;
 }
 

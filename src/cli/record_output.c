@@ -65,18 +65,33 @@ static void clear_line(void *user)
 	out->shown = false;
 }
 
-static bool poll_keys(void *user, struct writer *w)
+static const struct live_key keys[] = {
+	{ 'm', LIVE_MARK, "mark" },
+	{ 'd', LIVE_DUMP, "dump the last 30 s of its ring" },
+	{ 'c', LIVE_CAPTURE, "capture a step" },
+	{ 'e', LIVE_DEEPEN, "measure hardware counters for 10 s" },
+	{ 'q', LIVE_LEAVE, "leave the process" },
+	{ 0 },
+};
+
+static enum record_wish poll_keys(void *user, struct writer *w)
 {
 	struct record_output *out = user;
 
-	return !out->keys.keys || !may_show_live_line(out->context) ||
-	       live_keys_poll(&out->keys, clock_monotonic_ns(), w);
+	if (!out->keys.keys || !may_show_live_line(out->context))
+		return RECORD_GO_ON;
+	if (!live_keys_poll(&out->keys, clock_monotonic_ns(), w))
+		return RECORD_LEAVE;
+	if (!out->keys.deepens)
+		return RECORD_GO_ON;
+	out->keys.deepens = false;
+	return RECORD_DEEPEN;
 }
 
 void record_output_keys(struct record_output *out, const char *pid)
 {
 	out->keys = (struct live_keys){ .context = out->context,
-					.keys = "mceq",
+					.keys = keys,
 					.target = pid,
 					.clear = clear_line,
 					.user = out };

@@ -37,6 +37,13 @@ enum record_message {
 	RECORD_WARNING, /* needed to trust the recording */
 };
 
+/* Of the user, while it is recorded. */
+enum record_wish {
+	RECORD_GO_ON,
+	RECORD_DEEPEN, /* measure hardware counters for ten seconds */
+	RECORD_LEAVE, /* end the recording */
+};
+
 /*
  * Receives the messages of a recording, on the thread that runs the stages. Each function may be
  * NULL.
@@ -49,9 +56,9 @@ struct record_listener {
 	void (*tick)(void *user, const char *directory, uint64_t elapsed_ns);
 	/*
 	 * Called ten times a second while attached processes are recorded, with the writer of the
-	 * recording's own segment. Returns false to leave them.
+	 * recording's own segment.
 	 */
-	bool (*poll)(void *user, struct writer *w);
+	enum record_wish (*poll)(void *user, struct writer *w);
 };
 
 enum command_kind {
@@ -82,6 +89,7 @@ struct recording {
 	struct segment_server segments;
 	struct gpu_cores *gpu_cores; /* --gpu-coredump; NULL: none are collected */
 	struct triggers *triggers; /* of a ring; NULL: none */
+	struct deepening *deepening; /* that the user wishes; NULL: none */
 	struct topology_reading *topology; /* that is under way; NULL: none */
 	struct spawn spawn;
 };

@@ -4,11 +4,13 @@
 #include "base/clock.h"
 #include "format/rows.h"
 #include "record/checks.h"
+#include "record/deepen.h"
 #include "record/recording.h"
 #include "system/calibration.h"
 
 #define SCAN_MS 100
 #define TICK_NS NS_PER_S
+#define DEEPEN_NS (10 * NS_PER_S)
 
 static void on_end(void *user, pid_t pid, int status)
 {
@@ -18,14 +20,58 @@ static void on_end(void *user, pid_t pid, int status)
 	triggers_process_ended(r->triggers, pid, status, is_oom);
 }
 
+/* Measures hardware counters in the attached processes, in this recording. */
+static void deepen(struct recording *r)
+{
+	struct deepen_request request = { .engine = SETTING_ENGINE_PM_SAMPLING,
+					  .duration_ns = DEEPEN_NS };
+
+	if (r->deepening) {
+		record_emit(r, RECORD_NOTE, "hardware counters are being measured");
+		return;
+	}
+	for (size_t i = 0; i < r->attached.count && request.count < DEEPEN_PROCESSES_MAX; i++)
+		request.pids[request.count++] = r->attached.data[i].pid;
+	if (r->request->settings.engine != SETTING_ENGINE_TRACE)
+		record_emit(r, RECORD_NOTE, "engine %s is measuring until the end",
+			    setting_engine_names[r->request->settings.engine]);
+	else if (!request.count)
+		record_emit(r, RECORD_NOTE,
+			    "no hardware counters: the GPU work of the process is not recorded");
+	else if ((r->deepening = deepen_begin(r, &request)))
+		record_emit(r, RECORD_NOTE, "hardware counters are measured for %.3g s",
+			    (double)DEEPEN_NS / (double)NS_PER_S);
+	else
+		record_emit(r, RECORD_WARNING,
+			    "hardware counters cannot be measured: out of memory");
+}
+
+static void end_deepening(struct recording *r, bool stop)
+{
+	struct error e = { 0 };
+
+	if (!r->deepening || (!deepen_end(r->deepening, stop, &e) && !stop))
+		return;
+	r->deepening = NULL;
+	if (e.code)
+		record_emit(r, RECORD_WARNING, "no hardware counters: %s", e.text);
+	else
+		record_emit(r, RECORD_NOTE, "hardware counters are measured no more");
+}
+
 /* Whether the window of attached processes has closed, or the user leaves them. */
 static bool is_window_over(struct recording *r)
 {
 	uint64_t now = clock_monotonic_ns();
-	bool leaves = r->request->pid_count && r->listener.poll &&
-		      !r->listener.poll(r->listener.user, r->writer);
+	enum record_wish wish = r->request->pid_count && r->listener.poll
+					? r->listener.poll(r->listener.user, r->writer)
+					: RECORD_GO_ON;
 
-	if (!leaves && (!r->request->pid_count || !r->cpu.end_ns || now < r->cpu.end_ns))
+	if (wish == RECORD_DEEPEN)
+		deepen(r);
+	end_deepening(r, false);
+	if (wish != RECORD_LEAVE &&
+	    (!r->request->pid_count || !r->cpu.end_ns || now < r->cpu.end_ns))
 		return false;
 	r->spawn.end_ns = now;
 	return true;
@@ -146,6 +192,7 @@ void record_run(struct recording *r)
 		if (r->listener.tick)
 			r->listener.tick(r->listener.user, r->directory, now - r->spawn.start_ns);
 	}
+	end_deepening(r, true);
 	write_window(r, &opened, &closed);
 	if (r->cpu.start_ns && !opened)
 		rows_capability(r->writer, feature_window, capability_state_unavailable, NULL, NULL,

@@ -125,11 +125,12 @@ def test_a_terminal(terminal, program, environment, nvml):
 def test_keys(program, environment, nvml, rows, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # what others record may be dumped
     environment.update(nvml(), TERM="xterm")
-    terminal = Terminal([program, "monitor", "--interval", "100ms", "-o", tmp_path / "m.pitot"], environment, 100, 40)
+    terminal = Terminal([program, "monitor", "--interval", "100ms", "-o", tmp_path / "m.pitot"], environment, 140, 40)
     try:
-        terminal.wait(lambda s: "c capture a step  q quit" in s.text() and "97%" in s.text(), "the table, and the keys")
+        terminal.wait(lambda s: "c capture a step  ? all keys  q quit" in s.text() and "97%" in s.text(), "the table, and the keys")
         terminal.type("?m")
-        terminal.wait(lambda s: "keys: m mark, d dump the last 30 s of the ring, c capture a step, q quit" in s.text() and "mark 1" in s.text(),
+        terminal.wait(lambda s: "keys: m mark, d dump the last 30 s of the ring, c capture a step, e capture a step with hardware counters, q quit"
+                      in s.text() and "mark 1" in s.text(),
                       "the help, and a mark")
         terminal.wait(lambda s: s.text().rstrip().endswith("q quit"), "the table is drawn below")
         terminal.type("d")
@@ -140,6 +141,20 @@ def test_keys(program, environment, nvml, rows, tmp_path, monkeypatch):
     finally:
         terminal.close()
     assert [row["message"] for row in rows(tmp_path / "m.pitot", "nvtx", "-c", "kind,message")] == ["mark 1"]
+
+
+def test_a_key_measures_a_step(program, environment):
+    """Of the only prepared program; other tests may have theirs."""
+    terminal = Terminal([program, "monitor", "--interval", "100ms"], {**environment, "TERM": "xterm"}, 160, 40)
+    try:
+        terminal.wait(lambda s: "q quit" in s.text(), "the table")
+        terminal.type("e")
+        terminal.wait(lambda s: any(said in s.text() for said in ("is being recorded", "such processes", "waiting for 1 step", "was not prepared")),
+                      "what `pitot capture` says")
+        terminal.type("q")
+        terminal.end()
+    finally:
+        terminal.close()
 
 
 def test_a_mark_needs_a_recording(program, environment):

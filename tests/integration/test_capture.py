@@ -363,7 +363,8 @@ def test_keys_while_a_program_is_recorded(prepared, loop, screen, rows, tmp_path
     terminal = screen("record", "--no-cpu", "--stacks", "none", "-o", tmp_path / "r.pitot", "-p", process.pid)
     terminal.wait(lambda s: "? for keys" in s.text() and "kernels/s" in s.text(), "the live line says that there are keys")
     terminal.type("?x")
-    terminal.wait(lambda s: "keys: m mark, c capture a step, e capture a step with hardware counters, q quit" in " ".join(s.text().split()), "the keys that there are")
+    terminal.wait(lambda s: "keys: m mark, d dump the last 30 s of its ring, c capture a step, e measure hardware counters for 10 s, "
+                  "q leave the process" in " ".join(s.text().split()), "the keys that there are")
     terminal.type("mm")
     terminal.wait(lambda s: "mark 1" in s.text() and "mark 2" in s.text(), "two marks")
     terminal.type("cc")
@@ -377,6 +378,52 @@ def test_keys_while_a_program_is_recorded(prepared, loop, screen, rows, tmp_path
     assert process.poll() is None
     marks = [row["message"] for row in rows(tmp_path / "r.pitot", "nvtx", "-c", "kind,message") if row["kind"] == "mark"]
     assert marks == ["mark 1", "mark 2"]
+
+
+def test_a_key_deepens_the_recording(prepared, source, screen, rows, tmp_path):
+    """An engine measures from then on, in the same recording; leaving ends that as well."""
+    process = prepared(source / "tests/data/tapes/launch.tape")
+    path = tmp_path / "r.pitot"
+    terminal = screen("record", "--no-cpu", "--stacks", "none", "--metrics", "sm__cycles_active.avg", "-o", path, "-p", process.pid)
+    terminal.wait(lambda s: "kernels/s" in s.text(), "it records")
+    assert not rows(path, "counter_sample", status=None)
+    terminal.type("e")
+    terminal.wait(lambda s: "hardware counters are measured for 10 s" in s.text(), "an engine")
+    terminal.type("e")
+    terminal.wait(lambda s: any(said in s.text() for said in ("are being measured", "measured no more")), "and no second one")
+    wait_until(lambda: rows(path, "counter_sample", status=None), "there are samples")
+    terminal.type("q")
+    terminal.end()
+    assert process.poll() is None
+    names = {row["name"] for row in rows(path, "counter")}
+    assert "sm__cycles_active.avg" in names and rows(path, "counter_sample") and rows(path, "kernel")
+
+
+def test_no_key_deepens_what_has_no_gpu_work(screen, tmp_path):
+    process = subprocess.Popen(["sleep", "1000"])
+    try:
+        terminal = screen("record", "-o", tmp_path / "r.pitot", "-p", process.pid)
+        terminal.wait(lambda s: "? for keys" in s.text(), "the live line")
+        terminal.type("e")
+        terminal.wait(lambda s: "no hardware counters: the GPU work of the process is not recorded" in s.text(), "why not")
+        terminal.type("q")
+        terminal.end()
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_a_key_dumps_the_ring_of_a_process(recorded, loop, screen, tmp_path, monkeypatch):
+    """Of the `pitot record --ring` that has it."""
+    [child] = child_of(recorded(loop, "--ring", "10m").pid)
+    monkeypatch.chdir(tmp_path)
+    terminal = screen("record", "--cpu-only", "-o", tmp_path / "r.pitot", "-p", child)
+    terminal.wait(lambda s: "? for keys" in s.text(), "the live line")
+    terminal.type("d")
+    terminal.wait(lambda s: "dump-" in s.text() and "segment" in s.text(), "there is a dump")
+    terminal.type("q")
+    terminal.end()
+    assert list(tmp_path.glob("dump-*.pitot"))
 
 
 def test_a_command_owns_the_terminal(screen, tmp_path):
