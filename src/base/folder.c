@@ -198,6 +198,16 @@ DIR *folder_list(int folder)
 	return list;
 }
 
+DIR *folder_list_process(pid_t pid, const char *name)
+{
+	_cleanup_close_ int folder = -1;
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, name);
+	folder = folder_open(path, FOLDER_ANY);
+	return folder_list(folder);
+}
+
 const char *folder_next(DIR *list)
 {
 	struct dirent *entry;

@@ -66,6 +66,8 @@ int folder_exchange(int folder, const char *name, int other_folder, const char *
 
 /* Opens a list of the names in a folder. Returns NULL and errno on failure. */
 DIR *folder_list(int folder) MUST_USE;
+/* Same for a folder of a process: "task" or "fd". */
+DIR *folder_list_process(pid_t pid, const char *name) MUST_USE;
 /* Returns the next name other than "." and "..", valid until the next call; NULL at the end. */
 const char *folder_next(DIR *list);
 

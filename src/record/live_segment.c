@@ -75,11 +75,8 @@ static void visit_descriptors(const char *folder, const char *wanted, live_segme
 
 int live_segments_visit(pid_t pid, live_segment_found *found, void *user)
 {
-	char path[64];
+	_cleanup_list_ DIR *tasks = folder_list_process(pid, "task");
 	const char *task;
-
-	snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
-	_cleanup_list_ DIR *tasks = live_open_list(path);
 
 	while (tasks && (task = folder_next(tasks))) {
 		char folder[96];

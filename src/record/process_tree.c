@@ -1,7 +1,6 @@
 /* process_tree.c: reads the process tree below `pitot record` from /proc. */
 #include "record/process_tree.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
@@ -10,6 +9,7 @@
 #include <sys/stat.h>
 
 #include "base/clock.h"
+#include "base/folder.h"
 #include "base/io.h"
 #include "base/map.h"
 #include "base/strbuf.h"
@@ -267,18 +267,12 @@ static bool scan_process(struct process_tree *tree, pid_t pid)
 static void add_children(pid_t pid, struct pid_list *pids)
 {
 	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
-	char path[96], name[64], *end;
-	struct dirent *entry;
-	DIR *tasks;
+	_cleanup_list_ DIR *tasks = folder_list_process(pid, "task");
+	char name[64], *end;
+	const char *task;
 
-	snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
-	tasks = opendir(path);
-	if (!tasks)
-		return;
-	while ((entry = readdir(tasks))) {
-		if (entry->d_name[0] == '.')
-			continue;
-		snprintf(name, sizeof(name), "task/%.20s/children", entry->d_name);
+	while (tasks && (task = folder_next(tasks))) {
+		snprintf(name, sizeof(name), "task/%.20s/children", task);
 		strbuf_clear(&text);
 		io_process_text(pid, name, CHILDREN_MAX, &text);
 		for (const char *p = strbuf_text(&text); *p; p = end) {
@@ -289,7 +283,6 @@ static void add_children(pid_t pid, struct pid_list *pids)
 				break;
 		}
 	}
-	closedir(tasks);
 }
 
 /* Whether the kernel has assigned a process or thread id since the last scan. */

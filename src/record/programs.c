@@ -100,16 +100,12 @@ static struct program *list(struct programs *p, pid_t pid)
 
 static bool has_cuda_device(pid_t pid)
 {
-	char path[64], link[sizeof(CUDA_DEVICE) + 1];
-	_cleanup_close_ int folder = -1;
-	_cleanup_list_ DIR *fds = NULL;
+	_cleanup_list_ DIR *fds = folder_list_process(pid, "fd");
+	char link[sizeof(CUDA_DEVICE) + 1];
 	const char *name;
 
-	snprintf(path, sizeof(path), "/proc/%d/fd", (int)pid);
-	folder = folder_open(path, FOLDER_ANY);
-	fds = folder < 0 ? NULL : folder_list(folder);
 	while (fds && (name = folder_next(fds))) {
-		ssize_t n = readlinkat(folder, name, link, sizeof(link));
+		ssize_t n = readlinkat(dirfd(fds), name, link, sizeof(link));
 
 		if (n == sizeof(CUDA_DEVICE) - 1 && memcmp(link, CUDA_DEVICE, (size_t)n) == 0)
 			return true;

@@ -1,12 +1,12 @@
 #include "record/run_queues.h"
 
-#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/folder.h"
 #include "base/io.h"
 #include "base/strbuf.h"
 #include "base/starts_with.h"
@@ -57,19 +57,16 @@ static bool is_recorder_thread(pid_t pid, uint64_t tid)
 /* What the program's threads in a process waited since the last reading; false: unknown. */
 static bool process_wait_ns(struct run_queues *q, pid_t pid, uint64_t *out)
 {
-	struct dirent *entry;
+	_cleanup_list_ DIR *tasks = folder_list_process(pid, "task");
 	uint64_t before;
 	bool known = false;
-	char path[64];
-	DIR *tasks;
+	const char *name;
 
-	snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
-	tasks = opendir(path);
 	*out = 0;
-	while (tasks && (entry = readdir(tasks))) {
-		uint64_t *last, wait_ns, tid = strtoull(entry->d_name, NULL, 10);
+	while (tasks && (name = folder_next(tasks))) {
+		uint64_t *last, wait_ns, tid = strtoull(name, NULL, 10);
 
-		if (!tid || (wait_ns = thread_wait_ns(pid, entry->d_name)) == UINT64_MAX)
+		if ((wait_ns = thread_wait_ns(pid, name)) == UINT64_MAX)
 			continue;
 		last = q->wait_ns.count < THREADS_MAX || map_get(&q->wait_ns, tid, &before)
 			       ? map_at(&q->wait_ns, tid, 0)
@@ -81,8 +78,6 @@ static bool process_wait_ns(struct run_queues *q, pid_t pid, uint64_t *out)
 		*last = wait_ns;
 		known = true;
 	}
-	if (tasks)
-		closedir(tasks);
 	return known;
 }
 

@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 
 #include "base/clock.h"
+#include "base/folder.h"
 #include "base/io.h"
 #include "elf/core_file.h"
 #include "sampler/perf/stack_snapshot.h"
@@ -323,17 +324,10 @@ static bool read_state(struct thread_stack *s)
 static int read_process(struct reader *r, pid_t pid, uint64_t time_ns, uint64_t end_ns,
 			struct thread_stacks *out)
 {
-	_cleanup_list_ DIR *list = NULL;
+	_cleanup_list_ DIR *list = folder_list_process(pid, "task");
 	struct error why = { 0 };
-	char path[64];
 	const char *name;
-	int folder;
 
-	snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
-	folder = folder_open(path, FOLDER_ANY);
-	list = folder < 0 ? NULL : folder_list(folder);
-	if (folder >= 0)
-		close(folder);
 	r->target = list ? targets_running(r->targets, pid, time_ns) : NULL;
 	if (!r->target)
 		return 0;

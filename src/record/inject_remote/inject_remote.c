@@ -11,6 +11,7 @@
 
 #include "arch/processor.h"
 #include "base/clock.h"
+#include "base/folder.h"
 #include "base/io.h"
 #include "record/attach_client.h"
 #include "record/inject.h"
@@ -58,17 +59,10 @@ static long status_of(pid_t pid, const char *name, int base)
 /* The process that traces one of the threads; 0: none does. */
 static long tracer_of(pid_t pid)
 {
-	_cleanup_list_ DIR *list = NULL;
-	char path[64];
+	_cleanup_list_ DIR *list = folder_list_process(pid, "task");
 	const char *name;
 	long tracer = 0;
-	int folder;
 
-	snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
-	folder = folder_open(path, FOLDER_ANY);
-	list = folder < 0 ? NULL : folder_list(folder);
-	if (folder >= 0)
-		close(folder);
 	while (list && !tracer && (name = folder_next(list)))
 		tracer = status_of((pid_t)strtol(name, NULL, 10), "\nTracerPid:", 10);
 	return tracer;
@@ -122,21 +116,15 @@ static bool has_room(pid_t pid)
 	_cleanup_list_ DIR *list = NULL;
 	_cleanup_strbuf_ struct strbuf limits = STRBUF_INIT;
 	static const char name[] = "\nMax open files";
-	char path[64];
 	const char *line = NULL;
 	unsigned long room;
-	int folder;
 
 	if (io_process_text(pid, "limits", 8192, &limits) == 0)
 		line = strstr(strbuf_text(&limits), name);
 	if (!line)
 		return true;
 	room = strtoul(line + sizeof(name) - 1, NULL, 10); /* 0: unlimited */
-	snprintf(path, sizeof(path), "/proc/%d/fd", (int)pid);
-	folder = folder_open(path, FOLDER_ANY);
-	list = folder < 0 || !room ? NULL : folder_list(folder);
-	if (folder >= 0)
-		close(folder);
+	list = room ? folder_list_process(pid, "fd") : NULL;
 	if (!list)
 		return true;
 	for (room -= MIN(room, FILES_NEEDED - 1); room && folder_next(list); room--)

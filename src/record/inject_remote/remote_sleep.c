@@ -270,17 +270,11 @@ static int try_thread(struct remote_sleep *s, const struct remote_image *image, 
 int remote_sleep_stop(struct remote_sleep *s, const struct remote_image *image,
 		      struct remote_thread *thread, const char **call, struct strbuf *seen)
 {
-	_cleanup_list_ DIR *list = NULL;
-	char path[64];
+	_cleanup_list_ DIR *list = folder_list_process(s->pid, "task");
 	const char *name, *instead = "has ended";
 	unsigned count = 0;
-	int folder, rc = -EAGAIN;
+	int rc = -EAGAIN;
 
-	snprintf(path, sizeof(path), "/proc/%d/task", (int)s->pid);
-	folder = folder_open(path, FOLDER_ANY);
-	list = folder < 0 ? NULL : folder_list(folder);
-	if (folder >= 0)
-		close(folder);
 	while (list && rc < 0 && rc != -EPERM && (name = folder_next(list))) {
 		pid_t tid = (pid_t)strtol(name, NULL, 10);
 

@@ -1,6 +1,5 @@
 #include "sampler/perf/perf_open.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/perf_event.h>
@@ -11,6 +10,7 @@
 #include <sys/syscall.h>
 
 #include "base/clock.h"
+#include "base/folder.h"
 #include "base/io.h"
 #include "base/plural.h"
 #include "sampler/perf/perf_record.h"
@@ -282,16 +282,13 @@ static int add_thread(struct perf_events *events, struct perf_event_attr *attr, 
 /* Opens the events of a process's new threads. Returns whether there were any, or -errno. */
 static int add_threads(struct perf_events *events, struct perf_event_attr *attr, pid_t pid)
 {
-	DIR *folder;
-	char path[64];
-	struct dirent *entry;
+	_cleanup_list_ DIR *tasks = folder_list_process(pid, "task");
+	const char *name;
 	bool any = false;
 	int r = 0;
 
-	snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
-	folder = opendir(path);
-	while (folder && r >= 0 && (entry = readdir(folder))) {
-		pid_t tid = (pid_t)strtol(entry->d_name, NULL, 10);
+	while (tasks && r >= 0 && (name = folder_next(tasks))) {
+		pid_t tid = (pid_t)strtol(name, NULL, 10);
 		uint64_t known;
 
 		if (tid <= 0 || map_get(&events->opened, (uint64_t)tid, &known))
@@ -299,8 +296,6 @@ static int add_threads(struct perf_events *events, struct perf_event_attr *attr,
 		any = true;
 		r = add_thread(events, attr, pid, tid);
 	}
-	if (folder)
-		closedir(folder);
 	return r < 0 ? r : any;
 }
 

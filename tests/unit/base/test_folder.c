@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -328,9 +329,29 @@ static void descriptors_are_above_the_standard_ones(void **state)
 	closedir(list);
 }
 
+static void folders_of_processes(void **state)
+{
+	char own[16];
+	const char *name;
+	bool found = false;
+	DIR *list;
+
+	(void)state;
+	snprintf(own, sizeof(own), "%d", (int)getpid());
+	list = folder_list_process(getpid(), "task");
+	assert_non_null(list);
+	while ((name = folder_next(list)))
+		found |= strcmp(name, own) == 0;
+	closedir(list);
+	assert_true(found);
+	assert_null(folder_list_process(INT_MAX, "task"));
+	assert_int_equal(errno, ENOENT);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(folders_of_processes),
 		cmocka_unit_test_setup_teardown(only_regular_files_are_opened, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(names_do_not_lead_out_of_the_folder, set_up,
 						tear_down),
