@@ -2,7 +2,7 @@
  * Conditions, groups and lookups of virtual tables, against those of SQLite itself: it hands no
  * condition and no order of +column over.
  */
-#include "sql/sql.h"
+#include "sql/sql_source.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -92,23 +92,33 @@ static struct sql *open_some(size_t first, size_t count)
 	return s;
 }
 
+static void add_value(struct strbuf *out, struct sql_value v)
+{
+	if (v.type == SQL_TEXT)
+		strbuf_add(out, v.text, v.length);
+	else if (v.type == SQL_INTEGER)
+		strbuf_addf(out, "%lld", (long long)v.integer);
+	else if (v.type == SQL_REAL)
+		strbuf_addf(out, "%.15g", v.real);
+	else
+		strbuf_adds(out, "NULL");
+}
+
 /* All rows of a statement as text. */
 static void ask(struct sql *s, const char *text, struct strbuf *out)
 {
 	struct error e = { 0 };
-	sqlite3_stmt *statement = NULL;
+	struct sql_statement *statement = NULL;
 	const char *rest;
 	int rc = sql_prepare(s, text, &statement, &rest, &e);
 
 	strbuf_clear(out);
-	while (rc > 0 && (rc = sql_next(s, statement, &e)) > 0)
-		for (int i = 0; i < sqlite3_column_count(statement); i++) {
-			const char *value = (const char *)sqlite3_column_text(statement, i);
-
-			strbuf_addf(out, "%s%s", value ? value : "NULL",
-				    i + 1 < sqlite3_column_count(statement) ? "|" : "\n");
+	while (rc > 0 && (rc = sql_next(statement, &e)) > 0)
+		for (size_t i = 0; i < sql_column_count(statement); i++) {
+			add_value(out, sql_value(statement, i));
+			strbuf_addc(out, i + 1 < sql_column_count(statement) ? '|' : '\n');
 		}
-	sqlite3_finalize(statement);
+	sql_finalize(statement);
 	if (rc < 0)
 		fail_msg("%s: %s", text, e.text);
 }
@@ -347,20 +357,22 @@ static void test_what_is_scanned(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-		sqlite3_stmt *statement;
+		struct sql_statement *statement;
 		const char *rest;
 		struct error e = { 0 };
+		sqlite3_stmt *sqlite;
 
 		assert_int_equal(sql_prepare(s, cases[i].statement, &statement, &rest, &e), 1);
-		while (sql_next(s, statement, &e) > 0)
+		while (sql_next(statement, &e) > 0)
 			;
 		assert_int_equal(e.code, 0);
-		if (sqlite3_stmt_status(statement, SQLITE_STMTSTATUS_VM_STEP, 0) > cases[i].steps ||
-		    sqlite3_stmt_status(statement, SQLITE_STMTSTATUS_SORT, 0))
+		sqlite = sqlite3_next_stmt(s->db, NULL);
+		if (sqlite3_stmt_status(sqlite, SQLITE_STMTSTATUS_VM_STEP, 0) > cases[i].steps ||
+		    sqlite3_stmt_status(sqlite, SQLITE_STMTSTATUS_SORT, 0))
 			fail_msg("%s: %d steps, %d sorts", cases[i].statement,
-				 sqlite3_stmt_status(statement, SQLITE_STMTSTATUS_VM_STEP, 0),
-				 sqlite3_stmt_status(statement, SQLITE_STMTSTATUS_SORT, 0));
-		sqlite3_finalize(statement);
+				 sqlite3_stmt_status(sqlite, SQLITE_STMTSTATUS_VM_STEP, 0),
+				 sqlite3_stmt_status(sqlite, SQLITE_STMTSTATUS_SORT, 0));
+		sql_finalize(statement);
 	}
 	sql_free(s);
 }
@@ -372,7 +384,7 @@ static void test_stopping(void **state)
 		"SELECT count(*) FROM r";
 	volatile sig_atomic_t cancel = 1;
 	struct sql_options options = { .timeout_ns = 1, .cancel = &cancel };
-	sqlite3_stmt *statement;
+	struct sql_statement *statement;
 	struct error e = { 0 };
 	const char *rest;
 	struct sql *s;
@@ -380,23 +392,23 @@ static void test_stopping(void **state)
 	(void)state;
 	assert_int_equal(sql_open(recordings, 1, &options, &s, &e), 0);
 	assert_int_equal(sql_prepare(s, endless, &statement, &rest, &e), 1);
-	assert_int_equal(sql_next(s, statement, &e), -ECANCELED);
-	sqlite3_finalize(statement);
+	assert_int_equal(sql_next(statement, &e), -ECANCELED);
+	sql_finalize(statement);
 	cancel = 0;
 	assert_int_equal(sql_prepare(s, endless, &statement, &rest, &e), 1);
-	assert_int_equal(sql_next(s, statement, &e), -ETIMEDOUT);
-	sqlite3_finalize(statement);
+	assert_int_equal(sql_next(statement, &e), -ETIMEDOUT);
+	sql_finalize(statement);
 	cancel = 1;
 	assert_int_equal(sql_prepare(s, "SELECT count FROM kernel_summary", &statement, &rest, &e),
 			 1);
-	assert_int_equal(sql_next(s, statement, &e), -ECANCELED);
-	sqlite3_finalize(statement);
+	assert_int_equal(sql_next(statement, &e), -ECANCELED);
+	sql_finalize(statement);
 	cancel = 0;
 	/* A scan that finds nothing looks as well: SQLite itself makes no steps meanwhile. */
 	assert_int_equal(
 		sql_prepare(s, "SELECT 1 FROM kernel WHERE stream = 99", &statement, &rest, &e), 1);
-	assert_int_equal(sql_next(s, statement, &e), -ETIMEDOUT);
-	sqlite3_finalize(statement);
+	assert_int_equal(sql_next(statement, &e), -ETIMEDOUT);
+	sql_finalize(statement);
 	assert_int_equal(sql_prepare(s, " -- nothing\n;", &statement, &rest, &e), 0);
 	sql_free(s);
 }
