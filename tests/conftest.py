@@ -223,6 +223,21 @@ def pitot(program, environment, tmp_path):
 
 
 @pytest.fixture(scope="session")
+def duckdb_variables(build):
+    """Variables with which `pitot sql --engine duckdb` finds DuckDB's C library."""
+    library = Path(os.environ.get("PITOT_DUCKDB") or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "pitot/duckdb/libduckdb.so"))
+    if not library.exists():
+        pytest.skip("no DuckDB: tools/get-duckdb gets its C library, PITOT_DUCKDB=FILE names one")
+    variables = {"PITOT_DUCKDB": str(library)}
+    if b"libasan" in (build / "pitot").read_bytes():
+        # AddressSanitizer must know libstdc++ from the beginning, or exceptions end the program.
+        names = [subprocess.run(["cc", f"-print-file-name={name}"], check=True, capture_output=True, text=True).stdout.strip()
+                 for name in ("libasan.so", "libstdc++.so.6")]
+        variables["LD_PRELOAD"] = " ".join(names)
+    return variables
+
+
+@pytest.fixture(scope="session")
 def rank_recording(build, source, shared_folder):
     """rank_recording("sleep-3"): the recording of a training on two GPUs (tests/data/tapes/ranks), both ranks under one `pitot record`.
 

@@ -15,6 +15,8 @@
 static const char *option_output;
 static uint64_t option_limit, option_timeout, option_memory = SQL_MEMORY_BYTES;
 static bool limit_given, option_csv, option_force;
+static int option_engine;
+static const char *const engines[] = { [SQL_SQLITE] = "sqlite", [SQL_DUCKDB] = "duckdb", NULL };
 
 static const struct option options[] = {
 	OPTION(STRING, "output", 'o', option_output, "FILE",
@@ -30,6 +32,10 @@ static const struct option options[] = {
 	OPTION(SIZE, "memory-limit", 0, option_memory, "SIZE",
 	       "memory for sorting, grouping and results, beside that of the recording "
 	       "(default: 4G); 0 for no limit"),
+	OPTION(ENUM, "engine", 0, option_engine, NULL,
+	       "what answers: the SQLite that is built in, or DuckDB, on all processors, if "
+	       "libduckdb.so or $PITOT_DUCKDB is there",
+	       .choices = engines),
 	FLAG("force", 'f', option_force, "replace a file that exists"),
 	OPTION_FILE_MODE("mode"),
 	OPTION_END,
@@ -403,7 +409,8 @@ static int run_session(struct session *s, const char *statement)
 
 static int run(struct context *c, int argc, char **argv)
 {
-	struct sql_options limits = { .timeout_ns = option_timeout,
+	struct sql_options limits = { .engine = (enum sql_engine)option_engine,
+				      .timeout_ns = option_timeout,
 				      .memory_bytes = option_memory,
 				      .cancel = &terminal_stop_signal };
 	_cleanup_free_ struct recordings *recordings = calloc(1, sizeof(*recordings));
@@ -446,7 +453,8 @@ const struct command cmd_sql = {
 		"a prompt, where Ctrl-C stops a statement.\n\n"
 		"Only the columns that a statement uses are decoded. Conditions on times, numbers "
 		"and texts are applied before SQLite sees the rows. Nothing can be written, and no "
-		"function opens a file. docs/sql.md has the statements that people ask most.",
+		"function opens a file. --engine duckdb has DuckDB answer, in its own SQL. "
+		"docs/sql.md has the statements that people ask most.",
 	.options = options,
 	.examples = examples,
 	.takes_recording = true,

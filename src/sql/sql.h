@@ -14,6 +14,8 @@
  *
  * What was opened can only be read: an authorizer allows nothing but SELECT, the database is in
  * memory, and there are no functions that open files. Not thread-safe.
+ *
+ * DuckDB can answer in place of SQLite, which then still makes the tables of few rows (duckdb/).
  */
 #ifndef PITOT_SQL_SQL_H
 #define PITOT_SQL_SQL_H
@@ -32,7 +34,10 @@ struct sql_recording {
 	struct trace *trace; /* columns are loaded into it; must outlive the struct sql */
 };
 
+enum sql_engine { SQL_SQLITE, SQL_DUCKDB };
+
 struct sql_options {
+	enum sql_engine engine; /* SQL_DUCKDB: E_UNSUPPORTED without libduckdb.so */
 	uint64_t timeout_ns; /* of a statement; 0: none */
 	uint64_t memory_bytes; /* for sorting and grouping, of the whole process; 0: no limit */
 	const volatile sig_atomic_t *cancel; /* once nonzero, statements fail; may be NULL */

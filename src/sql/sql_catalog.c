@@ -47,17 +47,18 @@ static int view_columns(struct sql *s, const char *view, sql_visit *visit, void 
 			struct error *e)
 {
 	char text[128];
+	bool is_alias = sql_alias_select(view) != NULL;
 	sqlite3_stmt *statement = NULL;
 
 	snprintf(text, sizeof(text), "SELECT * FROM \"%s\" LIMIT 0", view);
 	if (sqlite3_prepare_v2(s->db, text, -1, &statement, NULL) != SQLITE_OK)
 		return error_set(e, -EIO, "%s: %s", view, sqlite3_errmsg(s->db));
 	for (int i = 0; i < sqlite3_column_count(statement); i++) {
-		const char *type = sqlite3_column_decltype(statement, i);
+		const char *name = sqlite3_column_name(statement, i);
+		const char *type =
+			is_alias ? sqlite3_column_decltype(statement, i) : sql_summary_type(name);
 
-		visit(user, &(struct sql_item){ .name = sqlite3_column_name(statement, i),
-						.type = type ? type : "",
-						.meaning = "" });
+		visit(user, &(struct sql_item){ .name = name, .type = type ?: "", .meaning = "" });
 	}
 	sqlite3_finalize(statement);
 	return 0;

@@ -30,8 +30,7 @@ static bool is_word(char c)
 	return isalnum((unsigned char)c) || c == '_';
 }
 
-/* Finds a word of a text; NULL: it is not there. */
-static const char *find_word(const char *text, const char *word)
+const char *sql_find_word(const char *text, const char *word)
 {
 	size_t length = strlen(word);
 
@@ -50,7 +49,7 @@ static void add_columns(struct sql *s, const char *text, struct names *columns)
 	sql_tables(s, add_name, &tables);
 	for (int all = 0; all < 2 && !columns->items.count; all++)
 		for (size_t i = 0; i < tables.items.count; i++)
-			if ((all || find_word(text, tables.items.data[i])) &&
+			if ((all || sql_find_word(text, tables.items.data[i])) &&
 			    sql_columns(s, tables.items.data[i], add_name, columns, &ignored) < 0)
 				break;
 	vec_release(&tables.items);
@@ -90,31 +89,26 @@ static void add_caret(const char *text, size_t offset, struct strbuf *out)
 	strbuf_addc(out, '^');
 }
 
-int sql_error(struct sql *s, const char *text, struct error *e)
+int sql_describe(struct sql *s, const char *text, const struct sql_problem *p, struct error *e)
 {
-	_cleanup_strbuf_ struct strbuf message = STRBUF_INIT, caret = STRBUF_INIT;
-	int offset = sqlite3_error_offset(s->db), code = sqlite3_errcode(s->db);
+	_cleanup_strbuf_ struct strbuf caret = STRBUF_INIT;
 	struct names known = { 0 };
-	const char *table, *column, *at;
+	int64_t offset = p->offset;
+	const char *at;
 
-	strbuf_adds(&message, code == SQLITE_AUTH
-				      ? "only SELECT is allowed: a recording is never changed"
-				      : sqlite3_errmsg(s->db));
-	table = unknown_name(strbuf_text(&message), "no such table: ");
-	column = unknown_name(strbuf_text(&message), "no such column: ");
-	if (table)
+	if (p->table)
 		sql_tables(s, add_name, &known);
-	if (column)
+	if (p->column)
 		add_columns(s, text, &known);
-	at = table ? find_word(text, table) : NULL;
+	at = p->table ? sql_find_word(text, p->table) : NULL;
 	if (at)
-		offset = (int)(at - text);
+		offset = at - text;
 	if (offset >= 0 && (size_t)offset <= strlen(text))
 		add_caret(text, (size_t)offset, &caret);
-	error_set(e, E_USAGE, "%s", strbuf_text(&message));
+	error_set(e, E_USAGE, "%s", p->message);
 	if (known.items.count && vec_push(&known.items, NULL) == 0)
-		error_suggest(e, table ? table : column, known.items.data,
-			      table ? "; `.tables` lists them" : "; `.schema TABLE` lists them");
+		error_suggest(e, p->table ? p->table : p->column, known.items.data,
+			      p->table ? "; `.tables` lists them" : "; `.schema TABLE` lists them");
 	vec_release(&known.items);
 	arena_release(&known.arena);
 	if (e) {
@@ -123,4 +117,17 @@ int sql_error(struct sql *s, const char *text, struct error *e)
 		snprintf(e->text + length, sizeof(e->text) - length, "%s", strbuf_text(&caret));
 	}
 	return E_USAGE;
+}
+
+int sql_error(struct sql *s, const char *text, struct error *e)
+{
+	_cleanup_strbuf_ struct strbuf message = STRBUF_INIT;
+	struct sql_problem p = { .offset = sqlite3_error_offset(s->db) };
+
+	strbuf_adds(&message, sqlite3_errcode(s->db) == SQLITE_AUTH ? SQL_ONLY_SELECT
+								    : sqlite3_errmsg(s->db));
+	p.message = strbuf_text(&message);
+	p.table = unknown_name(p.message, "no such table: ");
+	p.column = unknown_name(p.message, "no such column: ");
+	return sql_describe(s, text, &p, e);
 }

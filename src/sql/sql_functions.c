@@ -132,18 +132,29 @@ static void stddev_final(sqlite3_context *c)
 
 /* ---- kernels, spans ---- */
 
-/* Short or full names of the names so far. Those beyond are made for each value. */
+/* Names beyond are made for each value. */
 #define NAMES_MAX (1u << 16)
 struct kernel_names {
 	bool full;
 	struct interner names;
-	VEC(char *) texts;
+	VEC(char *) texts; /* by name */
 };
 
-static void free_names(void *user)
+struct kernel_names *kernel_names_new(bool full)
 {
-	struct kernel_names *n = user;
+	struct kernel_names *n = calloc(1, sizeof(*n));
 
+	if (n) {
+		n->full = full;
+		interner_init(&n->names);
+	}
+	return n;
+}
+
+void kernel_names_free(struct kernel_names *n)
+{
+	if (!n)
+		return;
 	for (size_t i = 0; i < n->texts.count; i++)
 		free(n->texts.data[i]);
 	vec_release(&n->texts);
@@ -151,7 +162,12 @@ static void free_names(void *user)
 	free(n);
 }
 
-static const char *kernel_text(struct kernel_names *n, const char *name, size_t length)
+static void free_names(void *user)
+{
+	kernel_names_free(user);
+}
+
+static const char *add_name(struct kernel_names *n, const char *name, size_t length)
 {
 	int64_t item = interner_add(&n->names, name, length, NULL);
 	struct strbuf text = STRBUF_INIT;
@@ -168,28 +184,35 @@ static const char *kernel_text(struct kernel_names *n, const char *name, size_t 
 	return text.data;
 }
 
+const char *kernel_names_text(struct kernel_names *n, const char *name, size_t length,
+			      struct strbuf *room)
+{
+	_cleanup_strbuf_ struct strbuf copy = STRBUF_INIT;
+
+	/* A failed vec_push() leaves a name without a text; nothing is added after that. */
+	if (n->texts.count < NAMES_MAX || interner_find(&n->names, name, length) >= 0)
+		return n->names.count == n->texts.count ? add_name(n, name, length) : NULL;
+	strbuf_add(&copy, name, length);
+	strbuf_clear(room);
+	if (!copy.failed)
+		kernel_name_text(strbuf_text(&copy), n->full, room);
+	return copy.failed || room->failed ? NULL : strbuf_text(room);
+}
+
 static void kernel_name(sqlite3_context *c, int count, sqlite3_value **values)
 {
-	struct kernel_names *n = sqlite3_user_data(c);
+	_cleanup_strbuf_ struct strbuf room = STRBUF_INIT;
 	const char *name = (const char *)sqlite3_value_text(values[0]), *text;
 	size_t length = (size_t)sqlite3_value_bytes(values[0]);
-	struct strbuf other = STRBUF_INIT;
 
 	(void)count;
 	if (!name || !*name)
 		return;
-	/* A failed vec_push() leaves a name without a text; nothing is added after that. */
-	if (n->texts.count < NAMES_MAX || interner_find(&n->names, name, length) >= 0) {
-		text = n->names.count == n->texts.count ? kernel_text(n, name, length) : NULL;
-	} else {
-		kernel_name_text(name, n->full, &other);
-		text = other.failed ? NULL : strbuf_text(&other);
-	}
+	text = kernel_names_text(sqlite3_user_data(c), name, length, &room);
 	if (text)
-		sqlite3_result_text(c, text, -1, other.data ? SQLITE_TRANSIENT : SQLITE_STATIC);
+		sqlite3_result_text(c, text, -1, room.data ? SQLITE_TRANSIENT : SQLITE_STATIC);
 	else
 		sqlite3_result_error_nomem(c);
-	strbuf_release(&other);
 }
 
 /* The number of a text: equal texts have equal numbers, as in databases of Nsight Systems. */
@@ -228,12 +251,10 @@ static void overlap(sqlite3_context *c, int count, sqlite3_value **values)
 
 static int add_kernel_name(sqlite3 *db, const char *name, bool full)
 {
-	struct kernel_names *names = calloc(1, sizeof(*names));
+	struct kernel_names *names = kernel_names_new(full);
 
 	if (!names)
 		return SQLITE_NOMEM;
-	names->full = full;
-	interner_init(&names->names);
 	return sqlite3_create_function_v2(db, name, 1, FLAGS, names, kernel_name, NULL, NULL,
 					  free_names);
 }

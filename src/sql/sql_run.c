@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "sql/duckdb/duck_engine.h"
 #include "sql/sql_error.h"
 #include "sql/sql_functions.h"
 #include "sql/sql_summary.h"
@@ -16,7 +17,8 @@
 
 struct sql_statement {
 	struct sql *sql;
-	sqlite3_stmt *sqlite;
+	sqlite3_stmt *sqlite; /* or: */
+	struct duck_statement *duck;
 };
 
 bool sql_stopped(struct sql *s)
@@ -131,6 +133,8 @@ int sql_open(const struct sql_recording *recordings, size_t count,
 		rc = sql_summaries_add(s, e);
 	if (rc >= 0)
 		sqlite3_set_authorizer(s->db, authorize, s);
+	if (rc >= 0 && options->engine == SQL_DUCKDB)
+		rc = duck_open(s, &s->duck, e);
 	if (rc < 0)
 		sql_free(s);
 	else
@@ -142,6 +146,7 @@ void sql_free(struct sql *s)
 {
 	if (!s)
 		return;
+	duck_close(s->duck);
 	sqlite3_close_v2(s->db); /* disconnects the tables */
 	sql_summaries_free(s);
 	for (size_t i = 0; i < s->count; i++) {
@@ -157,6 +162,21 @@ void sql_free(struct sql *s)
 	free(s);
 }
 
+int sql_stop_error(const struct sql *s, struct error *e)
+{
+	if (!s->late)
+		return error_set(e, -ECANCELED, "the statement was interrupted");
+	return error_set(e, -ETIMEDOUT,
+			 "the statement took longer than its time: --timeout gives it more");
+}
+
+int sql_memory_error(struct error *e)
+{
+	return error_set(e, -ENOMEM,
+			 "the statement needs more memory than it may: --memory-limit gives it "
+			 "more");
+}
+
 static int failed(struct sql *s, int result, struct error *e)
 {
 	if (s->error.code) {
@@ -166,15 +186,9 @@ static int failed(struct sql *s, int result, struct error *e)
 	}
 	switch (result) {
 	case SQLITE_INTERRUPT:
-		if (!s->late)
-			return error_set(e, -ECANCELED, "the statement was interrupted");
-		return error_set(
-			e, -ETIMEDOUT,
-			"the statement took longer than its time: --timeout gives it more");
+		return sql_stop_error(s, e);
 	case SQLITE_NOMEM:
-		return error_set(e, -ENOMEM,
-				 "the statement needs more memory than it may: --memory-limit "
-				 "gives it more");
+		return sql_memory_error(e);
 	case SQLITE_TOOBIG:
 		return error_set(e, E_LIMIT, "a text or a row is longer than %d MiB",
 				 TEXT_MAX >> 20);
@@ -183,66 +197,89 @@ static int failed(struct sql *s, int result, struct error *e)
 	}
 }
 
-int sql_prepare(struct sql *s, const char *text, struct sql_statement **statement,
-		const char **rest, struct error *e)
+static int prepare_sqlite(struct sql *s, const char *text, sqlite3_stmt **out, const char **rest,
+			  struct error *e)
 {
-	sqlite3_stmt *sqlite = NULL;
 	int rc;
 
-	*statement = NULL;
-	s->error.code = 0;
-	s->late = false;
-	s->deadline_ns = 0;
 	/* Comments and empty statements compile to none. */
 	do {
-		rc = sqlite3_prepare_v2(s->db, text, -1, &sqlite, rest);
+		rc = sqlite3_prepare_v2(s->db, text, -1, out, rest);
 		if (rc != SQLITE_OK)
 			return rc == SQLITE_ERROR || rc == SQLITE_AUTH
 				       ? s->error.code ? failed(s, rc, e) : sql_error(s, text, e)
 				       : failed(s, rc, e);
 		text = *rest;
-	} while (!sqlite && *text);
-	if (!sqlite)
-		return 0;
-	*statement = malloc(sizeof(**statement));
-	if (!*statement) {
-		sqlite3_finalize(sqlite);
+	} while (!*out && *text);
+	return *out != NULL;
+}
+
+static void set_deadline(struct sql *s)
+{
+	s->late = false;
+	s->deadline_ns = s->options.timeout_ns ? clock_monotonic_ns() + s->options.timeout_ns : 0;
+}
+
+int sql_prepare(struct sql *s, const char *text, struct sql_statement **statement,
+		const char **rest, struct error *e)
+{
+	struct sql_statement *t = calloc(1, sizeof(*t));
+	int rc;
+
+	*statement = NULL;
+	if (!t)
 		return error_set(e, -ENOMEM, "out of memory");
+	t->sql = s;
+	s->error.code = 0;
+	set_deadline(s);
+	rc = s->duck ? duck_prepare(s->duck, text, &t->duck, rest, e)
+		     : prepare_sqlite(s, text, &t->sqlite, rest, e);
+	if (rc > 0) {
+		set_deadline(s);
+		*statement = t;
+	} else {
+		sql_finalize(t);
 	}
-	**statement = (struct sql_statement){ s, sqlite };
-	if (s->options.timeout_ns)
-		s->deadline_ns = clock_monotonic_ns() + s->options.timeout_ns;
-	return 1;
+	return rc;
 }
 
 int sql_next(struct sql_statement *t, struct error *e)
 {
-	int rc = sqlite3_step(t->sqlite);
+	int rc;
 
+	if (t->duck)
+		return duck_next(t->duck, e);
+	rc = sqlite3_step(t->sqlite);
 	return rc == SQLITE_ROW ? 1 : rc == SQLITE_DONE ? 0 : failed(t->sql, rc, e);
 }
 
 void sql_finalize(struct sql_statement *t)
 {
-	if (t)
-		sqlite3_finalize(t->sqlite);
+	if (!t)
+		return;
+	sqlite3_finalize(t->sqlite);
+	duck_finalize(t->duck);
 	free(t);
 }
 
 size_t sql_column_count(const struct sql_statement *t)
 {
-	return (size_t)sqlite3_column_count(t->sqlite);
+	return t->duck ? duck_column_count(t->duck) : (size_t)sqlite3_column_count(t->sqlite);
 }
 
 const char *sql_column_name(const struct sql_statement *t, size_t column)
 {
-	return sqlite3_column_name(t->sqlite, (int)column) ?: "";
+	return t->duck ? duck_column_name(t->duck, column)
+		       : sqlite3_column_name(t->sqlite, (int)column) ?: "";
 }
 
 bool sql_column_is_text(const struct sql_statement *t, size_t column)
 {
-	const char *declared = sqlite3_column_decltype(t->sqlite, (int)column);
+	const char *declared;
 
+	if (t->duck)
+		return duck_column_is_text(t->duck, column);
+	declared = sqlite3_column_decltype(t->sqlite, (int)column);
 	return declared && !strcmp(declared, "TEXT");
 }
 
@@ -251,6 +288,8 @@ struct sql_value sql_value(struct sql_statement *t, size_t column)
 	int number = (int)column;
 	struct sql_value v = { .type = SQL_MISSING };
 
+	if (t->duck)
+		return duck_value(t->duck, column);
 	switch (sqlite3_column_type(t->sqlite, number)) {
 	case SQLITE_INTEGER:
 		v.type = SQL_INTEGER;

@@ -144,12 +144,12 @@ bool sql_times_fit(const struct sql_source *s, size_t process)
 	return last >= 0 && last <= INT64_MAX && s->flat.offset_ns >= 0;
 }
 
-static void read_callers(const struct sql_source *s, const struct flat_rows *rows, uint64_t *values,
-			 uint8_t *valid)
+static size_t read_callers(const struct sql_source *s, const struct flat_rows *rows,
+			   uint64_t *values, uint8_t *valid)
 {
 	const struct callers *callers = s->sql->callers[s->recording];
 	uint64_t from = 0, end = 0;
-	size_t process = 0;
+	size_t process = 0, present = 0;
 
 	for (size_t i = 0; i < rows->count; i++) {
 		uint64_t row = rows->list ? rows->list[i] : rows->first + i;
@@ -162,22 +162,22 @@ static void read_callers(const struct sql_source *s, const struct flat_rows *row
 		values[i] =
 			callers_of_call(callers, process, s->calls ? s->calls[row] : (uint32_t)row);
 		valid[i] = values[i] != CALLER_NONE;
+		present += valid[i];
 	}
+	return present;
 }
 
-void sql_read(const struct sql_source *s, size_t column, const struct flat_rows *rows,
-	      uint64_t *values, uint8_t *valid)
+size_t sql_read(const struct sql_source *s, size_t column, const struct flat_rows *rows,
+		uint64_t *values, uint8_t *valid)
 {
 	const struct sql_column *c = &s->columns.data[column];
 
-	if (c->kind == SQL_FLAT) {
-		flat_read(&s->flat, c->flat, rows, values, valid);
-		return;
-	}
-	if (c->kind == SQL_CALLER) {
-		read_callers(s, rows, values, valid);
-		return;
-	}
+	size_t present = 0;
+
+	if (c->kind == SQL_FLAT)
+		return flat_read(&s->flat, c->flat, rows, values, valid);
+	if (c->kind == SQL_CALLER)
+		return read_callers(s, rows, values, valid);
 	for (size_t i = 0; i < rows->count; i++) {
 		uint64_t row = rows->list ? rows->list[i] : rows->first + i;
 
@@ -190,7 +190,9 @@ void sql_read(const struct sql_source *s, size_t column, const struct flat_rows 
 			valid[i] = s->scopes.paths[row] != SCOPE_NONE;
 			values[i] = valid[i] ? s->scopes.paths[row] : 0;
 		}
+		present += valid[i];
 	}
+	return present;
 }
 
 /* ---- texts ---- */

@@ -20,15 +20,19 @@ struct sql {
 	struct sql_options options;
 	struct interner texts; /* of all columns */
 	uint64_t deadline_ns; /* of the running statement; 0: none */
-	bool late; /* the deadline has passed */
+	_Atomic bool late; /* the deadline has passed */
 	bool declaring; /* a virtual table: SQLite parses a CREATE TABLE */
 	struct error error; /* of a virtual table: SQLite carries only a text */
 	struct callers **callers; /* by recording; NULL: not yet needed */
 	struct sql_summary *summaries; /* sql_summary.c: by enum sql_summary_kind */
+	struct duck *duck; /* DuckDB, which answers; NULL: SQLite does */
 };
 
 /* Whether the running statement has to stop. */
 bool sql_stopped(struct sql *s);
+/* Says why, or that there was not enough memory. Return the code. */
+int sql_stop_error(const struct sql *s, struct error *e);
+int sql_memory_error(struct error *e);
 /* Declares the columns of a virtual table. An SQLite result. */
 int sql_declare(struct sql *s, const char *text);
 
@@ -78,9 +82,12 @@ static inline bool sql_is_text(const struct sql_column *c)
 bool sql_is_of_process(const struct sql_column *c);
 
 int sql_load(struct sql_source *s, size_t column, struct error *e) MUST_USE;
-/* Reads values of a loaded column; those of texts are for sql_text(). */
-void sql_read(const struct sql_source *s, size_t column, const struct flat_rows *rows,
-	      uint64_t *values, uint8_t *valid);
+/*
+ * Reads values of a loaded column; those of texts are for sql_text_item(). Returns how many there
+ * are.
+ */
+size_t sql_read(const struct sql_source *s, size_t column, const struct flat_rows *rows,
+		uint64_t *values, uint8_t *valid);
 /*
  * Whether times of a process, whose column is loaded, are in SQL in the order of its rows: those of
  * a clock that is damaged may exceed 63 bits.

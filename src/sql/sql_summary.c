@@ -461,6 +461,14 @@ void sql_summaries_visit(sql_visit *visit, void *user)
 		      &(struct sql_item){ .name = tables[k].name, .meaning = tables[k].meaning });
 }
 
+bool sql_summary_known(const char *table)
+{
+	for (enum kind k = 0; k < KINDS; k++)
+		if (!sqlite3_stricmp(tables[k].name, table))
+			return true;
+	return false;
+}
+
 bool sql_summary_columns(const char *table, sql_visit *visit, void *user)
 {
 	for (enum kind k = 0; k < KINDS; k++)

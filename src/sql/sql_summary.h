@@ -11,6 +11,7 @@
 int sql_summaries_add(struct sql *s, struct error *e) MUST_USE;
 void sql_summaries_free(struct sql *s);
 void sql_summaries_visit(sql_visit *visit, void *user);
+bool sql_summary_known(const char *table);
 /* False: there is no such table. */
 bool sql_summary_columns(const char *table, sql_visit *visit, void *user);
 

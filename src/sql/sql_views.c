@@ -38,9 +38,11 @@
 #define KERNELS                                                                                    \
 	" FROM kernel k LEFT JOIN kernel_config c ON c.row = k.config AND c.recording = k.recording"
 
-static const struct {
+struct view {
 	const char *name, *meaning, *select;
-} views[] = {
+};
+
+static const struct view summaries[] = {
 	{ "kernel_summary", "kernels by name, the longest in sum first",
 	  "SELECT recording, value ->> 'label' AS name," STATISTICS(COPY_TIME) "," COPY(untimed) ","
 	  " value ->> 'name' AS full_name" REPORT("hotspots.items") },
@@ -111,6 +113,10 @@ static const struct {
 	  "SELECT recording," COPY(host) "," COPY(method) "," COPY(ahead_ns) "," COPY(drift_ppm) ","
 	  COPY(uncertainty_ns) "," COPY(steps) "," COPY(collectives) REPORT("job.hosts") },
 
+};
+
+/* SQL that DuckDB understands as well. */
+static const struct view aliases[] = {
 	{ "StringIds", "texts by their number, as in databases of Nsight Systems",
 	  "SELECT text_id(value) AS id, value FROM (SELECT kernel_full(name) AS value"
 	  " FROM kernel_config UNION SELECT kernel_short(name) FROM kernel_config"
@@ -181,14 +187,42 @@ static const struct {
 	  " FROM nvtx_range" },
 };
 
+/* Columns of summaries that are no integers, for those who must know the type beforehand. */
+static const char *const texts[] = {
+	"at", "class", "destination", "full_name", "function", "host", "kind", "line", "method", "name",
+	"part", "place", "reason", "recording", "source", "state", "thread_name", "uuid", NULL
+};
+static const char *const reals[] = {
+	"ahead_ns", "drift_ppm", "gb_per_s", "p", NULL
+};
+
 /* clang-format on */
+
+static bool is_in(const char *const *names, const char *name)
+{
+	for (; *names; names++)
+		if (!strcmp(*names, name))
+			return true;
+	return false;
+}
+
+const char *sql_summary_type(const char *column)
+{
+	return is_in(texts, column) ? "TEXT" : is_in(reals, column) ? "REAL" : "INTEGER";
+}
+
+static void add_views(struct strbuf *out, const struct view *views, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		strbuf_addf(out, "CREATE VIEW \"%s\" AS %s;\n", views[i].name, views[i].select);
+}
 
 int sql_views_add(struct sql *s, struct error *e)
 {
 	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
 
-	for (size_t i = 0; i < ARRAY_SIZE(views); i++)
-		strbuf_addf(&text, "CREATE VIEW \"%s\" AS %s;\n", views[i].name, views[i].select);
+	add_views(&text, summaries, ARRAY_SIZE(summaries));
+	add_views(&text, aliases, ARRAY_SIZE(aliases));
 	if (text.failed)
 		return error_set(e, -ENOMEM, "out of memory");
 	if (sqlite3_exec(s->db, strbuf_text(&text), NULL, NULL, NULL) != SQLITE_OK)
@@ -196,17 +230,43 @@ int sql_views_add(struct sql *s, struct error *e)
 	return 0;
 }
 
-void sql_views_visit(sql_visit *visit, void *user)
+static void visit_views(const struct view *views, size_t count, sql_visit *visit, void *user)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(views); i++)
+	for (size_t i = 0; i < count; i++)
 		visit(user,
 		      &(struct sql_item){ .name = views[i].name, .meaning = views[i].meaning });
 }
 
+void sql_views_visit(sql_visit *visit, void *user)
+{
+	visit_views(summaries, ARRAY_SIZE(summaries), visit, user);
+	sql_aliases_visit(visit, user);
+}
+
+void sql_aliases_visit(sql_visit *visit, void *user)
+{
+	visit_views(aliases, ARRAY_SIZE(aliases), visit, user);
+}
+
+static const struct view *find(const struct view *views, size_t count, const char *name)
+{
+	for (size_t i = 0; i < count; i++)
+		if (!sqlite3_stricmp(views[i].name, name))
+			return &views[i];
+	return NULL;
+}
+
 const char *sql_view_name(const char *name)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(views); i++)
-		if (!sqlite3_stricmp(views[i].name, name))
-			return views[i].name;
-	return NULL;
+	const struct view *view = find(summaries, ARRAY_SIZE(summaries), name)
+					  ?: find(aliases, ARRAY_SIZE(aliases), name);
+
+	return view ? view->name : NULL;
+}
+
+const char *sql_alias_select(const char *name)
+{
+	const struct view *view = find(aliases, ARRAY_SIZE(aliases), name);
+
+	return view ? view->select : NULL;
 }

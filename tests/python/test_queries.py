@@ -35,7 +35,9 @@ def in_order(rows):
 
 @pytest.mark.parametrize("kind", ["scopes", "training", "varied"])
 def test_duckdb_answers_the_same(source, package, shared_folder, make_recording, kind):
-    """The documented statements, and all rows of all tables. Rows that an order leaves equal may come in any."""
+    """The documented statements, and all rows of all tables. Rows that an order leaves equal may come in any.
+
+    tests/cli/test_sql_duckdb.py compares `pitot sql --engine duckdb` with SQLite in the same way."""
     pytest.importorskip("duckdb")
     recording = package.open(shared_folder(f"python-sql-{kind}", lambda f: make_recording(f / "s.pitot", kind)) / "s.pitot")
     statements = re.findall(r"```sql\n(.*?)```", (source / "docs" / "sql.md").read_text(), re.S)
