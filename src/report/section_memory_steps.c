@@ -58,6 +58,9 @@ ROW_READ(read_lifetime_memory, struct memory_lifetime,
 
 #define LIVED(decade, head) FIELD(NULL, head, COUNT, LIFETIME(counts[decade]), OPTIONAL_COLUMN)
 
+ROW_IF(knows_ranges, struct memory_lifetime, row->knows_ranges)
+#define IF_RANGES .when = knows_ranges, .null = true
+
 static const struct field lifetime_fields[] = {
 	FIELD("pid", NULL, PID, .value = read_lifetime_pid),
 	FIELD("device", NULL, ID, .value = read_lifetime_device),
@@ -74,8 +77,8 @@ static const struct field lifetime_fields[] = {
 	LIVED(6, "<10 s"),
 	LIVED(7, "longer"),
 	FIELD("same_range_count", "in one scope", COUNT, LIFETIME(same_range_count),
-	      OPTIONAL_COLUMN),
-	FIELD("same_range_bytes", NULL, BYTES, LIFETIME(same_range_bytes)),
+	      OPTIONAL_COLUMN, IF_RANGES),
+	FIELD("same_range_bytes", NULL, BYTES, LIFETIME(same_range_bytes), IF_RANGES),
 };
 
 static uint64_t ended(const struct memory_lifetime *l)

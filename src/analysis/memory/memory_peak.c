@@ -8,6 +8,7 @@
 
 struct owners {
 	GROUPS(struct memory_part) parts; /* key: group << 32 | key */
+	struct nvtx_cursor cursor;
 };
 
 uint32_t memory_call(const struct report *r, uint32_t row)
@@ -44,30 +45,56 @@ static uint32_t step_of(const struct report *r, const struct memory_group *g, ui
 	return step ? (uint32_t)(step - r->steps->items) : MEMORY_NONE;
 }
 
-static uint32_t key_of(const struct report *r, const struct memory_block *b, enum memory_by by)
+/*
+ * The scope of an allocation. What another one has seen of a process, such as the sampler, has calls
+ * of its threads, and the process itself has the scopes.
+ */
+static int find_scope(struct owners *o, const struct report *r, size_t process, uint32_t row,
+		      uint32_t *path)
+{
+	const struct api_call_columns *calls = api_call_columns(r->trace);
+	size_t subject = trace_process(r->trace, process)->subject;
+	uint32_t call = memory_call(r, row), range;
+	int code;
+
+	*path = nvtx_path_of_call(&r->ranges, call);
+	if (subject == process || call == TRACE_NO_ROW)
+		return 0;
+	code = nvtx_cursor_at(&o->cursor, subject, calls->thread[call], calls->start_ns[call],
+			      &range);
+	if (code == 0)
+		*path = nvtx_path(&r->ranges, range);
+	return code;
+}
+
+static int find_key(struct owners *o, const struct report *r, const struct memory_block *b,
+		    enum memory_by by, uint32_t *key)
 {
 	const struct memory_group *g = &r->memory_use->items[b->group];
 
+	*key = b->bytes ? 63u - (uint32_t)__builtin_clzll(b->bytes) : MEMORY_NONE;
 	if (by == MEMORY_BY_SIZE)
-		return b->bytes ? 63u - (uint32_t)__builtin_clzll(b->bytes) : MEMORY_NONE;
+		return 0;
+	*key = MEMORY_BEFORE;
 	if (b->row == TRACE_NO_ROW)
-		return MEMORY_BEFORE;
-	switch (by) {
-	case MEMORY_BY_SCOPE:
-		return nvtx_path_of_call(&r->ranges, memory_call(r, b->row));
-	case MEMORY_BY_STEP:
-		return step_of(r, g, b->row);
-	default:
-		return memory_line(r, b);
-	}
+		return 0;
+	if (by == MEMORY_BY_SCOPE)
+		return find_scope(o, r, g->process, b->row, key);
+	*key = by == MEMORY_BY_STEP ? step_of(r, g, b->row) : memory_line(r, b);
+	return 0;
 }
 
 static int add_block(struct owners *o, const struct report *r, const struct memory_block *b,
 		     enum memory_by by)
 {
-	uint32_t key = key_of(r, b, by);
-	struct memory_part *part = groups_at(&o->parts, (uint64_t)b->group << 32 | key,
-					     .group = b->group, .key = key, .by = (uint8_t)by);
+	struct memory_part *part;
+	uint32_t key;
+	int code = find_key(o, r, b, by, &key);
+
+	if (code < 0)
+		return code;
+	part = groups_at(&o->parts, (uint64_t)b->group << 32 | key, .group = b->group, .key = key,
+			 .by = (uint8_t)by);
 
 	if (!part)
 		return -ENOMEM;
@@ -83,7 +110,7 @@ static int find_parts(const struct report *r, enum memory_by by, bool at_end,
 		      struct memory_parts *out)
 {
 	const struct memory_use *u = r->memory_use;
-	struct owners o = { .parts = GROUPS_INIT };
+	struct owners o = { .parts = GROUPS_INIT, .cursor = { .ranges = &r->ranges } };
 	int code = 0;
 
 	for (size_t i = 0; i < u->block_count && code == 0; i++) {
@@ -93,6 +120,7 @@ static int find_parts(const struct report *r, enum memory_by by, bool at_end,
 			   : memory_is_live(b, u->items[b->group].peak_row))
 			code = add_block(&o, r, b, by);
 	}
+	map_release(&o.cursor.last);
 	groups_take(&o.parts, largest_first, &out->items, &out->count);
 	return code;
 }

@@ -237,6 +237,7 @@ static void add_lifetime(const struct report *r, const struct memory_block *b,
 		limit_ns *= 10;
 	l->counts[decade]++;
 	l->bytes[decade] += b->bytes;
+	l->knows_ranges |= memory_call(r, b->release) != TRACE_NO_ROW;
 	if (range_of(r, b->row) != NVTX_NO_RANGE &&
 	    range_of(r, b->row) == range_of(r, b->release)) {
 		l->same_range_count++;

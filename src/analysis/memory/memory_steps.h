@@ -40,6 +40,7 @@ struct memory_churn {
 struct memory_lifetime {
 	uint32_t group;
 	uint64_t counts[MEMORY_LIFETIMES], bytes[MEMORY_LIFETIMES]; /* of released blocks */
+	bool knows_ranges; /* calls that release are recorded, so that their ranges are known */
 	uint64_t same_range_count, same_range_bytes; /* released in the range that allocated */
 };
 

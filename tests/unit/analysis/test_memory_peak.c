@@ -16,6 +16,7 @@ struct events {
 	struct maker *m;
 	uint64_t correlation;
 	uint8_t kind;
+	uint32_t thread; /* 0: the first */
 };
 
 static struct events begin_events(const char *folder)
@@ -43,8 +44,8 @@ static void event(struct events *e, enum memory_operation operation, uint64_t at
 	PRESENT(&row, allocation, bytes, 1);
 	PRESENT(&row, allocation, async, 1);
 	if (at)
-		maker_call(e->m, allocates ? MAKER_MALLOC : MAKER_FREE, 1, at, at + 5 * US,
-			   e->correlation);
+		maker_call(e->m, allocates ? MAKER_MALLOC : MAKER_FREE, MAX(e->thread, 1), at,
+			   at + 5 * US, e->correlation);
 	writer_append(e->m->writer, TABLE_allocation, &row);
 }
 
@@ -179,6 +180,41 @@ static void owners(void **state)
 	analyzed_release(&a);
 }
 
+/*
+ * What the sampler has seen of an allocator belongs to the scopes of the process itself, by thread
+ * and time, and to its steps.
+ */
+static void owners_of_what_is_seen_from_outside(void **state)
+{
+	static const struct {
+		uint64_t at_ns, bytes;
+		uint32_t thread;
+	} allocations[] = {
+		{ 1 * MS, 100, 1 }, /* before the scope */
+		{ 3 * MS, 200, 1 }, { 3 * MS, 400, 2 }, /* on another thread */
+		{ 4 * MS, 800, 1 }, { 5 * MS + 1, 1600, 1 }, /* behind it */
+	};
+	struct events e = begin_events(*state);
+	struct analyzed a;
+
+	maker_scope(e.m, nvtx_kind_push, 1, "forward", 0, 2 * MS);
+	maker_scope(e.m, nvtx_kind_pop, 1, NULL, 0, 5 * MS);
+	maker_close(e.m, 9 * MS);
+	e.m = maker_begin_sampler(*state, 100, 10, "./app");
+	e.kind = memory_kind_allocator_request;
+	for (unsigned i = 0; i < ARRAY_SIZE(allocations); i++) {
+		e.thread = allocations[i].thread;
+		allocate(&e, allocations[i].at_ns, 0x1000 * (i + 1), allocations[i].bytes);
+	}
+	a = with_memory(&e, *state, 9 * MS);
+	assert_int_equal(a.report.memory_use->count, 1);
+	assert_int_equal(a.report.memory_peak->peak[MEMORY_BY_SCOPE].count, 2);
+	expect_part(&a.report.memory_peak->peak[MEMORY_BY_SCOPE], 0, MEMORY_NONE, 2100, 3);
+	expect_part(&a.report.memory_peak->peak[MEMORY_BY_SCOPE], 1, 0, 1000, 2);
+	expect_sums(&a.report);
+	analyzed_release(&a);
+}
+
 /* Blocks of a snapshot without times are the base, as is all that is there from the start on. */
 static void base_alone(void **state)
 {
@@ -204,15 +240,18 @@ static void base_alone(void **state)
 static void layers(void **state)
 {
 	static const uint8_t kinds[] = { memory_kind_device, memory_kind_allocator_segment,
-					 memory_kind_allocator_block };
+					 memory_kind_allocator_block,
+					 memory_kind_allocator_request };
 	struct events e = begin_events(*state);
 	const struct memory_pool *pool;
 	struct analyzed a;
 
-	for (unsigned i = 0; i < 3; i++) {
+	for (unsigned i = 0; i < 4; i++) {
 		e.kind = kinds[i];
 		allocate(&e, (1 + i) * MS, 0x1000, 2000 / (1 + i));
 	}
+	release(&e, 4 * MS + 500 * US, 0x1000);
+	e.kind = memory_kind_allocator_block;
 	allocate(&e, 5 * MS, 0x1200, 500);
 	release(&e, 6 * MS, 0x1000);
 	e.kind = memory_kind_allocator_segment;
@@ -220,7 +259,9 @@ static void layers(void **state)
 	e.kind = memory_kind_allocator_block;
 	allocate(&e, 8 * MS, 0x1400, 800); /* when the segment is gone */
 	a = with_memory(&e, *state, 9 * MS);
-	assert_int_equal(a.report.memory_use->count, 3);
+	assert_int_equal(a.report.memory_use->count, 4);
+	assert_int_equal(a.report.memory_use->items[3].peak_bytes, 500);
+	assert_int_equal(a.report.memory_use->items[3].live_bytes, 0);
 	assert_int_equal(a.report.memory_use->items[0].live_bytes, 2000);
 	assert_int_equal(a.report.memory_use->items[1].peak_bytes, 1300);
 	assert_int_equal(a.report.memory_use->items[2].peak_bytes, 1000);
@@ -451,6 +492,7 @@ static void churn(void **state)
 	/* 4 ms, within one scope */
 	assert_int_equal(s->lifetimes[0].counts[3], 7);
 	assert_int_equal(s->lifetimes[0].bytes[3], 35000);
+	assert_true(s->lifetimes[0].knows_ranges);
 	assert_int_equal(s->lifetimes[0].same_range_count, 7);
 	analyzed_release(&a);
 }
@@ -490,6 +532,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		folder_test(parts_add_up),
 		folder_test(owners),
+		folder_test(owners_of_what_is_seen_from_outside),
 		folder_test(base_alone),
 		folder_test(layers),
 		folder_test(curve),
