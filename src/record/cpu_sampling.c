@@ -112,16 +112,17 @@ void cpu_sampling_write(const struct cpu_sampling *cpu, struct writer *w)
 static void write_allocator(const struct cpu_sampling *cpu, struct writer *w,
 			    const struct cpu_sampler_result *result, struct strbuf *no_allocator)
 {
-	if (result->allocator) {
-		rows_capability_at(w, cpu->time_ns, feature_allocator, capability_state_on, "torch",
-				   "static probes, by eBPF", NULL);
-		return;
-	}
-	strbuf_addf(no_allocator, "%s; call pitot.torch.memory() in the program",
-		    cpu->no_allocator.code ? cpu->no_allocator.text
-					   : strbuf_text(&result->no_allocator));
-	rows_capability_at(w, cpu->time_ns, feature_allocator, capability_state_unavailable,
-			   "torch", NULL, strbuf_text(no_allocator));
+	const char *reason = cpu->no_allocator.code ? cpu->no_allocator.text
+						    : strbuf_text(&result->no_allocator);
+	enum capability_state state = !result->allocator ? capability_state_unavailable
+				      : *reason          ? capability_state_degraded
+							 : capability_state_on;
+
+	if (*reason)
+		strbuf_addf(no_allocator, "%s; call pitot.torch.memory() in the program", reason);
+	rows_capability_at(w, cpu->time_ns, feature_allocator, state, "torch",
+			   result->allocator ? "static probes, by eBPF" : NULL,
+			   *reason ? strbuf_text(no_allocator) : NULL);
 }
 
 int cpu_sampling_stop(struct cpu_sampling *cpu, struct writer *w, struct strbuf *no_allocator,

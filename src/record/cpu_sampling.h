@@ -40,8 +40,8 @@ int cpu_sampling_start(struct cpu_sampling *cpu, const char *directory,
 void cpu_sampling_write(const struct cpu_sampling *cpu, struct writer *w);
 
 /*
- * Ends sampling and writes the sampler's cost, and whether the allocator was recorded; else appends
- * why not to `no_allocator`. Returns 0 or the first error of writing samples.
+ * Ends sampling and writes the sampler's cost, and whether allocators were recorded. Appends to
+ * `no_allocator` why none was, or not all. Returns 0 or the first error of writing samples.
  */
 int cpu_sampling_stop(struct cpu_sampling *cpu, struct writer *w, struct strbuf *no_allocator,
 		      struct error *e);

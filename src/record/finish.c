@@ -121,7 +121,7 @@ static void close_recording(struct recording *r)
 
 	finish_segments(r);
 	if (no_allocator.length)
-		record_emit(r, RECORD_WARNING, "PyTorch's allocator is not recorded: %s",
+		record_emit(r, RECORD_WARNING, "an allocator of PyTorch is not recorded: %s",
 			    strbuf_text(&no_allocator));
 	if (sampling < 0)
 		record_emit(r, RECORD_WARNING, "CPU samples are incomplete: %s", e.text);

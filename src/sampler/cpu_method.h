@@ -80,7 +80,7 @@ struct cpu_method_ops {
 	uint64_t (*kernel_ns)(const struct cpu_sampling_state *s);
 	/* NULL: Python frames of all processes are sampled */
 	enum cpu_python (*python)(const struct cpu_sampling_state *s);
-	/* Whether the allocator is recorded; else appends why not. NULL: it cannot be. */
+	/* Whether an allocator was recorded. Appends why not, or not all. NULL: none can be. */
 	bool (*allocator)(const struct cpu_sampling_state *s, struct strbuf *reason);
 	int (*check)(struct error *e);
 };

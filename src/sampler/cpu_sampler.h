@@ -58,7 +58,7 @@ struct cpu_sampler_result {
 	/* CPU time that it used, including its programs in the operating system's kernel */
 	uint64_t cpu_ns;
 	bool allocator; /* the allocator of a process was recorded */
-	struct strbuf no_allocator; /* else why not */
+	struct strbuf no_allocator; /* why none was, or not all */
 };
 
 /*

@@ -133,6 +133,9 @@ def main():
         unknown(library)
     elif kind == "fork":
         fork(library, go)
+    elif kind == "two":
+        load(Path(path).parent.parent / "without" / "libc10_cuda.so").standin_allocate(40, 0)
+        library.standin_allocate(50, 0)
     elif kind == "unload":
         library = unload(library, path)
     say(library)

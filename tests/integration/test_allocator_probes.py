@@ -225,9 +225,19 @@ def test_what_cannot_be_recorded(pitot, program, environment, library, rows, tmp
         if not options and "eBPF" in result.stderr:
             continue
         assert result.returncode == 0, result.stderr
-        assert f"PyTorch's allocator is not recorded: {reason}" in result.stderr and "pitot.torch.memory()" in result.stderr
+        assert f"an allocator of PyTorch is not recorded: {reason}" in result.stderr and "pitot.torch.memory()" in result.stderr
         [capability] = [row for row in rows(tmp_path / "a.pitot", "capability") if row["name"] == "allocator"]
         assert capability["state"] == "unavailable" and capability["reason"].startswith(reason)
+
+
+def test_one_of_two_libraries(record, rows, library):
+    """What can be recorded is, beside a library without probes."""
+    folder, _, said = record("two")
+    without = library.parent.parent / "without" / "libc10_cuda.so"
+    assert f"is not recorded: '{without}': it has no static probes" in said
+    [capability] = [row for row in rows(folder, "capability") if row["name"] == "allocator"]
+    assert (capability["state"], capability["actual"]) == ("degraded", "static probes, by eBPF") and str(without) in capability["reason"]
+    assert [row["bytes"] for row in after_warm_up(rows, folder)] == [50]
 
 
 def test_options(pitot):

@@ -46,8 +46,8 @@ static uint32_t step_of(const struct report *r, const struct memory_group *g, ui
 }
 
 /*
- * The scope of an allocation. What another one has seen of a process, such as the sampler, has calls
- * of its threads, and the process itself has the scopes.
+ * The scope of an allocation. What the sampler has seen of a process has calls of its threads; the
+ * process itself has the scopes.
  */
 static int find_scope(struct owners *o, const struct report *r, size_t process, uint32_t row,
 		      uint32_t *path)

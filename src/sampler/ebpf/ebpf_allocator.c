@@ -248,10 +248,10 @@ void ebpf_allocator_forget(struct ebpf_allocator *a, pid_t pid)
 
 bool ebpf_allocator_was_set(const struct ebpf_allocator *a, struct strbuf *reason)
 {
-	if (!a->was_set)
-		strbuf_adds(reason, a->error.code ? a->error.text
-						  : "no process loaded " LIBRARY
-						    ", which has PyTorch's allocator");
+	if (a->error.code)
+		strbuf_adds(reason, a->error.text);
+	else if (!a->was_set)
+		strbuf_adds(reason, "no process loaded " LIBRARY ", which has PyTorch's allocator");
 	return a->was_set;
 }
 

@@ -59,7 +59,7 @@ void ebpf_allocator_find(struct ebpf_allocator *a, pid_t pid);
 void ebpf_allocator_fork(struct ebpf_allocator *a, pid_t parent, pid_t child);
 /* The process runs another program, or none. */
 void ebpf_allocator_forget(struct ebpf_allocator *a, pid_t pid);
-/* Whether a process was recorded; else appends why not. */
+/* Whether a process was recorded. Appends why none was, or not all. */
 bool ebpf_allocator_was_set(const struct ebpf_allocator *a, struct strbuf *reason);
 
 #endif
