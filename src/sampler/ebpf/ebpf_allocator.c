@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/path.h"
+#include "base/timed_work.h"
 #include "elf/usdt_notes.h"
 #include "sampler/ebpf/ebpf_arguments.h"
 #include "sampler/sampled_processes.h"
@@ -16,6 +17,7 @@
 #define PROVIDER "pytorch"
 #define FILES_MAX 64u
 #define PROBES_MAX 4096u
+#define FORK_WAIT_NS (100 * NS_PER_MS)
 
 /* The probes, with as many arguments as are read. */
 static const struct {
@@ -121,6 +123,7 @@ static struct allocator_file *find_file(struct ebpf_allocator *a, int fd, const 
 			return &a->files.data[a->files.count - 1];
 		}
 	}
+	keep_error(a, &(struct error){ .code = E_LIMIT, .text = "too many libraries " LIBRARY });
 	close(fd);
 	return NULL;
 }
@@ -232,15 +235,92 @@ void ebpf_allocator_find(struct ebpf_allocator *a, pid_t pid)
 		proc_maps_read(pid, visit_mapping, &search);
 }
 
-void ebpf_allocator_fork(struct ebpf_allocator *a, pid_t parent, pid_t child)
+/* Waits to set the probes of a file, once for each process. */
+static void add_wait(struct ebpf_allocator *a, pid_t pid, uint32_t file)
 {
-	for (size_t i = a->probes.count; i-- > 0;)
-		if (a->probes.data[i].pid == parent)
-			set_probes(a, child, a->probes.data[i].file);
+	for (size_t i = 0; i < a->waits.count; i++)
+		if (a->waits.data[i].pid == pid && a->waits.data[i].file == file)
+			return;
+	if (a->waits.count < PROBES_MAX)
+		(void)!vec_push(&a->waits,
+				((struct allocator_wait){ pid, file,
+							  clock_monotonic_ns() + FORK_WAIT_NS }));
 }
 
-void ebpf_allocator_forget(struct ebpf_allocator *a, pid_t pid)
+void ebpf_allocator_fork(struct ebpf_allocator *a, pid_t parent, pid_t child)
 {
+	for (size_t i = 0; i < a->probes.count; i++)
+		if (a->probes.data[i].pid == parent)
+			add_wait(a, child, a->probes.data[i].file);
+	for (size_t i = 0, count = a->waits.count; i < count; i++)
+		if (a->waits.data[i].pid == parent)
+			add_wait(a, child, a->waits.data[i].file);
+}
+
+void ebpf_allocator_poll(struct ebpf_allocator *a, uint64_t now_ns)
+{
+	for (size_t i = a->waits.count; i-- > 0;) {
+		struct allocator_wait due = a->waits.data[i];
+
+		if (due.due_ns > now_ns)
+			continue;
+		a->waits.data[i] = a->waits.data[--a->waits.count];
+		set_probes(a, due.pid, due.file);
+	}
+}
+
+/* The links of a process that has ended. */
+struct ended_links {
+	size_t count;
+	struct bpf_link *links[];
+};
+
+static void destroy_links(void *context)
+{
+	struct ended_links *ended = context;
+
+	for (size_t i = 0; i < ended->count; i++)
+		bpf_link__destroy(ended->links[i]);
+}
+
+/*
+ * Removes probes on another thread, because each of them waits for all processors, up to 80 ms.
+ * That is not soon enough for a process that runs another program: it would have them twice.
+ */
+static void retire_probes(struct ebpf_allocator *a, pid_t pid)
+{
+	struct ended_links *ended = NULL;
+	struct timed_work *work;
+	size_t count = 0;
+
+	for (size_t i = 0; i < a->probes.count; i++)
+		count += a->probes.data[i].pid == pid;
+	if (count)
+		ended = malloc(sizeof(*ended) + count * sizeof(*ended->links));
+	if (!ended)
+		return;
+	ended->count = 0;
+	for (size_t i = a->probes.count; i-- > 0;) {
+		if (a->probes.data[i].pid != pid)
+			continue;
+		ended->links[ended->count++] = a->probes.data[i].link;
+		a->probes.data[i] = a->probes.data[--a->probes.count];
+	}
+	work = timed_work_start(destroy_links, free, ended);
+	if (!work) {
+		destroy_links(ended);
+		free(ended);
+	}
+	timed_work_leave(work);
+}
+
+void ebpf_allocator_forget(struct ebpf_allocator *a, pid_t pid, bool has_ended)
+{
+	for (size_t i = a->waits.count; i-- > 0;)
+		if (a->waits.data[i].pid == pid)
+			a->waits.data[i] = a->waits.data[--a->waits.count];
+	if (has_ended)
+		retire_probes(a, pid);
 	for (size_t i = a->probes.count; i-- > 0;)
 		if (a->probes.data[i].pid == pid)
 			remove_probe(a, i);
@@ -265,4 +345,5 @@ void ebpf_allocator_release(struct ebpf_allocator *a)
 	}
 	vec_release(&a->files);
 	vec_release(&a->probes);
+	vec_release(&a->waits);
 }

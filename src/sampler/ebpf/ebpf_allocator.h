@@ -38,12 +38,20 @@ struct allocator_probe {
 	struct bpf_link *link;
 };
 
+/* A process that was forked with the library, and may execute another program at once. */
+struct allocator_wait {
+	pid_t pid;
+	uint32_t file;
+	uint64_t due_ns;
+};
+
 /* Initialize with zeros, `programs` and `targets`. */
 struct ebpf_allocator {
 	struct sampler_programs *programs; /* NULL: the allocator is not recorded */
 	struct targets *targets;
 	VEC(struct allocator_file) files;
 	VEC(struct allocator_probe) probes;
+	VEC(struct allocator_wait) waits;
 	uint32_t site_count;
 	bool was_set; /* a process had probes */
 	struct error error; /* the first reason why a library is not recorded */
@@ -55,10 +63,15 @@ void ebpf_allocator_release(struct ebpf_allocator *a);
 void ebpf_allocator_map(struct ebpf_allocator *a, pid_t pid, const struct target_mapping *mapping);
 /* Looks for the library in all mappings of a process, which are older, or were missed. */
 void ebpf_allocator_find(struct ebpf_allocator *a, pid_t pid);
-/* A process has the mappings of its parent. */
+/*
+ * A process has the mappings of its parent. It gets probes if it still has them a moment later, when
+ * ebpf_allocator_poll() is called: setting four takes tens of milliseconds, and most such processes
+ * execute another program.
+ */
 void ebpf_allocator_fork(struct ebpf_allocator *a, pid_t parent, pid_t child);
-/* The process runs another program, or none. */
-void ebpf_allocator_forget(struct ebpf_allocator *a, pid_t pid);
+void ebpf_allocator_poll(struct ebpf_allocator *a, uint64_t now_ns);
+/* The process runs another program, or (has_ended) none. */
+void ebpf_allocator_forget(struct ebpf_allocator *a, pid_t pid, bool has_ended);
 /* Whether a process was recorded. Appends why none was, or not all. */
 bool ebpf_allocator_was_set(const struct ebpf_allocator *a, struct strbuf *reason);
 

@@ -12,11 +12,11 @@ struct process *ebpf_process_find(const struct cpu_sampling_state *s, pid_t pid)
 }
 
 /* The process runs a new program, or its pid belongs to a new process. */
-static void forget_image(struct cpu_sampling_state *s, struct process *p)
+static void forget_image(struct cpu_sampling_state *s, struct process *p, bool has_ended)
 {
 	if (p->image)
 		ebpf_tables_forget(&s->tables, p->image);
-	ebpf_allocator_forget(&s->allocator, p->pid);
+	ebpf_allocator_forget(&s->allocator, p->pid, has_ended);
 	if (p->python)
 		s->unnamed += sampled_python_unnamed(p->python);
 	sampled_python_free(p->python);
@@ -28,7 +28,7 @@ struct process *ebpf_process_add(struct cpu_sampling_state *s, pid_t pid)
 	struct process *p = ebpf_process_find(s, pid);
 
 	if (p) {
-		forget_image(s, p);
+		forget_image(s, p, false);
 		return p;
 	}
 	p = calloc(1, sizeof(*p));
@@ -48,7 +48,7 @@ struct process *ebpf_process_add(struct cpu_sampling_state *s, pid_t pid)
 
 void ebpf_process_remove(struct cpu_sampling_state *s, struct process *p)
 {
-	forget_image(s, p);
+	forget_image(s, p, true);
 	*map_at(&s->index, (uint64_t)p->pid, 0) = 0;
 	for (size_t i = 0; i < s->processes.count; i++)
 		if (s->processes.data[i] == p) {
@@ -74,7 +74,7 @@ static void apply_comm(struct cpu_sampling_state *s, struct process *p,
 		       const struct perf_sideband *n)
 {
 	if (n->is_exec) {
-		forget_image(s, p);
+		forget_image(s, p, false);
 		targets_exec(s->targets, p->pid, n->time_ns);
 	}
 	targets_thread_name(s->targets, p->pid, n->tid, n->text, n->time_ns);
@@ -147,7 +147,7 @@ void ebpf_process_set_image(struct cpu_sampling_state *s, struct process *p, uin
 	if (p->image == image)
 		return;
 	if (p->image) {
-		forget_image(s, p);
+		forget_image(s, p, false);
 		targets_exec(s->targets, p->pid, time_ns);
 		reread(s, p, time_ns);
 	}

@@ -146,6 +146,7 @@ static int source_poll(struct cpu_sampling_state *s, int timeout_ms, int wake_fd
 	if (now < due_ns && s->urgent_ns <= s->settled_ns)
 		return 0;
 	collect(s, now - SETTLE_NS);
+	ebpf_allocator_poll(&s->allocator, now);
 	ebpf_processes_upload(s);
 	return 0;
 }

@@ -10,7 +10,7 @@
 #include "base/bytes.h"
 #include "support/cmocka_tests.h"
 
-__attribute__((section(".probes"), used)) static volatile unsigned short semaphore = 1;
+__attribute__((section(".probes"), used)) static volatile unsigned short semaphore = 1, other;
 
 /* The head of a note: the addresses of the probe, of the base and of the semaphore. */
 #define HEAD "993: .8byte 990b, 0, "

@@ -107,6 +107,33 @@ static void a_missing_part(void **state)
 	ebpf_parts_release(&p);
 }
 
+/* An allocation counts without its stack: its arguments are the last words. */
+static void arguments_remain(void **state)
+{
+	static const uint8_t kinds[] = { BPF_RECORD_ALLOCATION, BPF_RECORD_RELEASE };
+	const uint64_t arguments[] = { 25, 26, 27 }, few[] = { 21, 22 };
+	const unsigned none[3] = { 0 };
+	struct ebpf_parts p = { 0 };
+	const struct bpf_record *head;
+	struct record last;
+	size_t size;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
+		size = make(&last, 0, 100, 1, user, 5, 21);
+		last.head.kind = kinds[i];
+		head = ebpf_parts_join(&p, &last.head, &size);
+		check_words(head, size, arguments, 3);
+		assert_int_equal(head->user_count, 0);
+		assert_int_equal(head->kind, kinds[i]);
+		size = make(&last, 0, 100, 1, none, 2, 21); /* fewer than there are */
+		last.head.kind = kinds[i];
+		head = ebpf_parts_join(&p, &last.head, &size);
+		check_words(head, size, few, 2);
+	}
+	ebpf_parts_release(&p);
+}
+
 static void malformed_parts(void **state)
 {
 	struct ebpf_parts p = { 0 };
@@ -145,9 +172,8 @@ static void too_many_parts(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(parts_are_joined_by_kind),
-		cmocka_unit_test(a_missing_part),
-		cmocka_unit_test(malformed_parts),
+		cmocka_unit_test(parts_are_joined_by_kind), cmocka_unit_test(a_missing_part),
+		cmocka_unit_test(arguments_remain),         cmocka_unit_test(malformed_parts),
 		cmocka_unit_test(too_many_parts),
 	};
 
