@@ -227,6 +227,15 @@ const struct window_counts *windows_counts(const struct windows *w)
 	return &w->counts;
 }
 
+uint64_t windows_keep_ns(const struct windows *w)
+{
+	uint64_t longest = 0;
+
+	for (unsigned i = 0; i < w->rules->count; i++)
+		longest = MAX(longest, w->plan.before_ns[i] + 2 * w->plan.after_ns[i]);
+	return longest;
+}
+
 struct windows *windows_new(const struct rule_list *rules, struct sources *sources,
 			    struct spool *spool)
 {
@@ -234,12 +243,8 @@ struct windows *windows_new(const struct rule_list *rules, struct sources *sourc
 
 	if (!w)
 		return NULL;
-	*w = (struct windows){ .rules = rules,
-			       .sources = sources,
-			       .spool = spool,
-			       .plan = { .before_ns = PLAN_BEFORE_NS,
-					 .after_ns = PLAN_AFTER_NS,
-					 .cooldown_ns = PLAN_COOLDOWN_NS } };
+	*w = (struct windows){ .rules = rules, .sources = sources, .spool = spool };
+	rule_plan_init(&w->plan, rules, PLAN_BEFORE_NS, PLAN_AFTER_NS);
 	w->watch = rule_watch_new(rules->rules, rules->count, on_firing, w);
 	w->feed = w->watch ? rule_feed_new(rules->rules, rules->count, w->watch) : NULL;
 	if (w->feed)

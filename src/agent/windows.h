@@ -22,6 +22,8 @@ struct window_counts {
 /* NULL: no memory. The rules, the sources and the spool must outlive it. */
 struct windows *windows_new(const struct rule_list *rules, struct sources *sources,
 			    struct spool *spool) MUST_USE;
+/* For how long segments are needed after they were written. */
+uint64_t windows_keep_ns(const struct windows *w);
 /* Reads what is new in the segments that are held, and makes windows that are due. */
 void windows_step(struct windows *w);
 const struct window_counts *windows_counts(const struct windows *w);

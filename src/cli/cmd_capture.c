@@ -71,6 +71,11 @@ static int read_rules(const struct context *c, struct rule_list *list)
 		if (list->rules[i].deepen)
 			return cli_usage(c, "rule '%s': captures measure with --engine",
 					 rules.items[i]);
+		if (list->rules[i].has_before || list->rules[i].has_after)
+			return cli_usage(c,
+					 "rule '%s': a capture has whole steps, and no times "
+					 "before and after; use --steps",
+					 rules.items[i]);
 		if (rule_metrics[list->rules[i].metric].family == RULE_OF_OUTSIDE)
 			return cli_usage(c,
 					 "rule '%s' belongs to `pitot record --ring`, which "

@@ -1,5 +1,8 @@
 /* cmd_rules.c: `pitot rules`: what rules can say, and when they would have held in a recording. */
+#include <errno.h>
+
 #include "base/json.h"
+#include "base/vec.h"
 #include "cli/ui.h"
 #include "report/text_table.h"
 #include "rules/rule_feed.h"
@@ -59,7 +62,33 @@ static void list_text(const struct context *c, struct strbuf *out)
 	text_table_release(&table);
 }
 
+static void list_actions(const struct context *c, struct strbuf *out)
+{
+	static const struct text_column columns[] = { LEFT("action"), LEFT("example"),
+						      FLEXIBLE("what it does") };
+	struct text_table table = TEXT_TABLE_INIT(columns);
+
+	for (unsigned i = 0; i < RULE_ACTION_COUNT; i++) {
+		text_table_add(&table, rule_actions[i].form);
+		text_table_add(&table, rule_actions[i].example);
+		text_table_add(&table, rule_actions[i].meaning);
+	}
+	strbuf_addc(out, '\n');
+	text_table_print(&table, 0, MAX(c->width, 160), c->color, out);
+	text_table_release(&table);
+}
+
 /* --- a test --- */
+
+struct tested {
+	struct rule_firing firing;
+	enum trigger_outcome outcome;
+	uint32_t dump; /* that it makes or belongs to */
+};
+
+struct dump_window {
+	uint64_t from_ns, until_ns;
+};
 
 struct test {
 	const struct context *context;
@@ -67,10 +96,9 @@ struct test {
 	struct rule_plan plan;
 	uint64_t start_ns;
 	uint64_t fired[RULES_MAX];
-	uint64_t firings;
-	struct strbuf *out;
-	struct json json;
-	struct text_table table;
+	VEC(struct tested) all;
+	VEC(struct dump_window) dumps; /* by number, from 1 */
+	bool has_no_memory;
 };
 
 static const char *outcome_name(enum trigger_outcome outcome)
@@ -84,50 +112,97 @@ static const char *outcome_name(enum trigger_outcome outcome)
 	return names[outcome];
 }
 
-static bool has_dump(enum trigger_outcome outcome)
+/* The window of a firing's dump; NULL: it has none. */
+static const struct dump_window *window_of(const struct test *t, const struct tested *tested)
 {
-	return outcome == trigger_outcome_dump || outcome == trigger_outcome_joined;
+	bool has_dump = tested->outcome == trigger_outcome_dump ||
+			tested->outcome == trigger_outcome_joined;
+
+	return has_dump ? &t->dumps.data[tested->dump - 1] : NULL;
 }
 
-static void firing_json(struct test *t, const struct rule_firing *firing,
-			enum trigger_outcome outcome)
+static uint64_t since_start(const struct test *t, uint64_t time_ns)
 {
-	struct json *json = &t->json;
-
-	json_object(json);
-	json_key_u64(json, "time_ns", firing->time_ns - MIN(t->start_ns, firing->time_ns));
-	json_key_string(json, "rule", t->list->rules[firing->rule].text);
-	json_key_known(json, "process", firing->pid != 0, firing->pid);
-	json_key_string(json, "outcome", outcome_name(outcome));
-	json_key_known(json, "dump", has_dump(outcome), t->plan.dump);
-	json_key_string(json, "evidence", firing->evidence);
-	json_end(json);
+	return time_ns - MIN(t->start_ns, time_ns);
 }
 
+/* Later firings may make the window of a dump longer. */
 static void on_firing(void *user, const struct rule_firing *firing)
 {
 	struct test *t = user;
-	enum trigger_outcome outcome;
+	struct tested tested = { .firing = *firing };
+	struct dump_window window;
 
 	(void)rule_plan_is_due(&t->plan, firing->time_ns);
-	outcome = rule_plan_add(&t->plan, firing);
-	t->firings++;
+	tested.outcome = rule_plan_add(&t->plan, firing);
+	tested.dump = t->plan.dump;
+	window = (struct dump_window){ t->plan.from_ns, t->plan.due_ns };
 	t->fired[firing->rule]++;
-	if (t->context->json) {
-		firing_json(t, firing, outcome);
-		return;
+	if ((tested.dump > t->dumps.count && vec_push(&t->dumps, window) < 0) ||
+	    vec_push(&t->all, tested) < 0)
+		t->has_no_memory = true;
+	else if (t->plan.is_pending)
+		t->dumps.data[tested.dump - 1] = window;
+}
+
+static void print_json(const struct test *t, struct strbuf *out)
+{
+	struct json json = JSON_PRETTY(out);
+
+	json_array(&json);
+	for (size_t i = 0; i < t->all.count; i++) {
+		const struct tested *tested = &t->all.data[i];
+		const struct rule_firing *firing = &tested->firing;
+		const struct dump_window *window = window_of(t, tested);
+
+		json_object(&json);
+		json_key_u64(&json, "time_ns", since_start(t, firing->time_ns));
+		json_key_string(&json, "rule", t->list->rules[firing->rule].text);
+		json_key_known(&json, "process", firing->pid != 0, firing->pid);
+		json_key_string(&json, "outcome", outcome_name(tested->outcome));
+		json_key_known(&json, "dump", window != NULL, tested->dump);
+		json_key_known(&json, "from_ns", window != NULL,
+			       window ? since_start(t, window->from_ns) : 0);
+		json_key_known(&json, "until_ns", window != NULL,
+			       window ? since_start(t, window->until_ns) : 0);
+		json_key_string(&json, "evidence", firing->evidence);
+		json_end(&json);
 	}
-	text_table_addf(&t->table, "%.3f s",
-			(double)(firing->time_ns - MIN(t->start_ns, firing->time_ns)) / 1e9);
-	text_table_safe(&t->table, t->list->rules[firing->rule].text);
-	if (has_dump(outcome))
-		text_table_addf(&t->table, "%s %u",
-				outcome == trigger_outcome_dump ? "dump" : "of dump",
-				(unsigned)t->plan.dump);
-	else
-		text_table_add(&t->table, outcome_name(outcome));
-	text_table_addf(&t->table, "%.0u", (unsigned)firing->pid);
-	text_table_safe(&t->table, firing->evidence);
+	json_finish(&json);
+}
+
+static void print_text(const struct test *t, struct strbuf *out)
+{
+	static const struct text_column columns[] = { RIGHT("time"),    LEFT("rule"),
+						      LEFT("outcome"),  LEFT("window"),
+						      RIGHT("process"), FLEXIBLE("evidence") };
+	struct text_table table = TEXT_TABLE_INIT(columns);
+
+	for (size_t i = 0; i < t->all.count; i++) {
+		const struct tested *tested = &t->all.data[i];
+		const struct rule_firing *firing = &tested->firing;
+		const struct dump_window *window = window_of(t, tested);
+		bool is_first = tested->outcome == trigger_outcome_dump;
+
+		text_table_addf(&table, "%.3f s", (double)since_start(t, firing->time_ns) / 1e9);
+		text_table_safe(&table, t->list->rules[firing->rule].text);
+		if (window)
+			text_table_addf(&table, "%s %u", is_first ? "dump" : "of dump",
+					(unsigned)tested->dump);
+		else
+			text_table_add(&table, outcome_name(tested->outcome));
+		if (window && is_first)
+			text_table_addf(&table, "%.3f to %.3f s",
+					(double)since_start(t, window->from_ns) / 1e9,
+					(double)since_start(t, window->until_ns) / 1e9);
+		else
+			text_table_add(&table, "");
+		text_table_addf(&table, "%.0u", (unsigned)firing->pid);
+		text_table_safe(&table, firing->evidence);
+	}
+	if (t->all.count)
+		text_table_print(&table, 0, t->context->width, t->context->color, out);
+	text_table_release(&table);
 }
 
 /* Says which rules have not held, or cannot hold here. */
@@ -159,29 +234,20 @@ static int find_start(const char *path, uint64_t *start_ns, struct error *e)
 
 static int run_test(const struct context *c, const struct rule_list *list)
 {
-	static const struct text_column columns[] = { RIGHT("time"), LEFT("rule"), LEFT("outcome"),
-						      RIGHT("process"), FLEXIBLE("evidence") };
 	_cleanup_strbuf_ struct strbuf out = STRBUF_INIT;
-	struct test t = { .context = c,
-			  .list = list,
-			  .plan = { .before_ns = PLAN_BEFORE_NS,
-				    .after_ns = PLAN_AFTER_NS,
-				    .cooldown_ns = PLAN_COOLDOWN_NS },
-			  .out = &out,
-			  .json = JSON_PRETTY(&out),
-			  .table = TEXT_TABLE_INIT(columns) };
+	struct test t = { .context = c, .list = list };
 	struct error e = { 0 };
 	int rc = find_start(recording, &t.start_ns, &e);
 
-	if (c->json)
-		json_array(&t.json);
+	rule_plan_init(&t.plan, list, PLAN_BEFORE_NS, PLAN_AFTER_NS);
 	if (rc == 0)
 		rc = rule_feed_recording(recording, list->rules, list->count, on_firing, &t, &e);
-	if (c->json)
-		json_finish(&t.json);
-	else if (t.firings)
-		text_table_print(&t.table, 0, c->width, c->color, &out);
-	text_table_release(&t.table);
+	if (rc == 0 && t.has_no_memory)
+		rc = error_set(&e, -ENOMEM, "out of memory");
+	if (rc == 0)
+		(c->json ? print_json : print_text)(&t, &out);
+	vec_release(&t.all);
+	vec_release(&t.dumps);
 	if (rc < 0)
 		return cli_fail(c, &e);
 	note_quiet(&t);
@@ -207,8 +273,10 @@ static int run_rules(struct context *c, int argc, char **argv)
 				    "'RULE'");
 	if (c->json)
 		list_json(&out);
-	else
+	else {
 		list_text(c, &out);
+		list_actions(c, &out);
+	}
 	return cli_print(c, &out);
 }
 
@@ -218,12 +286,14 @@ const struct command cmd_rules = {
 	.summary = "list what triggers a dump of a ring, or test rules on a recording",
 	.usage = "[options] [RULE...]",
 	.description =
-		"A rule is METRIC [NAME] [OPERATOR VALUE] [for TIME], such as 'step-time > 2x "
-		"median'. `pitot record --ring 10m --when RULE` dumps the ring when it holds. "
-		"Without an operand this lists the metrics, and which rules are on anyway.\n\n"
+		"A rule is METRIC [NAME] [OPERATOR VALUE] [for TIME] [: ACTION...], such as "
+		"'step-time > 2x median'. `pitot record --ring 10m --when RULE` dumps the ring "
+		"when it holds. Without an operand this lists the metrics, which rules are on "
+		"anyway, and the actions.\n\n"
 		"With --test, the rules are evaluated in a recording, as they would have been "
 		"while it was made; without rules, those that are on anyway. Each line is a moment "
-		"at which a rule holds, what was the case, and whether it makes a dump: one "
+		"at which a rule holds, what was the case, and whether it makes a dump, of which "
+		"time: one "
 		"\"follows\" from an earlier fault of the process, is in the \"cooldown\" after "
 		"the rule's last dump, or beyond the \"limit\" of dumps in an hour.",
 	.options = options,

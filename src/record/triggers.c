@@ -542,9 +542,7 @@ void triggers_begin(struct recording *r)
 		return;
 	t->recording = r;
 	t->rules = &request->rules;
-	t->plan = (struct rule_plan){ .before_ns = request->before_ns,
-				      .after_ns = request->after_ns,
-				      .cooldown_ns = PLAN_COOLDOWN_NS };
+	rule_plan_init(&t->plan, t->rules, request->before_ns, request->after_ns);
 	t->watch = rule_watch_new(t->rules->rules, t->rules->count, on_firing, t);
 	t->feed = t->watch ? rule_feed_new(t->rules->rules, t->rules->count, t->watch) : NULL;
 	if (!t->feed) {

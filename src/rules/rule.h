@@ -1,10 +1,10 @@
 /*
  * rule.h: what a rule can say, and its syntax:
- * METRIC [KEY] [OP VALUE] [for TIME] [: deepen ENGINE [TIME]].
+ * METRIC [KEY] [OP VALUE] [for TIME] [: ACTION…].
  *
  * A rule says when something has happened that is worth a dump of the ring. Parser, errors,
- * `pitot rules` and the documentation come from the list of metrics. Whether a rule holds is found
- * by rule_watch.h.
+ * `pitot rules` and the documentation come from the lists of metrics and actions. Whether a rule
+ * holds is found by rule_watch.h.
  */
 #ifndef PITOT_RULES_RULE_H
 #define PITOT_RULES_RULE_H
@@ -79,6 +79,31 @@
 	  "`pitot record` received this signal, which is then not passed on to the command")
 /* clang-format on */
 
+/*
+ *	A(id, "form", "example", "meaning")
+ *
+ * A rule without an action makes a dump of the usual length; with one, the action adds to that.
+ */
+/* clang-format off */
+#define RULE_ACTIONS(A)                                                                                                \
+	A(dump, "dump [pre=TIME] [post=TIME]", "hang > 1m: dump pre=5m post=0s",                                       \
+	  "what the dump has from before the moment, and how long after it it is made")                                \
+	A(deepen, "deepen ENGINE [TIME]", "step-time > 2x median: deepen pm-sampling 10s",                             \
+	  "an engine measures for TIME (or 10s) from then on, and the dump is made when it has")
+/* clang-format on */
+
+enum rule_action_id {
+#define A(id, ...) RULE_ACTION_##id,
+	RULE_ACTIONS(A) RULE_ACTION_COUNT
+#undef A
+};
+
+struct rule_action {
+	const char *name; /* first word of the form */
+	const char *form, *example, *meaning;
+};
+extern const struct rule_action rule_actions[RULE_ACTION_COUNT];
+
 enum rule_metric_id {
 #define R(id, ...) RULE_##id,
 	RULE_METRICS(R) RULE_METRIC_COUNT
@@ -140,6 +165,7 @@ enum rule_base { RULE_ABSOLUTE, RULE_MEDIAN, RULE_P99 };
 
 #define RULE_TEXT_MAX 256u /* bytes of a rule, with its end */
 #define RULES_MAX 32u
+#define RULE_PART_MAX_NS (UINT64_C(3600) * 1000000000) /* before and after the moment */
 #define RULE_DEEPEN_NS UINT64_C(10000000000) /* unless the rule says for how long */
 
 struct rule {
@@ -148,6 +174,8 @@ struct rule {
 	enum rule_base base;
 	double value; /* TIME and `every`: ns, or a multiple of `base`; SPEED: bytes a second */
 	uint64_t for_ns;
+	bool has_before, has_after; /* the next two are its own */
+	uint64_t before_ns, after_ns; /* of the dump */
 	int deepen; /* engine that measures for deepen_ns when it holds; 0: none */
 	uint64_t deepen_ns;
 	char key[RULE_TEXT_MAX]; /* "": none; also the value of NAME */

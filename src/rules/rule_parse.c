@@ -21,6 +21,14 @@ const struct rule_metric rule_metrics[RULE_METRIC_COUNT] = {
 #undef R
 };
 
+const struct rule_action rule_actions[RULE_ACTION_COUNT] = {
+#define A(id, form_, example_, meaning_)                                                           \
+	[RULE_ACTION_##                                                                            \
+		id] = { .name = #id, .form = form_, .example = example_, .meaning = meaning_ },
+	RULE_ACTIONS(A)
+#undef A
+};
+
 static const char *const metric_names[] = {
 #define R(id, name, ...) name,
 	RULE_METRICS(R) NULL
@@ -301,6 +309,20 @@ static int parse_for(struct words *w, struct rule *rule, struct error *e)
 	return 0;
 }
 
+static unsigned action_of(const char *word)
+{
+	unsigned action = 0;
+
+	while (action < RULE_ACTION_COUNT && strcmp(rule_actions[action].name, word) != 0)
+		action++;
+	return action;
+}
+
+static bool is_action(const char *word)
+{
+	return action_of(word) < RULE_ACTION_COUNT;
+}
+
 static int parse_engine(const char *name, struct rule *rule, struct error *e)
 {
 	const char *why;
@@ -323,26 +345,81 @@ static int parse_engine(const char *name, struct rule *rule, struct error *e)
 	return 0;
 }
 
-static int parse_action(struct words *w, struct rule *rule, struct error *e)
+static int parse_deepen(struct words *w, struct rule *rule, struct error *e)
 {
-	struct words next;
-	int rc;
+	int rc = parse_engine(next_word(w) ? w->word : "", rule, e);
+	struct words next = *w;
 
-	if (!peek(w, ":"))
-		return 0;
-	(void)!next_word(w);
-	if (!next_word(w) || strcmp(w->word, "deepen") != 0)
-		return error_set(e, E_USAGE, "after ':' comes: deepen ENGINE TIME, not '%s'",
-				 w->word);
-	rc = parse_engine(next_word(w) ? w->word : "", rule, e);
-	next = *w;
 	rule->deepen_ns = RULE_DEEPEN_NS;
-	if (rc < 0 || !next_word(&next))
+	if (rc < 0 || !next_word(&next) || is_action(next.word))
 		return rc;
 	*w = next;
 	return parse_unit_time(w->word, &rule->deepen_ns)
 		       ? 0
 		       : error_set(e, E_USAGE, "'deepen' needs a time with its unit, such as 10s");
+}
+
+/* "pre=30s" */
+static int parse_part(struct words *w, bool *has, uint64_t *ns, struct error *e)
+{
+	char name[RULE_TEXT_MAX];
+
+	(void)!next_word(w);
+	memcpy(name, w->word, sizeof(name));
+	if (*has)
+		return error_set(e, E_USAGE, "'%s' is there twice", name);
+	*has = true;
+	if (next_word(w) && w->is_operator && !strcmp(w->word, "=") && next_word(w) &&
+	    !w->is_operator && parse_duration(w->word, ns) == 0 &&
+	    strchr("smh", w->word[strlen(w->word) - 1]) && *ns <= RULE_PART_MAX_NS)
+		return 0;
+	return error_set(e, E_USAGE, "'%s' needs a time of at most 1h with its unit: %s=30s", name,
+			 name);
+}
+
+static int parse_dump(struct words *w, struct rule *rule, struct error *e)
+{
+	int rc = 0;
+
+	while (rc == 0)
+		if (peek(w, "pre"))
+			rc = parse_part(w, &rule->has_before, &rule->before_ns, e);
+		else if (peek(w, "post"))
+			rc = parse_part(w, &rule->has_after, &rule->after_ns, e);
+		else
+			return 0;
+	return rc;
+}
+
+static int parse_actions(struct words *w, struct rule *rule, struct error *e)
+{
+	static int (*const parsers[])(struct words * w, struct rule * rule, struct error * e) = {
+		[RULE_ACTION_dump] = parse_dump,
+		[RULE_ACTION_deepen] = parse_deepen,
+	};
+	unsigned known = 0, action;
+	struct words next = *w;
+	int rc = 0;
+
+	if (!peek(w, ":"))
+		return 0;
+	(void)!next_word(w);
+	do {
+		next = *w;
+		(void)!next_word(&next);
+		action = action_of(next.word);
+		if (action == RULE_ACTION_COUNT)
+			return known ? 0 /* whatever follows is refused by the caller */
+				     : error_set(e, E_USAGE, "after ':' comes %s or %s, not '%s'",
+						 rule_actions[RULE_ACTION_dump].form,
+						 rule_actions[RULE_ACTION_deepen].form, next.word);
+		if (known >> action & 1)
+			return error_set(e, E_USAGE, "'%s' is there twice", next.word);
+		known |= 1u << action;
+		*w = next;
+		rc = parsers[action](w, rule, e);
+	} while (rc == 0);
+	return rc;
 }
 
 static int parse(struct words *w, struct rule *rule, struct error *e)
@@ -362,7 +439,7 @@ static int parse(struct words *w, struct rule *rule, struct error *e)
 	rc = parse_key(w, rule, e);
 	rc = rc < 0 ? rc : parse_condition(w, rule, e);
 	rc = rc < 0 ? rc : parse_for(w, rule, e);
-	rc = rc < 0 ? rc : parse_action(w, rule, e);
+	rc = rc < 0 ? rc : parse_actions(w, rule, e);
 	if (rc == 0 && next_word(w))
 		rc = error_set(e, E_USAGE, "nothing may follow, but '%s' does", w->word);
 	return rc;

@@ -4,13 +4,40 @@
 
 #define HOUR_NS (3600 * NS_PER_S)
 
+void rule_plan_init(struct rule_plan *plan, const struct rule_list *rules, uint64_t before_ns,
+		    uint64_t after_ns)
+{
+	*plan = (struct rule_plan){ .cooldown_ns = PLAN_COOLDOWN_NS };
+	for (unsigned i = 0; i < rules->count; i++) {
+		const struct rule *rule = &rules->rules[i];
+
+		plan->before_ns[i] = rule->has_before ? rule->before_ns : before_ns;
+		plan->after_ns[i] = rule->has_after ? rule->after_ns : after_ns;
+	}
+}
+
+/* The window of a firing, as part of that of the dump. */
+static void extend(struct rule_plan *plan, const struct rule_firing *firing)
+{
+	uint64_t now = firing->time_ns, from_ns = now - MIN(now, plan->before_ns[firing->rule]);
+	uint32_t bit = UINT32_C(1) << firing->rule;
+
+	if (!(plan->rules & bit)) {
+		plan->from_ns = plan->rules ? MIN(plan->from_ns, from_ns) : from_ns;
+		plan->due_ns =
+			MAX(plan->rules ? plan->due_ns : 0, now + plan->after_ns[firing->rule]);
+	}
+	plan->rules |= bit;
+	plan->cooled_ns[firing->rule] = plan->due_ns + plan->cooldown_ns;
+}
+
 enum trigger_outcome rule_plan_add(struct rule_plan *plan, const struct rule_firing *firing)
 {
 	uint64_t now = firing->time_ns;
 	uint64_t *oldest = &plan->made_ns[plan->dump % PLAN_DUMPS_MAX];
 
 	if (plan->is_pending) {
-		plan->cooled_ns[firing->rule] = plan->due_ns + plan->cooldown_ns;
+		extend(plan, firing);
 		return trigger_outcome_joined;
 	}
 	if (firing->follows)
@@ -22,9 +49,8 @@ enum trigger_outcome rule_plan_add(struct rule_plan *plan, const struct rule_fir
 	*oldest = now ? now : 1;
 	plan->dump++;
 	plan->is_pending = true;
-	plan->from_ns = now - MIN(now, plan->before_ns);
-	plan->due_ns = now + plan->after_ns;
-	plan->cooled_ns[firing->rule] = plan->due_ns + plan->cooldown_ns;
+	plan->rules = 0;
+	extend(plan, firing);
 	return trigger_outcome_dump;
 }
 

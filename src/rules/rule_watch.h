@@ -40,11 +40,11 @@ enum fact_kind {
 	FACT_COUNTER, /* real: the value; growth: since the reading before, per second */
 	/* value: status as a shell shows it; other_ns 1: its group was out of memory */
 	FACT_EXIT,
-	/* of a GPU, in a core file; process: its id as it sees it; value: elf/gpu_core.h */
-	FACT_EXCEPTION,
 	FACT_ENDS, /* the recording of the process */
 	FACT_WINDOW_ENDS, /* nothing is recorded from then on, of any process */
 	FACT_OUTSIDE, /* a file was touched, or a signal received */
+	/* of a GPU, in a core file; process: its id as it sees it; value: elf/gpu_core.h */
+	FACT_EXCEPTION,
 };
 
 struct fact {

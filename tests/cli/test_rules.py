@@ -21,7 +21,7 @@ def test_the_list(pitot):
 
 def test_rules_on_a_recording(pitot, recording):
     result = pitot("rules", "--test", recording, "launch-rate > 1/s", "hang > 1h", "signal USR2")
-    assert result.stdout.splitlines()[0].split() == ["time", "rule", "outcome", "process", "evidence"]
+    assert result.stdout.splitlines()[0].split() == ["time", "rule", "outcome", "window", "process", "evidence"]
     assert "'hang > 1h' never holds" in result.stderr and "no recording shows when 'signal USR2' holds" in result.stderr
     usual = pitot("rules", "--test", recording)
     assert usual.stdout == "" and usual.stderr.count("never holds") == 6
@@ -32,6 +32,23 @@ def test_the_same_as_json(pitot, recording):
     assert rows and rows[0]["outcome"] == "dump" and rows[0]["dump"] == 1
     assert {row["outcome"] for row in rows[1:]} <= {"joined", "cooldown"}
     assert all(row["rule"] == "gpu-idle > 1us" and row["evidence"].startswith("GPU 0 has had no work") for row in rows)
+
+
+def test_windows(pitot, recording):
+    """A dump has the windows of all rules that hold before it is made; without own times those of `pitot record`."""
+    rules = ["gpu-idle > 1us: dump pre=10ms post=3s", "launch-rate > 1/s: dump pre=2m"]
+    rows = json.loads(pitot("rules", "--json", "--test", recording, *rules).stdout)
+    first = rows[0]
+    of_first = [row for row in rows if row["dump"] == first["dump"]]
+    assert {(row["from_ns"], row["until_ns"]) for row in of_first} == {(first["from_ns"], first["until_ns"])}
+    seen = {row["rule"]: row for row in reversed(of_first)}
+    ends = [row["time_ns"] + (3 if rule == rules[0] else 5) * 10 ** 9 for rule, row in seen.items()]
+    assert first["until_ns"] == max(ends)
+    assert first["from_ns"] == (0 if rules[1] in seen else first["time_ns"] - 10 ** 7)
+    text = pitot("rules", "--test", recording, *rules).stdout
+    assert f"{first['from_ns'] / 1e9:.3f} to {first['until_ns'] / 1e9:.3f} s" in text and "window" in text
+    outside = [row for row in rows if row["dump"] is None]
+    assert all(row["from_ns"] is None and row["until_ns"] is None for row in outside)
 
 
 def test_what_is_refused(pitot, recording, tmp_path):

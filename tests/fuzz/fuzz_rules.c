@@ -43,7 +43,9 @@ static void add_rules(struct rule_list *list, const char *text)
 
 		if (rule_parse(list->rules[before].text, &again, NULL) < 0 ||
 		    again.metric != list->rules[before].metric ||
-		    again.for_ns != list->rules[before].for_ns)
+		    again.for_ns != list->rules[before].for_ns ||
+		    again.before_ns != list->rules[before].before_ns ||
+		    again.after_ns != list->rules[before].after_ns)
 			abort();
 	}
 }
@@ -51,7 +53,7 @@ static void add_rules(struct rule_list *list, const char *text)
 /* Small steps of time, and large ones in either direction. */
 static void add_fact(struct rule_watch *w, struct cursor *c, uint64_t *now, uint32_t process)
 {
-	struct fact fact = { .kind = cursor_u8(c) % (FACT_OUTSIDE + 1), .process = process };
+	struct fact fact = { .kind = cursor_u8(c) % (FACT_EXCEPTION + 1), .process = process };
 	uint8_t step = cursor_u8(c), value;
 
 	*now += step < 0xf0 ? (uint64_t)step * 10000000 : UINT64_MAX << (step & 15) * 4;
@@ -73,9 +75,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 	const uint8_t *end = memchr(bytes, '\n', size);
 	size_t length = end ? (size_t)(end - bytes) : size;
 	struct rule_list list = { .count = 0 };
-	struct judging judging = {
-		.plan = { 5000000000, 5000000000, 60000000000, 0, false, 0, 0, { 0 }, { 0 } }
-	};
+	struct judging judging;
 	char *text = malloc(length + 1);
 	struct rule_watch *w;
 	uint64_t now = 0;
@@ -87,6 +87,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 	add_rules(&list, text);
 	free(text);
 	judging.rules = list.count;
+	rule_plan_init(&judging.plan, &list, 5000000000, 5000000000);
 	w = rule_watch_new(list.rules, list.count, on_firing, &judging);
 	if (!w)
 		abort();

@@ -102,8 +102,19 @@ static const struct {
 	{ "every 500ms", "'every' needs a time with its unit of at least 1s" },
 	{ "every 1h > 3", "'every' does not take '>'" },
 	{ "straggler > 20", "needs a percentage" },
-	{ "every 1h: dump", "after ':' comes: deepen ENGINE TIME, not 'dump'" },
-	{ "every 1h:", "after ':' comes: deepen ENGINE TIME, not ''" },
+	{ "every 1h:",
+	  "after ':' comes dump [pre=TIME] [post=TIME] or deepen ENGINE [TIME], not ''" },
+	{ "every 1h: capture", "or deepen ENGINE [TIME], not 'capture'" },
+	{ "xid: dump pre=30", "'pre' needs a time of at most 1h with its unit: pre=30s" },
+	{ "xid: dump pre 30s", "'pre' needs a time of at most 1h with its unit: pre=30s" },
+	{ "xid: dump post=", "'post' needs a time of at most 1h with its unit: post=30s" },
+	{ "xid: dump post", "'post' needs a time" },
+	{ "xid: dump post=61m", "'post' needs a time of at most 1h" },
+	{ "xid: dump pre=5s pre=6s", "'pre' is there twice" },
+	{ "xid: dump dump", "'dump' is there twice" },
+	{ "xid: deepen pm-sampling deepen pm-sampling", "'deepen' is there twice" },
+	{ "xid: dump during=5s", "nothing may follow, but 'during' does" },
+	{ "xid: pre=5s", "after ':' comes dump" },
 	{ "every 1h: deepen", "'deepen' needs an engine that can begin late, pm-sampling or" },
 	{ "every 1h: deepen trace", "range-profiler, not 'trace'" },
 	{ "every 1h: deepen sass-metrics", "engine sass-metrics cannot begin late: CUPTI counts" },
@@ -144,6 +155,44 @@ static void wrong_rules_are_explained(void **state)
 			fail_msg("'%s': %d, %s", refused[i].text, rc, e.text);
 		assert_memory_equal(e.text, "rule '", 6);
 		assert_int_equal(rule.for_ns, 7);
+	}
+}
+
+static void rules_have_windows(void **state)
+{
+	static const struct {
+		const char *text;
+		bool has_before, has_after;
+		uint64_t before_ns, after_ns, deepen_ns;
+	} rules[] = {
+		{ "xid: dump", false, false, 0, 0, 0 },
+		{ "xid: dump pre=5m", true, false, 300 * NS_PER_S, 0, 0 },
+		{ "xid == 79 : dump post=0s pre = 1h", true, true, 3600 * NS_PER_S, 0, 0 },
+		{ "hang > 3s: dump post=500ms deepen pm-sampling 3s", false, true, 0,
+		  500 * NS_PER_MS, 3 * NS_PER_S },
+		{ "hang > 3s: deepen pm-sampling dump pre=2s", true, false, 2 * NS_PER_S, 0,
+		  RULE_DEEPEN_NS },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(rules); i++) {
+		struct error e = { 0 };
+		struct rule rule;
+
+		if (rule_parse(rules[i].text, &rule, &e) < 0)
+			fail_msg("%s", e.text);
+		assert_int_equal(rule.has_before, rules[i].has_before);
+		assert_int_equal(rule.has_after, rules[i].has_after);
+		assert_int_equal(rule.before_ns, rules[i].before_ns);
+		assert_int_equal(rule.after_ns, rules[i].after_ns);
+		assert_int_equal(rule.deepen_ns, rules[i].deepen_ns);
+	}
+	for (unsigned i = 0; i < RULE_ACTION_COUNT; i++) {
+		struct rule rule;
+
+		assert_int_equal(rule_parse(rule_actions[i].example, &rule, NULL), 0);
+		assert_memory_equal(rule_actions[i].form, rule_actions[i].name,
+				    strlen(rule_actions[i].name));
 	}
 }
 
@@ -262,6 +311,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(rules_are_parsed),
 		cmocka_unit_test(wrong_rules_are_explained),
+		cmocka_unit_test(rules_have_windows),
 		cmocka_unit_test(rules_start_engines),
 		cmocka_unit_test(long_rules_are_refused),
 		cmocka_unit_test(operators_compare),

@@ -534,9 +534,12 @@ static const struct planned {
 
 static void one_cause_has_one_dump(void **state)
 {
-	struct rule_plan plan = { .before_ns = 30 * S, .after_ns = 5 * S, .cooldown_ns = 60 * S };
+	struct rule_list list = { .count = RULES_MAX };
+	struct rule_plan plan;
 
 	(void)state;
+	list.rules[1].has_after = list.rules[2].has_after = true; /* they make the dump no longer */
+	rule_plan_init(&plan, &list, 30 * S, 5 * S);
 	for (size_t i = 0; i < ARRAY_SIZE(planned); i++) {
 		struct rule_firing firing = { .rule = planned[i].rule,
 					      .time_ns = planned[i].time_s * S,
@@ -550,6 +553,42 @@ static void one_cause_has_one_dump(void **state)
 	assert_false(rule_plan_is_due(&plan, 3770 * S));
 	assert_true(rule_plan_is_due(&plan, 3770 * S + 1));
 	assert_false(rule_plan_is_due(&plan, 3771 * S));
+}
+
+static void plan_at(struct rule_plan *plan, uint64_t time_s, unsigned rule, uint64_t from_s,
+		    uint64_t due_s)
+{
+	const struct rule_firing firing = { .rule = rule, .time_ns = time_s * S };
+
+	(void)rule_plan_add(plan, &firing);
+	assert_int_equal(plan->from_ns, from_s * S);
+	assert_int_equal(plan->due_ns, due_s * S);
+}
+
+/* The dump has the windows of all rules that fire before it is made, of each for its first time. */
+static void windows_overlap(void **state)
+{
+	struct rule_list list = { .count = 0 };
+	struct rule_plan plan;
+
+	(void)state;
+	assert_int_equal(rule_list_add_all(&list,
+					   "xid;ecc: dump pre=2m post=20s;hang > 3s: dump post=0s",
+					   NULL),
+			 0);
+	rule_plan_init(&plan, &list, 30 * S, 5 * S);
+	plan_at(&plan, 200, 0, 170, 205);
+	plan_at(&plan, 203, 0, 170, 205);
+	plan_at(&plan, 204, 1, 84, 224);
+	plan_at(&plan, 210, 1, 84, 224);
+	plan_at(&plan, 220, 2, 84, 224);
+	assert_false(rule_plan_is_due(&plan, 224 * S));
+	assert_true(rule_plan_is_due(&plan, 224 * S + 1));
+	assert_int_equal(plan.cooled_ns[0], (205 + 60) * S);
+	assert_int_equal(plan.cooled_ns[1], (224 + 60) * S);
+	plan_at(&plan, 400, 2, 370, 400);
+	plan_at(&plan, 400, 0, 370, 405);
+	assert_int_equal(plan.dump, 2);
 }
 
 int main(void)
@@ -568,6 +607,7 @@ int main(void)
 		cmocka_unit_test(faults_follow_from_the_first),
 		cmocka_unit_test(ends_are_of_the_id_that_we_see),
 		cmocka_unit_test(one_cause_has_one_dump),
+		cmocka_unit_test(windows_overlap),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
