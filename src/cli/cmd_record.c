@@ -17,6 +17,7 @@
 #include "cupti/profiler_host.h"
 #include "format/recording_dir.h"
 #include "record/inject_remote/inject_remote.h"
+#include "record/kept_dumps.h"
 #include "record/notify.h"
 #include "record/recording.h"
 #include "record/start_time.h"
@@ -29,6 +30,7 @@ static struct record_request request = {
 	.settings = SETTINGS_INIT,
 	.before_ns = PLAN_BEFORE_NS,
 	.after_ns = PLAN_AFTER_NS,
+	.dumps_bytes = KEPT_DUMPS_BYTES,
 };
 
 static struct option_list pids, rules;
@@ -72,6 +74,10 @@ static const struct option options[] = {
 	       .group = "rules"),
 	OPTION(DURATION, "post", 0, request.after_ns, "TIME",
 	       "how long after its moment the dump is made (default 5s)", .group = "rules"),
+	OPTION(SIZE, "max-dumps", 0, request.dumps_bytes, "SIZE",
+	       "remove the oldest dumps of rules beyond SIZE, but never the first one of a rule "
+	       "(default 16G)",
+	       .positive = true, .group = "rules"),
 	OPTION(STRING, "on-trigger", 0, request.on_trigger, "COMMAND",
 	       "run COMMAND by sh after a rule's dump; PITOT_DUMP is its path, PITOT_RULE the rule",
 	       .group = "rules"),

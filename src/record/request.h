@@ -14,6 +14,7 @@ struct record_request {
 	const char *ring; /* --ring; NULL: not given */
 	struct rule_list rules; /* that make dumps of the ring */
 	uint64_t before_ns, after_ns; /* that these dumps have of a rule's moment */
+	uint64_t dumps_bytes; /* of all these dumps; older ones are removed */
 	const char *on_trigger; /* command after such a dump; NULL: none */
 	const char *notify; /* URL of a server that is told of it; NULL: none */
 	const char *log; /* gpufl[=DIR]; NULL: not given */

@@ -23,6 +23,8 @@
 #include "format/recording_dir.h"
 #include "format/rows.h"
 #include "record/deepen.h"
+#include "record/dump_slots.h"
+#include "record/kept_dumps.h"
 #include "record/notify.h"
 #include "record/recording.h"
 #include "rules/rule_feed.h"
@@ -30,6 +32,7 @@
 
 /* Rows are written within a quarter of a second after they are known; others are later. */
 #define LAG_NS NS_PER_S
+#define SLOT_NS (PITOT_SLOWNESS * 10 * NS_PER_S) /* that a dump waits for those of others */
 #define CORE_NS (PITOT_SLOWNESS * 10 * NS_PER_S) /* for the driver to write a core file */
 #define DUMP_NAMES_MAX 1000u
 #define NOTICE_NS (PITOT_SLOWNESS * 2 * NS_PER_S) /* that the end of the recording waits for one */
@@ -73,6 +76,8 @@ struct triggers {
 	VEC(struct writer_process) writers; /* that run */
 	struct map written_ns; /* rule and process -> time of its last row */
 	struct timed_work *notice; /* that is being sent */
+	struct kept_dumps kept;
+	int slot; /* in which a dump is written; -1: none */
 	uint32_t core_pid; /* whose core file of a GPU the planned dump waits for; 0: nobody's */
 	uint64_t due_ns; /* when it would be due without */
 	struct deepening *deepening; /* an engine that measures; NULL: none */
@@ -225,6 +230,30 @@ static void run_command(const struct triggers *t, const char *dump)
 	posix_spawnattr_destroy(&attributes);
 }
 
+/*
+ * Whether the dump that is due can be made. It waits until few others of the machine write theirs,
+ * but not for long, because its begin may leave the ring.
+ */
+static bool has_turn(struct triggers *t)
+{
+	if (t->slot < 0)
+		t->slot = dump_slot_take();
+	return t->slot != -EBUSY || clock_monotonic_ns() > t->plan.due_ns + SLOT_NS;
+}
+
+static void keep_dump(struct triggers *t, const char *path, const struct folder_id *id)
+{
+	char *removed;
+
+	kept_dumps_add(&t->kept, t->planned.data[0].firing.rule, path, id);
+	while ((removed = kept_dumps_trim(&t->kept, t->recording->request->dumps_bytes))) {
+		record_emit(t->recording, RECORD_NOTE,
+			    "%s was removed: the dumps of rules have more than --max-dumps",
+			    removed);
+		free(removed);
+	}
+}
+
 static void make_dump(struct triggers *t)
 {
 	struct recording *r = t->recording;
@@ -252,12 +281,26 @@ static void make_dump(struct triggers *t)
 	else
 		record_emit(r, RECORD_NOTE, "%s: %d %s; read it: pitot report %s", path, count,
 			    plural_of(count, "segment", "segments"), path);
+	if (folder >= 0)
+		keep_dump(t, path, &id);
 	if (path) {
 		run_command(t, path);
 		begin_notice(t, path);
 	}
 	free(path);
 	t->planned.count = 0;
+}
+
+/* Makes the planned dump if it is due at that time. */
+static void make_due_dump(struct triggers *t, uint64_t now_ns)
+{
+	if (!t->plan.is_pending || now_ns <= t->plan.due_ns || !has_turn(t))
+		return;
+	if (rule_plan_is_due(&t->plan, now_ns))
+		make_dump(t);
+	if (t->slot >= 0)
+		close(t->slot);
+	t->slot = -1;
 }
 
 /* --- engines --- */
@@ -336,8 +379,7 @@ static void on_firing(void *user, const struct rule_firing *firing)
 		rule_watch_restart(t->watch, firing->process, clock_monotonic_ns());
 		return;
 	}
-	if (rule_plan_is_due(&t->plan, firing->time_ns))
-		make_dump(t);
+	make_due_dump(t, firing->time_ns);
 	planned.outcome = rule_plan_add(&t->plan, firing);
 	if (!has_row(t, firing) && planned.outcome != trigger_outcome_dump)
 		return;
@@ -541,6 +583,7 @@ void triggers_begin(struct recording *r)
 	if (!t)
 		return;
 	t->recording = r;
+	t->slot = -1;
 	t->rules = &request->rules;
 	rule_plan_init(&t->plan, t->rules, request->before_ns, request->after_ns);
 	t->watch = rule_watch_new(t->rules->rules, t->rules->count, on_firing, t);
@@ -588,8 +631,7 @@ void triggers_step(struct recording *r)
 	read_all(t);
 	rule_feed_pass(t->feed, known_ns);
 	rule_watch_advance(t->watch, known_ns);
-	if (rule_plan_is_due(&t->plan, known_ns))
-		make_dump(t);
+	make_due_dump(t, known_ns);
 	if (t->notice && timed_work_await(t->notice, 0))
 		end_notice(t, 0);
 	end_deepening(t, false);
@@ -634,6 +676,9 @@ void triggers_free(struct triggers *t)
 	vec_release(&t->writers);
 	vec_release(&t->files);
 	map_release(&t->written_ns);
+	if (t->slot >= 0)
+		close(t->slot);
+	kept_dumps_release(&t->kept);
 	timed_work_leave(t->notice);
 	rule_feed_free(t->feed);
 	rule_watch_free(t->watch);

@@ -84,6 +84,22 @@ def test_an_error_makes_one_dump(ring, pitot, rows, tmp_path):
     assert all(later - time >= 1e9 for time, later in zip(times, times[1:])), "a row a second, however many calls failed"
 
 
+def test_the_first_dump_of_each_rule_stays(ring, rows, tmp_path):
+    """However little --max-dumps allows."""
+    rules = [word for name in ("one", "two") for word in ("--when", f"file {tmp_path}/{name} touched")]
+    run = ring(None, "--no-rules", "--post", "0s", "--max-dumps", "1", "--on-trigger", f'echo "$PITOT_DUMP" >>{tmp_path}/told', *rules)
+
+    def told():
+        return (tmp_path / "told").read_text().splitlines() if (tmp_path / "told").exists() else []
+
+    run.until(lambda: rows_of_ring(run, "kernel"), "there is work")
+    for count, name in enumerate(["one", "two"], 1):
+        (tmp_path / name).touch()
+        run.until(lambda count=count: len(told()) == count, f"dump {count}")
+    assert [path.name for path in run.dumps()] == ["run-dump-1.pitot", "run-dump-2.pitot"], "both are the first of their rules"
+    assert "was removed" not in run.end()
+
+
 def test_a_hang_makes_one_dump(ring, make_tape, pitot, rows):
     """Work that never ends, after six seconds of work that does."""
     run = ring(make_tape("quiet", 100), "--when", "hang > 500ms", "--post", "0s", faults="incomplete every 50")
