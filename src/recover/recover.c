@@ -201,6 +201,21 @@ static int recover_journal(struct recovery *r, struct stored *stored)
 
 /* --- the segment --- */
 
+static void write_unknown(struct recovery *r)
+{
+	const struct unknown_record *u = &r->out->first_unknown;
+	char text[300];
+
+	snprintf(text, sizeof(text),
+		 "buffers of the last moments, from the first record of unknown size on: kind %u "
+		 "of %u bytes at %llu, behind %llu record%s of a buffer that CUPTI %s, which has "
+		 "%llu bytes from there on",
+		 (unsigned)u->kind, (unsigned)u->size, (unsigned long long)u->offset,
+		 (unsigned long long)u->before, plural(u->before),
+		 u->is_delivered ? "had completed" : "was filling", (unsigned long long)u->left);
+	rows_loss(r->w, loss_reason_unknown_record, r->out->unknown, r->now_ns, r->now_ns, text);
+}
+
 static void write_result(struct recovery *r)
 {
 	const struct recovered *o = r->out;
@@ -214,8 +229,7 @@ static void write_result(struct recovery *r)
 		  "could read");
 	rows_loss(r->w, loss_reason_unread_collective, o->unread_collectives, r->now_ns, r->now_ns,
 		  "whose communicator or texts of NCCL were new when the process died");
-	rows_loss(r->w, loss_reason_unknown_record, o->unknown, r->now_ns, r->now_ns,
-		  "buffers of the last moments, from the first record of unknown size on");
+	write_unknown(r);
 	rows_loss(r->w, loss_reason_ring_full, o->lost, r->now_ns, r->now_ns,
 		  "rows and events of the last moments for which there was no room");
 	snprintf(text, sizeof(text),

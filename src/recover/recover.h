@@ -16,6 +16,14 @@
 #include "base/error.h"
 #include "base/folder.h"
 
+/* A record of unknown size: what is behind it in its buffer cannot be read. */
+struct unknown_record {
+	uint32_t kind, size; /* size 0: the kind is unknown; else it would reach behind the buffer */
+	uint64_t offset, left; /* in the buffer; bytes of the buffer from there on that are not 0 */
+	uint64_t before; /* records in front of it */
+	bool is_delivered; /* CUPTI had completed the buffer */
+};
+
 struct recovered {
 	uint32_t pid; /* as the process saw it */
 	uint64_t rows; /* of the journal */
@@ -25,6 +33,7 @@ struct recovered {
 	uint64_t incomplete; /* records of work that had not ended */
 	uint64_t others; /* events and records of kinds that are not read here */
 	uint64_t unknown; /* buffers with records of unknown size, which end there */
+	struct unknown_record first_unknown;
 	uint64_t lost; /* rows and events for which there was no room */
 };
 

@@ -144,6 +144,24 @@ static bool read_record(struct record_reader *reader, uint32_t kind, const uint8
 	}
 }
 
+/* What is said of the first one shows which kind it was, or that it was none. */
+static void note_unknown(struct record_reader *reader, size_t at, size_t valid, uint64_t before)
+{
+	struct recovered *out = reader->r->out;
+	struct unknown_record *u = &out->first_unknown;
+
+	if (out->unknown++)
+		return;
+	*u = (struct unknown_record){ .offset = at,
+				      .before = before,
+				      .is_delivered = reader->is_delivered };
+	memcpy(&u->kind, reader->bytes + at, sizeof(u->kind));
+	u->size = u->kind < AREA_RECORD_KINDS ? reader->r->head.record_bytes[u->kind] : 0;
+	for (size_t i = at; i < valid; i++)
+		if (reader->bytes[i])
+			u->left = i + 1 - at;
+}
+
 static void read_buffer(struct record_reader *reader, size_t valid, uint64_t done)
 {
 	struct recovery *r = reader->r;
@@ -157,7 +175,7 @@ static void read_buffer(struct record_reader *reader, size_t valid, uint64_t don
 			return;
 		size = kind < AREA_RECORD_KINDS ? r->head.record_bytes[kind] : 0;
 		if (size < sizeof(kind) || size > valid - at) {
-			r->out->unknown++;
+			note_unknown(reader, at, valid, number);
 			return;
 		}
 		if (number++ < done || r->head.left_out >> kind & 1)

@@ -2,6 +2,7 @@
 import json
 import os
 import random
+import re
 import signal
 import struct
 import subprocess
@@ -75,6 +76,16 @@ def test_kills_at_any_moment(end, rows):
     places = random.Random(1)
     for _ in range(SWEEP):
         check(rows, *end("kill", at=places.randrange(1, 9500))[:2])
+
+
+def test_a_record_of_unknown_size(end, rows, tmp_path):
+    """What is behind it in its buffer is unknown, and the loss says what kind it was and where it lay."""
+    (tmp_path / "faults").write_text("bad-kind every 5\n")
+    folder, _, _ = end("kill", "--faults", tmp_path / "faults", at=8000)
+    details = [row["detail"] for row in rows(folder, "loss") if row["reason"] == "unknown_record" and "size" in (row["detail"] or "")]
+    [found] = [re.search(r"kind (\d+) of 0 bytes at (\d+), behind (\d+) records? of a buffer that CUPTI (was filling|had completed)", text)
+               for text in details]
+    assert int(found[1]) > 64 and (int(found[2]) > 0) == (int(found[3]) > 0)
 
 
 def test_threads_that_are_killed(end, rows):
