@@ -371,8 +371,8 @@ int agent_open(struct agent *a, struct error *e)
 		a->windows = windows_new(a->options->rules, &a->sources, &a->spool);
 		if (!a->windows)
 			return error_set(e, -ENOMEM, "out of memory");
-		a->sources.keep_ns = MAX(a->sources.keep_ns, windows_keep_ns(a->windows) +
-								     2 * a->options->read_ns);
+		a->sources.keep_ns = MAX(a->sources.keep_ns,
+					 windows_keep_ns(a->windows) + 2 * a->options->read_ns);
 	}
 	a->read_due_ns = clock_monotonic_ns();
 	a->otlp_due_ns = a->read_due_ns + hash_u64(a->spool.agent) % a->options->otlp_ns;

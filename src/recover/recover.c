@@ -208,11 +208,12 @@ static void write_unknown(struct recovery *r)
 
 	snprintf(text, sizeof(text),
 		 "buffers of the last moments, from the first record of unknown size on: kind %u "
-		 "of %u bytes at %llu, behind %llu record%s of a buffer that CUPTI %s, which has "
-		 "%llu bytes from there on",
+		 "of size %u at %llu, behind %llu record%s of a buffer that CUPTI %s, which has "
+		 "%llu byte%s from there on",
 		 (unsigned)u->kind, (unsigned)u->size, (unsigned long long)u->offset,
 		 (unsigned long long)u->before, plural(u->before),
-		 u->is_delivered ? "had completed" : "was filling", (unsigned long long)u->left);
+		 u->is_delivered ? "had completed" : "was filling", (unsigned long long)u->left,
+		 plural(u->left));
 	rows_loss(r->w, loss_reason_unknown_record, r->out->unknown, r->now_ns, r->now_ns, text);
 }
 

@@ -18,7 +18,7 @@
 
 /* A record of unknown size: what is behind it in its buffer cannot be read. */
 struct unknown_record {
-	uint32_t kind, size; /* size 0: the kind is unknown; else it would reach behind the buffer */
+	uint32_t kind, size; /* size 0: unknown kind; else it would reach behind the buffer */
 	uint64_t offset, left; /* in the buffer; bytes of the buffer from there on that are not 0 */
 	uint64_t before; /* records in front of it */
 	bool is_delivered; /* CUPTI had completed the buffer */

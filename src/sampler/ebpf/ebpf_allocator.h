@@ -64,9 +64,9 @@ void ebpf_allocator_map(struct ebpf_allocator *a, pid_t pid, const struct target
 /* Looks for the library in all mappings of a process, which are older, or were missed. */
 void ebpf_allocator_find(struct ebpf_allocator *a, pid_t pid);
 /*
- * A process has the mappings of its parent. It gets probes if it still has them a moment later, when
- * ebpf_allocator_poll() is called: setting four takes tens of milliseconds, and most such processes
- * execute another program.
+ * A process has the mappings of its parent. It gets probes if it still has them a moment later,
+ * when ebpf_allocator_poll() is called: setting four takes tens of milliseconds, and most such
+ * processes execute another program.
  */
 void ebpf_allocator_fork(struct ebpf_allocator *a, pid_t parent, pid_t child);
 void ebpf_allocator_poll(struct ebpf_allocator *a, uint64_t now_ns);
