@@ -145,9 +145,9 @@ static const struct option options[] = {
 	     "their "
 	     "CPython (from 3.14 on) or through a thread that sleeps (implies --gpu)"),
 	FLAG("gpu-coredump", 0, request.gpu_coredump,
-	     "have NVIDIA's driver write a core file of the GPU when a kernel causes an exception, "
-	     "or "
-	     "a rule finds a hang: the report then has kernel, block, thread and line",
+	     "have NVIDIA's driver write a core file of the GPU when a kernel causes an exception: "
+	     "the report then has kernel, block, thread and line, but no other GPU work, because "
+	     "the driver does not do both",
 	     .group = "CUDA"),
 	FLAG("symbols", 0, request.symbols,
 	     "symbolize call stacks after the command has ended (default)", .negatable = true,
@@ -219,8 +219,6 @@ static int read_rules(const struct context *c)
 		rc = rule_list_add_all(&request.rules, more, &e);
 	if (rc < 0)
 		return cli_fail(c, &e);
-	if (rule_list_has(&request.rules, RULE_exception) && !request.gpu_coredump)
-		return cli_usage(c, "a rule about an 'exception' needs --gpu-coredump");
 	if (usual_rules)
 		rule_list_add_usual(&request.rules);
 	return EXIT_DONE;
@@ -229,8 +227,10 @@ static int read_rules(const struct context *c)
 /* Refuses options that contradict each other. */
 static int check_options(const struct context *c, int argc)
 {
-	bool alone = pids.count || request.cpu_only;
+	bool alone;
 
+	request.cpu_only |= request.gpu_coredump; /* the driver writes no core files beside CUPTI */
+	alone = pids.count || request.cpu_only;
 	if (pids.count && argc > 1)
 		return cli_usage(c, "--pid samples a running process and takes no command");
 	if (pids.count && request.method == CPU_METHOD_TIMER)
@@ -240,7 +240,8 @@ static int check_options(const struct context *c, int argc)
 	if (!pids.count && argc < 2)
 		return cli_usage(c, "no command given: pitot record [options] -- COMMAND");
 	if (request.cpu_only && request.gpu_only)
-		return cli_usage(c, "--cpu-only and --gpu-only leave nothing to record");
+		return cli_usage(c, "%s and --gpu-only leave nothing to record",
+				 request.gpu_coredump ? "--gpu-coredump" : "--cpu-only");
 	if (request.gpu_only && request.hz_given && request.hz)
 		return cli_usage(c, "--gpu-only records no CPU samples; leave out --cpu");
 	if (request.log && strcmp(request.log, "gpufl") &&
@@ -258,9 +259,10 @@ static int check_options(const struct context *c, int argc)
 	if (request.gpu && (!pids.count || request.cpu_only))
 		return cli_usage(c, "%s belongs to --pid, and contradicts --cpu-only",
 				 request.inject ? "--inject" : "--gpu");
-	if (request.gpu_coredump && (alone || !request.recording || windows.every_ns))
+	if (request.gpu_coredump &&
+	    (pids.count || !request.recording || windows.every_ns || request.ring))
 		return cli_usage(c, "--gpu-coredump needs a command and its recording; leave out "
-				    "--pid, --cpu-only, --no-recording and --every");
+				    "--pid, --ring, --no-recording and --every");
 	if (request.log && alone)
 		return cli_usage(c, "--log gpufl needs a command and its GPU work; leave out --pid "
 				    "and --cpu-only");
@@ -293,7 +295,7 @@ static int check_options(const struct context *c, int argc)
 				    "--ring and --no-recording");
 	if (request.gpu_only || !request.recording || request.ring)
 		request.hz = 0;
-	if (request.cpu_only && !request.hz && !request.allocator)
+	if (request.cpu_only && !request.hz && !request.allocator && !request.gpu_coredump)
 		return cli_usage(c, "--cpu-only without CPU samples leaves nothing to record");
 	if (request.off_cpu && !request.hz)
 		return cli_usage(c,

@@ -120,9 +120,9 @@ static int ask_and_merge(const struct context *c, const struct dump_job_request 
 		cli_note(c, "%s/" MERGED ": %zu %s of %zu %s%s; next: pitot report %s/" MERGED,
 			 strbuf_text(&path), result.processes,
 			 plural_of(result.processes, "process", "processes"), hosts,
-			 plural_of(hosts, "host", "hosts"), strbuf_text(&result.absent),
+			 plural_of(hosts, "host", "hosts"), strbuf_text(&result.remarks),
 			 strbuf_text(&path));
-	strbuf_release(&result.absent);
+	strbuf_release(&result.remarks);
 	return rc < 0 ? rc : (int)MIN(unanswered, (size_t)INT32_MAX);
 }
 

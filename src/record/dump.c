@@ -57,26 +57,21 @@ static int copy_folder(int folder, int to)
 	return err;
 }
 
-static int copy_inner(int folder, const char *name, int to)
-{
-	_cleanup_close_ int inner = folder_enter(folder, name, FOLDER_OWN), to_inner = -1;
-
-	if (inner < 0)
-		return 0;
-	if (mkdirat(to, name, 0700) < 0 && errno != EEXIST)
-		return -errno;
-	to_inner = folder_enter(to, name, FOLDER_OWN);
-	return to_inner < 0 ? to_inner : copy_folder(inner, to_inner);
-}
-
-/* Copies what is on the disk: recording.json, our own segments, device code and core files. */
+/* Copies what is on the disk: recording.json, our own segments, and device code. */
 static int copy_files(const struct recording *r, int to)
 {
 	_cleanup_close_ int folder = folder_open_known(r->directory, &r->identity.folder);
+	_cleanup_close_ int cubins = -1, to_cubins = -1;
 	int err = folder < 0 ? folder : copy_folder(folder, to);
 
-	err = err < 0 ? err : copy_inner(folder, RECORDING_CUBINS, to);
-	return err < 0 ? err : copy_inner(folder, RECORDING_GPU_CORES, to);
+	if (err == 0)
+		cubins = folder_enter(folder, RECORDING_CUBINS, FOLDER_OWN);
+	if (cubins < 0)
+		return err;
+	if (mkdirat(to, RECORDING_CUBINS, 0700) < 0 && errno != EEXIST)
+		return -errno;
+	to_cubins = folder_enter(to, RECORDING_CUBINS, FOLDER_OWN);
+	return to_cubins < 0 ? to_cubins : copy_folder(cubins, to_cubins);
 }
 
 /*

@@ -22,7 +22,6 @@
 #define GPU_CORES_BYTES ((uint64_t)4 << 30) /* of all files; the first one stays in any case */
 #define GPU_CORES_MAX 64u /* files */
 #define PLACES_SHOWN 16u /* rows of a file */
-#define PIPES_MAX 64u /* processes of one id on several hosts, or contexts */
 
 struct gpu_core_name {
 	char name[NAME_MAX + 1];
@@ -87,9 +86,10 @@ void gpu_cores_free(struct gpu_cores *cores)
 	free(cores);
 }
 
-/* "HOST.PID.TIME.nvcudmp" or "HOST.PID.pipe": the number in front of the last `fields` points. */
-static uint32_t pid_of(const char *name, unsigned fields)
+/* "HOST.PID.TIME.nvcudmp". */
+static uint32_t pid_of(const char *name)
 {
+	unsigned fields = 2; /* points behind it */
 	size_t end = strlen(name), start;
 	uint32_t pid = 0;
 
@@ -244,7 +244,7 @@ static void write_rows(struct recording *r, const char *name, const struct stat 
 	struct core_row c = { .r = r,
 			      .core = core,
 			      .row = { .time_ns = monotonic_of(&st->st_mtim),
-				       .pid = pid_of(name, 2),
+				       .pid = pid_of(name),
 				       .file = rows_text(r->writer, name),
 				       .reason = rows_text(r->writer, reason) } };
 	const struct row_gpu_core empty = c.row;
@@ -287,7 +287,6 @@ static void emit_file(struct recording *r, const char *name, const struct gpu_co
 	record_emit(r, RECORD_NOTE, "core file of a GPU: %s/" RECORDING_GPU_CORES "/%s%s%s%s%s",
 		    r->shown, name, exception ? ": " : "", exception ? exception : "",
 		    *reason ? "; " : "", reason);
-	triggers_gpu_core(r->triggers, pid_of(name, 2), first ? first->exception : 0);
 }
 
 /* Files beyond the limit are removed, once they have been read. */
@@ -358,27 +357,4 @@ void gpu_cores_read(struct recording *r, bool last)
 		else if (last && has_suffix(name, RECORDING_GPU_PIPE_SUFFIX))
 			unlinkat(r->gpu_cores->folder, name, 0);
 	}
-}
-
-/* A pipe has a reader as long as its process lives. */
-static bool write_request(int folder, const char *name)
-{
-	_cleanup_close_ int fd =
-		openat(folder, name, O_WRONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
-	struct stat st;
-
-	return fd >= 0 && fstat(fd, &st) == 0 && S_ISFIFO(st.st_mode) && st.st_uid == geteuid() &&
-	       write(fd, "1", 1) == 1;
-}
-
-bool gpu_cores_request(const struct recording *r, uint32_t pid)
-{
-	_cleanup_list_ DIR *list = r->gpu_cores ? folder_list(r->gpu_cores->folder) : NULL;
-	unsigned requested = 0;
-	const char *name;
-
-	while (list && requested < PIPES_MAX && (name = folder_next(list)))
-		if (has_suffix(name, RECORDING_GPU_PIPE_SUFFIX) && pid_of(name, 1) == pid)
-			requested += write_request(r->gpu_cores->folder, name);
-	return requested > 0;
 }

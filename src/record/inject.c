@@ -159,8 +159,7 @@ static void add_variable(struct strbuf *out, const char *name, const char *value
 }
 
 /* NCCL reads at most PLUGIN_MAX bytes. Programs with a plug-in of their own keep it. */
-static void add_vendor(const struct vendor *v, const char *library, const char *core_folder,
-		       struct strbuf *out)
+static void add_vendor(const struct vendor *v, const char *library, struct strbuf *out)
 {
 	for (const char *const *name = v->injection; *name; name++)
 		add_variable(out, *name, library);
@@ -169,14 +168,16 @@ static void add_vendor(const struct vendor *v, const char *library, const char *
 			add_variable(out, *name, library);
 	if (v->environment)
 		v->environment(out, library);
-	if (v->core_files && core_folder)
-		v->core_files(out, core_folder);
 }
 
 void record_environment(const struct record_injection *injection, struct strbuf *out)
 {
 	const char *others = getenv("LD_PRELOAD"), *sanitizer = getenv("ASAN_OPTIONS");
 
+	if (injection->core_folder)
+		FOR_EACH_VENDOR(v)
+	if ((*v)->core_files)
+		(*v)->core_files(out, injection->core_folder);
 	if (!injection->gpu && !injection->preload)
 		return;
 	if (injection->prepared)
@@ -196,7 +197,7 @@ void record_environment(const struct record_injection *injection, struct strbuf 
 		add_variable(out, "PITOT_GPUFL", injection->log_path);
 	if (injection->gpu)
 		FOR_EACH_VENDOR(v)
-	add_vendor(*v, injection->library, injection->core_folder, out);
+	add_vendor(*v, injection->library, out);
 	if (injection->preload) {
 		strbuf_addf(out, "LD_PRELOAD=%s%s%s", injection->preload,
 			    others && *others ? ":" : "", others ? others : "");

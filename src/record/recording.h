@@ -167,11 +167,6 @@ void record_write_topology(struct recording *r, bool last);
 void triggers_begin(struct recording *r);
 /* Reads what is new, and makes the dump that is due. */
 void triggers_step(struct recording *r);
-/*
- * A core file of a GPU was read, with this exception (elf/gpu_core.h) or 0; pid: as the process
- * sees it.
- */
-void triggers_gpu_core(struct triggers *t, uint32_t pid, uint32_t exception);
 void triggers_process_ended(struct triggers *t, pid_t pid, int status, bool is_oom);
 /* Judges what is left, before the ring is written into the recording. */
 void triggers_finish(struct recording *r);
@@ -186,13 +181,8 @@ void triggers_free(struct triggers *t); /* may be NULL */
  * settings, appends nothing, and says why.
  */
 void gpu_cores_open(struct recording *r, struct strbuf *path);
-/* Reads files that are complete, and tells rules of them; `last`: all. */
+/* Reads files that are complete; `last`: all. */
 void gpu_cores_read(struct recording *r, bool last);
-/*
- * Asks the driver for a core file of what a process does on its GPUs; pid: as the process sees it.
- * Returns whether somebody waits for the request.
- */
-bool gpu_cores_request(const struct recording *r, uint32_t pid);
 void gpu_cores_free(struct gpu_cores *cores); /* may be NULL */
 
 /* Undoes record_prepare if nothing was recorded: stops sampling, removes the folder. */

@@ -98,6 +98,9 @@ static void write_capabilities(const struct recording *r)
 {
 	bool injected = !r->request->cpu_only || r->preload;
 	const char *requested = r->attached.count ? "attach" : NULL;
+	const char *off = r->request->gpu_coredump ? "--gpu-coredump: NVIDIA's driver writes no "
+						     "core files of a process that uses CUPTI"
+						   : "--cpu-only";
 	char reason[512];
 
 	cpu_sampling_write(&r->cpu, r->writer);
@@ -106,11 +109,10 @@ static void write_capabilities(const struct recording *r)
 			requested  ? "prepared process"
 			: injected ? r->library
 				   : NULL,
-			r->request->cpu_only ? "--cpu-only" : NULL);
+			r->request->cpu_only ? off : NULL);
 	write_processes(r);
 	if (r->request->cpu_only)
-		rows_capability(r->writer, feature_gpu, capability_state_off, NULL, NULL,
-				"--cpu-only");
+		rows_capability(r->writer, feature_gpu, capability_state_off, NULL, NULL, off);
 	else if (machine_no_gpu_reason(reason, sizeof(reason)))
 		rows_capability(r->writer, feature_gpu, capability_state_unavailable, NULL, NULL,
 				reason);

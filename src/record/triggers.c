@@ -33,7 +33,6 @@
 /* Rows are written within a quarter of a second after they are known; others are later. */
 #define LAG_NS NS_PER_S
 #define SLOT_NS (PITOT_SLOWNESS * 10 * NS_PER_S) /* that a dump waits for those of others */
-#define CORE_NS (PITOT_SLOWNESS * 10 * NS_PER_S) /* for the driver to write a core file */
 #define DUMP_NAMES_MAX 1000u
 #define NOTICE_NS (PITOT_SLOWNESS * 2 * NS_PER_S) /* that the end of the recording waits for one */
 
@@ -78,8 +77,6 @@ struct triggers {
 	struct timed_work *notice; /* that is being sent */
 	struct kept_dumps kept;
 	int slot; /* in which a dump is written; -1: none */
-	uint32_t core_pid; /* whose core file of a GPU the planned dump waits for; 0: nobody's */
-	uint64_t due_ns; /* when it would be due without */
 	struct deepening *deepening; /* an engine that measures; NULL: none */
 };
 
@@ -342,21 +339,6 @@ static void deepen(struct triggers *t, const struct rule_firing *firing)
 		    (double)rule->deepen_ns / (double)NS_PER_S);
 }
 
-/* A kernel that hangs says nothing by itself; the dump waits for the driver's core file. */
-static void request_core(struct triggers *t, const struct rule_firing *firing)
-{
-	enum rule_family family = rule_metrics[t->rules->rules[firing->rule].metric].family;
-
-	if ((family != RULE_OF_HANG && family != RULE_OF_COLLECTIVE) ||
-	    !gpu_cores_request(t->recording, firing->pid))
-		return;
-	t->core_pid = firing->pid;
-	t->due_ns = t->plan.due_ns;
-	t->plan.due_ns = MAX(t->plan.due_ns, clock_monotonic_ns() + CORE_NS);
-	record_emit(t->recording, RECORD_DETAIL, "process %u: a core file of its GPU was requested",
-		    (unsigned)firing->pid);
-}
-
 static void end_deepening(struct triggers *t, bool stop)
 {
 	struct error e = { 0 };
@@ -386,7 +368,6 @@ static void on_firing(void *user, const struct rule_firing *firing)
 	if (planned.outcome == trigger_outcome_dump) {
 		emit_firing(t, firing, "; a dump follows");
 		deepen(t, firing);
-		request_core(t, firing);
 	}
 	if ((planned.outcome != trigger_outcome_dump &&
 	     planned.outcome != trigger_outcome_joined) ||
@@ -554,23 +535,6 @@ void triggers_process_ended(struct triggers *t, pid_t pid, int status, bool is_o
 					      .process = (uint32_t)pid,
 					      .other_ns = is_oom,
 					      .value = (uint64_t)status });
-}
-
-void triggers_gpu_core(struct triggers *t, uint32_t pid, uint32_t exception)
-{
-	uint64_t now = clock_monotonic_ns();
-
-	if (!t)
-		return;
-	if (t->core_pid && t->core_pid == pid) { /* the dump need not wait any longer */
-		t->plan.due_ns = MAX(t->due_ns, MIN(t->plan.due_ns, now));
-		t->core_pid = 0;
-	}
-	if (exception)
-		rule_feed_add(t->feed, (struct fact){ .kind = FACT_EXCEPTION,
-						      .time_ns = now,
-						      .process = pid,
-						      .value = exception });
 }
 
 /* --- the stages --- */

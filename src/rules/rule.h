@@ -31,8 +31,6 @@
 	  "launched work has not ended, and no other work of the process, for TIME and twice its longest work before") \
 	R(sticky_error, "sticky-error", ERROR, NO, EVENT, true, "sticky-error", "sticky-error",                        \
 	  "a CUDA call returned an error after which its context is unusable")                                         \
-	R(exception, "exception", EXCEPTION, NO, EVENT, true, "exception", "exception",                                \
-	  "a kernel caused an exception, of which there is a core file of the GPU (--gpu-coredump)")                   \
 	R(xid, "xid", COUNTER, NO, CODE, true, "xid", "xid == 79",                                                     \
 	  "the driver reported an error of a GPU, by its Xid number")                                                  \
 	R(fatal_signal, "fatal-signal", EXIT, NO, EVENT, true, "fatal-signal", "fatal-signal",                         \
@@ -122,7 +120,6 @@ enum rule_family {
 	RULE_OF_BUSY,
 	RULE_OF_COLLECTIVE,
 	RULE_OF_STRAGGLER,
-	RULE_OF_EXCEPTION,
 	RULE_OF_TIMER,
 	RULE_OF_OUTSIDE, /* what no recording has */
 };

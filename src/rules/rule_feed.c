@@ -8,7 +8,6 @@
 #include "base/clock.h"
 #include "base/map.h"
 #include "base/vec.h"
-#include "elf/gpu_core.h"
 #include "rules/fact_queue.h"
 
 #define NOT_READY 600
@@ -527,23 +526,6 @@ static void read_losses(struct rule_feed *f, struct rule_segment *s, const struc
 	EACH_ROW(f, s, b, loss_noted(f, s, &c, row), COLUMN_loss_end_ns, COLUMN_loss_reason);
 }
 
-static void exception_noted(struct rule_feed *f, const struct cells *c, uint32_t row)
-{
-	struct fact fact = { .process = (uint32_t)cell(c, 1, row),
-			     .time_ns = cell(c, 0, row),
-			     .value = cell_has(c, 2, row) ? cell(c, 2, row) : GPU_CORE_TRAP,
-			     .kind = FACT_EXCEPTION };
-
-	if (cell_has(c, 1, row) && cell_has(c, 3, row))
-		rule_feed_add(f, fact);
-}
-
-static void read_gpu_cores(struct rule_feed *f, struct rule_segment *s, const struct block_ref *b)
-{
-	EACH_ROW(f, s, b, exception_noted(f, &c, row), COLUMN_gpu_core_time_ns, COLUMN_gpu_core_pid,
-		 COLUMN_gpu_core_code, COLUMN_gpu_core_exception);
-}
-
 /* --- tables --- */
 
 #define OF(family) (1u << RULE_OF_##family)
@@ -576,7 +558,6 @@ static const struct {
 	{ TABLE_counter_sample, OF(COUNTER), PHASE_EVENTS, read_samples },
 	{ TABLE_capability, OF_CALLS, PHASE_EVENTS, read_capabilities },
 	{ TABLE_loss, OF_WORK, PHASE_EVENTS, read_losses },
-	{ TABLE_gpu_core, OF(EXCEPTION), PHASE_EVENTS, read_gpu_cores },
 	{ TABLE_process, 0, PHASE_EVENTS, read_processes },
 };
 

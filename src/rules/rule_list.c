@@ -31,19 +31,16 @@ int rule_list_add_all(struct rule_list *list, const char *text, struct error *e)
 	return rc;
 }
 
-bool rule_list_has(const struct rule_list *list, enum rule_metric_id metric)
-{
-	for (unsigned i = 0; i < list->count; i++)
-		if (list->rules[i].metric == metric)
-			return true;
-	return false;
-}
-
 void rule_list_add_usual(struct rule_list *list)
 {
-	for (unsigned metric = 0; metric < RULE_METRIC_COUNT; metric++)
-		if (rule_metrics[metric].usual && !rule_list_has(list, (enum rule_metric_id)metric))
+	for (unsigned metric = 0; metric < RULE_METRIC_COUNT; metric++) {
+		bool is_given = !rule_metrics[metric].usual;
+
+		for (unsigned i = 0; i < list->count; i++)
+			is_given = is_given || list->rules[i].metric == metric;
+		if (!is_given)
 			(void)!rule_list_add(list, rule_metrics[metric].usual, NULL);
+	}
 }
 
 bool rule_list_deepens(const struct rule_list *list)

@@ -16,7 +16,6 @@ int rule_list_add_all(struct rule_list *list, const char *text, struct error *e)
 /* Adds the usual rules of those metrics that have none yet. */
 void rule_list_add_usual(struct rule_list *list);
 
-bool rule_list_has(const struct rule_list *list, enum rule_metric_id metric);
 /* Whether one of them starts an engine. */
 bool rule_list_deepens(const struct rule_list *list);
 

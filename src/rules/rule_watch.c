@@ -12,7 +12,6 @@
 #include "base/human.h"
 #include "base/plural.h"
 #include "base/search.h"
-#include "elf/gpu_core.h"
 #include "system/throttle.h"
 
 #define HISTORY_MIN 20u
@@ -574,23 +573,6 @@ static void find_ended(struct rule_watch *w, const struct fact *f)
 		}
 }
 
-/* The last image with that process id. Several exceptions of one core file are one. */
-static void exception_read(struct rule_watch *w, const struct fact *f)
-{
-	const char *name = gpu_core_exception((uint32_t)f->value);
-	struct watched *p = NULL;
-
-	for (size_t i = w->processes.count; i-- > 0 && !p;)
-		if (w->processes.data[i].pid == f->process)
-			p = &w->processes.data[i];
-	if (!p || p->exception_ns == f->time_ns)
-		return;
-	p->exception_ns = f->time_ns;
-	FOR_EACH_RULE (i, w->of[RULE_OF_EXCEPTION])
-		watch_fire_text(w, i, p, f->time_ns, "a kernel caused an exception: %s",
-				name ? name : "of unknown kind");
-}
-
 static void window_ends(struct rule_watch *w, uint64_t time_ns)
 {
 	for (size_t i = 0; i < w->processes.count; i++) {
@@ -663,7 +645,6 @@ static void add(struct rule_watch *w, struct watched *p, const struct fact *f)
 		break;
 	case FACT_COPY:
 	case FACT_EXIT:
-	case FACT_EXCEPTION:
 	case FACT_WINDOW_ENDS:
 	case FACT_OUTSIDE:
 		break;
@@ -675,8 +656,6 @@ void rule_watch_add(struct rule_watch *w, const struct fact *f)
 	rule_watch_advance(w, f->time_ns);
 	if (f->kind == FACT_EXIT)
 		find_ended(w, f);
-	else if (f->kind == FACT_EXCEPTION)
-		exception_read(w, f);
 	else if (f->kind == FACT_WINDOW_ENDS)
 		window_ends(w, f->time_ns);
 	else if (f->kind == FACT_OUTSIDE)

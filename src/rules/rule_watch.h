@@ -43,8 +43,6 @@ enum fact_kind {
 	FACT_ENDS, /* the recording of the process */
 	FACT_WINDOW_ENDS, /* nothing is recorded from then on, of any process */
 	FACT_OUTSIDE, /* a file was touched, or a signal received */
-	/* of a GPU, in a core file; process: its id as it sees it; value: elf/gpu_core.h */
-	FACT_EXCEPTION,
 };
 
 struct fact {

@@ -28,7 +28,6 @@ struct watched {
 	struct map parts; /* correlation id -> meeting's key, of collectives that have not ended */
 	uint64_t seen_until_ns; /* 0: it goes on */
 	uint64_t progress_ns, longest_ns;
-	uint64_t exception_ns; /* of the last one; 0: none */
 	uint32_t hung; /* rules that have fired since then */
 	VEC(struct watched_gpu) gpus;
 	uint64_t window_ns; /* start; 0: nothing was launched */

@@ -13,10 +13,10 @@ def test_the_list(pitot):
     listed = json.loads(pitot("rules", "--json").stdout)
     names = [metric["name"] for metric in listed]
     assert names[:2] == ["hang", "sticky-error"] and {"step-time", "gpu-idle", "signal"} <= set(names)
-    assert [metric["default"] for metric in listed if metric["default"]] == ["hang > 30s", "sticky-error", "exception", "xid", "fatal-signal", "gpu-lost"]
+    assert [metric["default"] for metric in listed if metric["default"]] == ["hang > 30s", "sticky-error", "xid", "fatal-signal", "gpu-lost"]
     text = pitot("rules").stdout
     assert all(metric["example"] in text or metric["default"] in text for metric in listed)
-    assert text.count("yes") == 6
+    assert text.count("yes") == 5
 
 
 def test_rules_on_a_recording(pitot, recording):
@@ -24,7 +24,7 @@ def test_rules_on_a_recording(pitot, recording):
     assert result.stdout.splitlines()[0].split() == ["time", "rule", "outcome", "window", "process", "evidence"]
     assert "'hang > 1h' never holds" in result.stderr and "no recording shows when 'signal USR2' holds" in result.stderr
     usual = pitot("rules", "--test", recording)
-    assert usual.stdout == "" and usual.stderr.count("never holds") == 6
+    assert usual.stdout == "" and usual.stderr.count("never holds") == 5
 
 
 def test_the_same_as_json(pitot, recording):

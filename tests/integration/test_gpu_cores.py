@@ -1,22 +1,16 @@
 """Core files that the driver writes of GPUs (--gpu-coredump): made by tests/gpu_core_writer.py, where there is no GPU."""
 import json
+import lzma
 import os
-import signal
 import struct
-import subprocess
 
 import pytest
 
 from gpu_core_writer import ASSERT, SECTION, GpuCore, faulting_core, relocated, sections_of
-from waiting import wait_until
 
 KERNEL, PLACE = "_Z6smoothPfPKfi", 0x90
 OWN = "CUDA_COREDUMP_FILE"
 
-# What the driver does: a file for an exception, or one when a byte comes through the pipe. $1: the core file.
-FAULT = 'name=$(printf %s "$CUDA_COREDUMP_FILE" | sed "s/%h/host/; s/%p/$$/; s/%t/1764000000/"); cp "$1" "$name"; shift; exec "$@"'
-HANG = '''pipe=$(printf %s "$CUDA_COREDUMP_PIPE" | sed "s/%h/host/; s/%p/$$/"); name=$(printf %s "$CUDA_COREDUMP_FILE" | sed "s/%h/host/; s/%p/$$/; s/%t/7/")
-mkfifo "$pipe"; (exec 3<>"$pipe"; head -c 1 <&3 >/dev/null; cp "$1" "$name") >/dev/null 2>&1 & shift; exec "$@"'''
 
 
 @pytest.fixture
@@ -164,13 +158,9 @@ def test_what_the_driver_is_told(pitot, tmp_path):
 
 
 @pytest.mark.parametrize("options, said", [(["--pid", str(os.getpid())], "--gpu-coredump needs a command"),
-                                           (["--cpu-only", "--", "true"], "--gpu-coredump needs a command")])
+                                           (["--ring", "1m", "--", "true"], "--gpu-coredump needs a command")])
 def test_where_it_has_no_meaning(pitot, options, said):
     assert said in pitot("record", "--gpu-coredump", *options, status=2).stderr
-
-
-def test_a_rule_needs_the_files(pitot):
-    assert "needs --gpu-coredump" in pitot("record", "--ring", "1m", "--when", "exception", "--", "true", status=2).stderr
 
 
 def test_the_files_are_part_of_the_recording(record, pitot, rows, cubin, tmp_path):
@@ -186,63 +176,25 @@ def test_the_files_are_part_of_the_recording(record, pitot, rows, cubin, tmp_pat
     assert "not part of a recording" in pitot("record", "-f", "-o", folder, "--", "true", status=2).stderr
 
 
-@pytest.fixture
-def started(program, player, source, environment, tmp_path):
-    """started(script, core, …): plays a tape below `pitot record --gpu-coredump --ring`, after a script that writes the core file."""
-    processes = []
-
-    def start(script, core, *options, faults="", tape="tests/data/tapes/train.tape"):
-        (tmp_path / "core").write_bytes(core)
-        (tmp_path / "faults").write_text(faults)
-        command = [program, "record", "--gpu-coredump", "--ring", "10m", "-o", tmp_path / "run.pitot", "--stacks", "none", "--no-symbols", "--post", "0s",
-                   *options, "--", "sh", "-c", script, "sh", tmp_path / "core", player, "--now", "--realtime", "--faults", tmp_path / "faults",
-                   "--end-when", tmp_path / "end", tape if os.path.isabs(tape) else source / tape]
-        process = subprocess.Popen(list(map(str, command)), env={**environment, "ASAN_OPTIONS": "detect_leaks=0"}, stdin=subprocess.DEVNULL,
-                                   stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True)
-        processes.append(process)
-        return process
-
-    yield start
-    for process in processes:
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
-        process.communicate()
+@pytest.mark.parametrize("name, exception, kernel, line, threads", [("assert", "assertion failed", "_Z7assertsPfi", 31, 1),
+                                                                   ("misaligned", "misaligned address", "_Z17writes_misalignedPfPc", 36, 1),
+                                                                   ("hang", None, "_Z14waits_for_flagPVi", 41, 64)])
+def test_files_of_an_h200(record, rows, pitot, source, name, exception, kernel, line, threads):
+    """Of bench/workloads/gpu_core.cu, without memory and other device code; driver 580."""
+    core = lzma.decompress((source / "tests/data/gpu-cores" / f"{name}.core.xz").read_bytes())
+    folder, _ = record(names([core]))
+    [row] = rows(folder, "gpu_core")
+    assert (row["exception"], row["kernel"], row["function"], row["threads"], row["reason"]) == (exception, kernel, kernel, threads, None)
+    assert (row["source_file"], row["line"]) == ("/src/pitot/bench/workloads/gpu_core.cu", line)
+    if exception:
+        assert index(row, "block_index") == (3, 0, 0) and index(row, "thread_index") == (5, 0, 0)
+    words = json.loads(pitot("report", "--json", folder).stdout)["last_words"]["text"]
+    assert f"gpu_core.cu:{line}" in words and (exception or "64 threads") in words
 
 
-def dumps(tmp_path):
-    return sorted(path for path in tmp_path.glob("run-dump-*.pitot") if any(file.stat().st_size for file in path.glob("record*.pit")))
-
-
-def test_a_rule_makes_a_dump_of_an_exception(started, pitot, rows, cubin, tmp_path):
-    process = started(FAULT, faulting_core(cubin, KERNEL, PLACE).bytes())
-    wait_until(lambda: dumps(tmp_path), "the dump is made", process)
-    (tmp_path / "end").touch()
-    process.communicate(timeout=120)
-    [dump] = dumps(tmp_path)
-    [row] = rows(dump, "trigger")
-    assert (row["rule"], row["outcome"], row["evidence"]) == ("exception", "dump", "a kernel caused an exception: illegal address")
-    assert len(rows(dump, "gpu_core")) == 1 and len(list((dump / "gpu-cores").iterdir())) == 1, "the dump has the file"
-    report = json.loads(pitot("report", "--json", dump).stdout)["last_words"]
-    [core] = report["cores"]
-    assert core["pid"] == row["pid"] and "illegal address in smooth, block (3, 0, 0), thread (5, 0, 0) and 1 other thread, at kernel.cu:16" in core["text"]
-    assert core["text"].strip() in report["text"]
-    tested = pitot("rules", "--test", tmp_path / "run.pitot", "exception").stdout
-    assert "illegal address" in tested and "dump 1" in tested
-
-
-def test_a_hang_requests_a_core_file(started, make_tape, rows, cubin, tmp_path):
-    """The driver is asked through its pipe, once, and the dump has where the threads were."""
-    image, addresses = relocated(cubin, 0x7F0000000000)
-    core = GpuCore()
-    core.grid(5, addresses[KERNEL])
-    core.image(image)
-    core.sm(0)
-    core.block(0, 5, (0, 0, 0), [(0, 1, 1, 0, 0, [(0, (0, 0, 0), addresses[KERNEL] + PLACE, PLACE, 0, 0)])])
-    process = started(HANG, core.bytes(), "--when", "hang > 500ms", faults="incomplete every 50", tape=str(make_tape("quiet", 100)))
-    wait_until(lambda: dumps(tmp_path), "the dump is made", process)
-    [dump] = dumps(tmp_path)
-    [row] = rows(dump, "gpu_core")
-    assert (row["exception"], row["kernel"], row["threads"], row["line"]) == (None, KERNEL, 1, 16)
-    (tmp_path / "end").touch()
-    process.communicate(timeout=120)
-    assert not list((tmp_path / "run.pitot" / "gpu-cores").glob("*.pipe")), "the pipes are removed"
+def test_no_gpu_work_beside_it(record, rows, pitot):
+    folder, _ = record({})
+    [row] = [row for row in rows(folder, "capability") if row["name"] == "gpu"]
+    assert row["state"] == "off" and "no core files of a process that uses CUPTI" in row["reason"]
+    for option in (["--gpu-only"], ["--ring", "1m"], ["--engine", "pc-sampling"]):
+        assert pitot("record", "--gpu-coredump", *option, "--", "true", status=2).stderr

@@ -285,11 +285,10 @@ static void examples_and_usual_rules_are_rules(void **state)
 	assert_int_equal(rule_list_add_all(&list, "hang > 2s; xid==3;; ", NULL), 0);
 	assert_int_equal(list.count, 2);
 	rule_list_add_usual(&list);
-	assert_int_equal(list.count, 6);
+	assert_int_equal(list.count, 5);
 	assert_string_equal(list.rules[0].text, "hang > 2s");
 	assert_int_equal(list.rules[2].metric, RULE_sticky_error);
-	assert_int_equal(list.rules[3].metric, RULE_exception);
-	assert_int_equal(list.rules[4].metric, RULE_fatal_signal);
+	assert_int_equal(list.rules[3].metric, RULE_fatal_signal);
 	assert_int_equal(rule_list_add_all(&list, "xid; hang", NULL), E_USAGE);
 	while (list.count < RULES_MAX)
 		assert_int_equal(rule_list_add(&list, "xid", NULL), 0);
