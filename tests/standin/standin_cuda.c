@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include <cuda.h>
+#include <cupti.h>
 
 #include "base/map.h"
 #include "standin.h"
@@ -120,10 +121,16 @@ EXPORT CUresult cuDriverGetVersion(int *version)
 
 EXPORT CUresult cuDeviceGetCount(int *count)
 {
+	void (*tell)(unsigned, bool, int) = atomic_load(&standin_driver_call);
 	struct tape_call call;
+	CUresult r;
 
-	return copy_out(answered(TAPE_cuDeviceGetCount, &call, NULL, 0), &call, count,
-			sizeof(*count));
+	if (tell)
+		tell(CUPTI_DRIVER_TRACE_CBID_cuDeviceGetCount, false, 0);
+	r = copy_out(answered(TAPE_cuDeviceGetCount, &call, NULL, 0), &call, count, sizeof(*count));
+	if (tell)
+		tell(CUPTI_DRIVER_TRACE_CBID_cuDeviceGetCount, true, (int)r);
+	return r;
 }
 
 EXPORT CUresult cuDeviceGet(CUdevice *device, int ordinal)

@@ -27,7 +27,8 @@
 static struct settings shared = { .engine = SETTING_ENGINE_TRACE,
 				  .cuda = true,
 				  .graphs = SETTING_GRAPHS_NODE,
-				  .own_profiler = SETTING_OWN_PROFILER_SHARE };
+				  .own_profiler = SETTING_OWN_PROFILER_SHARE,
+				  .finalize = true };
 
 static struct {
 	void (*step)(size_t index, size_t count, const char *function, unsigned site);
