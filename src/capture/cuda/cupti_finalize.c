@@ -15,7 +15,7 @@
 #include "capture/cuda/hub/callback_guard.h"
 #include "capture/cuda/records.h"
 
-#define CALL_NS (PITOT_SLOWNESS * 400 * NS_PER_MS) /* how long a call is waited for */
+#define CALL_NS (PITOT_SLOWNESS * 600 * NS_PER_MS) /* how long a call is waited for */
 #define DECODE_NS (PITOT_SLOWNESS * 200 * NS_PER_MS) /* and for the collector */
 #define POLL_NS (10 * NS_PER_MS)
 #define HOLD_LIMIT_NS (2 * NS_PER_S)
