@@ -74,6 +74,19 @@ def test_it_stays_if_that_is_wanted(launches, witness, program, environment, pit
     assert leaving(rows, tmp_path / "0.pitot")[0] == "on" and witness.finalized == 1
 
 
+@pytest.mark.parametrize("every, ends", [("11s", True), ("4s", False)])
+def test_windows_end_it_if_the_gap_is_long(launches, program, environment, pitot, rows, tmp_path, every, ends):
+    """Ten seconds at least; else CUPTI stays, and nothing is said of it."""
+    process = launches()
+    client = subprocess.Popen([program, "record", "-p", str(process.pid), "--gpu-only", "--stacks", "none", "--every", every, "--for", "500ms"],
+                              cwd=tmp_path, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+                              env={**environment, "ASAN_OPTIONS": "detect_leaks=0"})
+    [folder] = wait_until(lambda: [path for path in tmp_path.glob("*.pitot") if (path / "recording.json").exists()], "a window", client)
+    wait_until(lambda: has_kernels(pitot, folder) and is_idle(process.pid), "the window has closed", client)
+    end(client)
+    assert (leaving(rows, folder) is not None) == ends
+
+
 def test_two_recordings_of_which_one_ends(launches, witness, program, environment, pitot, rows, tmp_path):
     process = launches()
     clients = [attach(process.pid, program, environment, tmp_path / f"{i}.pitot") for i in range(2)]
