@@ -11,7 +11,6 @@
 
 #define RUNS_PERCENT 5u /* by which two runs of one program differ on one machine */
 #define OVERLAP_PERCENT 10u /* by which work may be longer because other work ran beside it */
-#define CANDIDATES_MAX 24u
 #define MEDIAN_DEVIATIONS 0.98 /* of the rank of a median: 1.96 / 2, for 95 % */
 
 struct change {
@@ -25,7 +24,7 @@ struct change {
 /* Whether ranks are simulated together: if their waiting is changed, it is the recorded one. */
 static bool is_together(const struct change *x)
 {
-	bool together = x->what_if->ranks.ranges.count && !(x->halved && x->halved->is_wait);
+	bool together = x->what_if->ranks.ranges.count;
 
 	for (size_t i = 0; i < x->count; i++)
 		together &= x->rules[i].target != WHAT_IF_wait;
@@ -54,8 +53,7 @@ uint64_t what_if_host_ns(const struct what_if *w, uint32_t index)
 
 /* --- simulations --- */
 
-static struct path_place place_of(const struct report *r, enum cost_of what,
-				  const struct task *task)
+struct path_place what_if_place(const struct report *r, enum cost_of what, const struct task *task)
 {
 	if (what == COST_WORK && task_is_work(task))
 		return path_place_of_work(r, task);
@@ -79,7 +77,7 @@ static uint64_t waits(void *user, uint32_t task, uint64_t ns)
 
 	for (size_t i = 0; i < x->count && ns; i++)
 		ns = what_if_rank_wait(x->what_if, &x->rules[i], task, ns);
-	return x->halved && x->halved->is_wait ? ns / 2 : ns;
+	return ns;
 }
 
 static uint64_t cost(void *user, enum cost_of what, uint32_t index, enum edge_kind edge,
@@ -97,8 +95,7 @@ static uint64_t cost(void *user, enum cost_of what, uint32_t index, enum edge_ki
 		ns -= MIN(ns, x->synchronize_ns);
 	for (size_t i = 0; i < x->count; i++)
 		ns = what_if_cost(w, &x->rules[i], what, index, ns);
-	if (x->halved && !x->halved->is_wait &&
-	    is_of(x->halved, place_of(w->report, what, task_at(w, index))))
+	if (x->halved && is_of(x->halved, what_if_place(w->report, what, task_at(w, index))))
 		ns /= 2;
 	return is_together(x) && what_if_ranks_has(&w->ranks, index)
 		       ? ns
@@ -691,98 +688,19 @@ int what_if_predict(struct what_if *w, struct what_if_rule *rules, size_t count)
 	return 0;
 }
 
-/* --- candidates --- */
-
-ORDER(most_expensive_first, struct what_if_candidate,
-      DOWN(cost_ns) ?: UP(place.class) ?: UP(place.key))
-ORDER(largest_gain_first, struct what_if_candidate,
-      DOWN(gain_ns) ?: DOWN(cost_ns) ?: UP(place.class) ?: UP(place.key))
-
-typedef GROUPS(struct what_if_candidate) candidate_groups;
-
-static int add_cost(const struct what_if *w, enum cost_of what, uint32_t index, uint64_t ns,
-		    struct what_if_candidate *classes, candidate_groups *groups)
+int what_if_gain(struct what_if *w, struct what_if_candidate *c)
 {
-	struct path_place p = place_of(w->report, what, task_at(w, index));
-	struct what_if_candidate *c;
-
-	if (p.class == PATH_UNKNOWN)
-		return 0;
-	c = groups_at(groups, path_place_id(p), .place = p);
-	if (!c)
-		return -ENOMEM;
-	c->cost_ns += ns;
-	classes[p.class].place.class = p.class;
-	classes[p.class].is_class = true;
-	classes[p.class].cost_ns += ns;
-	return 0;
-}
-
-static int add_costs(const struct what_if *w, struct what_if_candidate *classes,
-		     candidate_groups *groups)
-{
-	for (uint32_t i = w->first_task; i < w->end_task; i++) {
-		const struct task *task = task_at(w, i);
-		uint64_t ns = task->end_ns - task->start_ns;
-		struct arrival waited;
-
-		if (task_is_work(task) &&
-		    add_cost(w, COST_WORK, i, ns - what_if_rank_wait_ns(w, i), classes, groups) < 0)
-			return -ENOMEM;
-		if (task->kind != TASK_CALL)
-			continue;
-		waited = causes_return(&w->report->causes, i);
-		if (waited.from != TASK_NONE)
-			ns = MIN(ns, task->end_ns - waited.ns);
-		if (add_cost(w, COST_CALL, i, ns, classes, groups) < 0 ||
-		    add_cost(w, COST_HOST, i, what_if_host_ns(w, i), classes, groups) < 0)
-			return -ENOMEM;
-	}
-	return 0;
-}
-
-/* Whether the class has more than one owner: else the two are the same. */
-static bool has_several(const candidate_groups *groups, enum path_class class)
-{
-	size_t count = 0;
-
-	for (size_t i = 0; i < groups->items.count; i++)
-		count += groups->items.data[i].place.class == class;
-	return count > 1;
-}
-
-int what_if_candidates(struct what_if *w)
-{
-	struct what_if_candidate classes[PATH_CLASSES] = { 0 };
-	candidate_groups groups = GROUPS_INIT;
+	struct what_if_rule rule = { .target = c->target, .change = CHANGE_SCALE, .factor = 0.5 };
+	bool of_place = c->target == WHAT_IF_TARGET_COUNT;
 	struct change change = { .what_if = w,
+				 .rules = &rule,
+				 .count = !of_place,
 				 .call_ns = w->call_ns,
-				 .synchronize_ns = w->synchronize_ns };
-	int code = add_costs(w, classes, &groups);
+				 .synchronize_ns = w->synchronize_ns,
+				 .halved = of_place ? c : NULL };
+	struct measured m;
+	int code = run(w, &change, &m);
 
-	vec_sort(&groups.items, most_expensive_first);
-	if (groups.items.count > CANDIDATES_MAX) {
-		w->omitted = groups.items.count - CANDIDATES_MAX;
-		w->omitted_ns = groups.items.data[CANDIDATES_MAX].cost_ns;
-	}
-	for (unsigned class = 0; class < PATH_CLASSES; class ++)
-		if (code < 0 || !has_several(&groups, class))
-			classes[class].cost_ns = 0;
-	groups.items.count = MIN(groups.items.count, CANDIDATES_MAX);
-	for (unsigned class = 0; class < PATH_CLASSES && code >= 0; class ++)
-		if (classes[class].cost_ns)
-			code = vec_push(&groups.items, classes[class]);
-	if (code >= 0 && w->rank_wait_ns)
-		code = vec_push(&groups.items,
-				((struct what_if_candidate){ .is_wait = true,
-							     .cost_ns = w->rank_wait_ns }));
-	for (size_t i = 0; i < groups.items.count && code >= 0; i++) {
-		struct measured m;
-
-		change.halved = &groups.items.data[i];
-		code = run(w, &change, &m);
-		groups.items.data[i].gain_ns = (int64_t)(w->corrected.step_ns - m.step_ns);
-	}
-	groups_take(&groups, largest_gain_first, &w->candidates, &w->candidate_count);
+	c->gain_ns = code < 0 ? 0 : (int64_t)(w->corrected.step_ns - m.step_ns);
 	return code;
 }

@@ -64,7 +64,7 @@ struct what_if_rule {
 	const char *text; /* as given */
 	enum what_if_target target;
 	enum what_if_change change;
-	double factor; /* SCALE */
+	double factor; /* SCALE; straggler: of what exceeds the median */
 	uint64_t number; /* fuse: of kernels that become one */
 	int64_t ns; /* SET, ADD; graph: cost of its launch */
 	char *glob; /* "": all; owned */
@@ -92,8 +92,10 @@ struct what_if_times {
 struct what_if_candidate {
 	struct path_place place;
 	bool is_class; /* all owners of place.class */
-	bool is_wait; /* what collectives wait for other ranks; there is no place */
-	uint64_t cost_ns; /* in the span */
+	/* wait, comm or straggler; TARGET_COUNT: the place's */
+	enum what_if_target target;
+	uint32_t process; /* with most of its cost */
+	uint64_t cost_ns; /* in the span, of that process; straggler: of all ranks */
 	int64_t gain_ns; /* of a step, if it cost half */
 };
 
@@ -187,6 +189,15 @@ void what_if_join_runs(const struct what_if *w, const struct what_if_rule *rule,
 bool what_if_in_scope(const struct what_if *w, const struct task *call, const uint8_t *paths,
 		      uint32_t *scope);
 
+/* --- what_if_candidates.c --- */
+
+/* Finds what halving the cost of each owner brings, the largest gain first. 0 or -ENOMEM. */
+int what_if_candidates(struct what_if *w) MUST_USE;
+/* The owner of a cost of a task; PATH_UNKNOWN: nobody knows. */
+struct path_place what_if_place(const struct report *r, enum cost_of what, const struct task *task);
+/* Simulates that a candidate costs half, and sets its gain. 0 or -ENOMEM. */
+int what_if_gain(struct what_if *w, struct what_if_candidate *c) MUST_USE;
+
 /* --- what_if_copies.c: copies --- */
 
 int what_if_match_copies(const struct what_if *w, struct what_if_rule *rule,
@@ -210,8 +221,6 @@ int what_if_init(struct what_if *w, struct report *r, const uint64_t *call_ns,
 		 const struct calibration *calibration, struct error *e) MUST_USE;
 /* Predicts what all the rules together bring, in their order. 0 or -ENOMEM. */
 int what_if_predict(struct what_if *w, struct what_if_rule *rules, size_t count) MUST_USE;
-/* Finds what halving the cost of each owner brings, the largest gain first. 0 or -ENOMEM. */
-int what_if_candidates(struct what_if *w) MUST_USE;
 void what_if_release(struct what_if *w);
 
 #endif

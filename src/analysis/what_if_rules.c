@@ -471,6 +471,14 @@ static uint64_t changed(const struct what_if_rule *rule, uint64_t ns)
 	}
 }
 
+/* By how much a rank is faster before a collective if only a part of its excess remains. */
+static double pace_of(const struct what_if *w, const struct what_if_rule *rule, uint32_t index)
+{
+	double pace = (double)w->ranks.pace[index - w->ranks.first];
+
+	return pace + (1 - pace) * rule->factor;
+}
+
 uint64_t what_if_cost(const struct what_if *w, const struct what_if_rule *rule, enum cost_of what,
 		      uint32_t index, uint64_t ns)
 {
@@ -484,8 +492,7 @@ uint64_t what_if_cost(const struct what_if *w, const struct what_if_rule *rule, 
 		return ns;
 	if (rule->target == WHAT_IF_straggler)
 		return what_if_changes(w, rule, what, index)
-			       ? (uint64_t)((double)ns *
-					    (double)w->ranks.pace[index - w->ranks.first])
+			       ? (uint64_t)((double)ns * pace_of(w, rule, index))
 			       : ns;
 	if (rule->target == WHAT_IF_copies)
 		return what_if_changes(w, rule, what, index)

@@ -201,15 +201,21 @@ static void print_largest_bar(const struct report_view *v, const struct what_if 
 
 /* --- candidates --- */
 
-static void add_candidate(const struct report_view *v, const struct what_if_candidate *c,
-			  struct strbuf *out)
+static void add_candidate(const struct report_view *v, const struct what_if *w,
+			  const struct what_if_candidate *c, struct strbuf *out)
 {
-	if (c->is_wait)
+	if (c->target == WHAT_IF_wait)
 		strbuf_adds(out, "waiting for other ranks");
+	else if (c->target == WHAT_IF_comm)
+		strbuf_adds(out, "transfers of collectives, on all ranks");
+	else if (c->target == WHAT_IF_straggler)
+		strbuf_adds(out, "what ranks need longer than the median rank");
 	else if (c->is_class)
 		strbuf_addf(out, "all %s", class_texts[c->place.class]);
 	else
 		report_place_text(v, c->place, out);
+	if (c->process != w->process)
+		report_of_process(v->report, c->process, out);
 }
 
 static void print_candidates(const struct report_view *v, const struct what_if *w)
@@ -229,7 +235,7 @@ static void print_candidates(const struct report_view *v, const struct what_if *
 			text_table_duration(&t, (uint64_t)c->gain_ns);
 		add_percent(&t, -c->gain_ns, w->corrected.step_ns);
 		text_table_duration(&t, c->cost_ns / count);
-		add_candidate(v, c, text_table_begin(&t));
+		add_candidate(v, w, c, text_table_begin(&t));
 	}
 	report_table(v, &t);
 	text_table_release(&t);
@@ -293,6 +299,20 @@ static void write_prediction(const struct what_if *w, const struct what_if_rule 
 	json_end(j);
 }
 
+static const char *class_of(const struct what_if_candidate *c)
+{
+	switch (c->target) {
+	case WHAT_IF_wait:
+		return "wait";
+	case WHAT_IF_comm:
+		return "comm";
+	case WHAT_IF_straggler:
+		return "straggler";
+	default:
+		return path_class_names[c->place.class];
+	}
+}
+
 static void write_candidates(const struct report_view *v, const struct what_if *w, struct json *j)
 {
 	json_key_array(j, "candidates");
@@ -300,11 +320,12 @@ static void write_candidates(const struct report_view *v, const struct what_if *
 		const struct what_if_candidate *c = &w->candidates[i];
 		_cleanup_strbuf_ struct strbuf name = STRBUF_INIT;
 
-		add_candidate(v, c, &name);
+		add_candidate(v, w, c, &name);
 		json_object(j);
-		json_key_string(j, "class", c->is_wait ? "wait" : path_class_names[c->place.class]);
+		json_key_string(j, "class", class_of(c));
 		json_key(j, "name");
 		json_bytes(j, strbuf_text(&name), name.length);
+		json_key_u64(j, "pid", trace_process(v->report->trace, c->process)->pid);
 		json_key_bool(j, "is_class", c->is_class);
 		json_key_u64(j, "cost_ns", c->cost_ns);
 		json_key_i64(j, "gain_ns", c->gain_ns);

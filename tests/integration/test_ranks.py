@@ -352,9 +352,9 @@ def test_what_if_does_not_blame_a_collective_for_its_waiting(pitot, rank_recordi
         return json.loads(pitot("what-if", rank_recording(name), *words, "--json").stdout)
 
     found = what_if("sleep-3", "-n", "0")
-    host, first, second = found["candidates"][:3]  # half of the host's time is half of the sleep, which is on the other rank
+    host, first, straggler, second = found["candidates"][:4]  # half of the host's time is half of the sleep, which is on the other rank
     assert host["class"] == "host" and first["class"] == "wait" and first["name"] == "waiting for other ranks"
-    assert first["gain_ns"] > 3 * second["gain_ns"]
+    assert first["gain_ns"] > straggler["gain_ns"] > 3 * second["gain_ns"] and straggler["class"] == "straggler"
     assert found["rank_wait_ns"] == first["cost_ns"] > 12 * 2.5e6 and found["unknown_rank_waits"] == 0
     collective, = [c for c in found["candidates"] if c["name"].startswith("ncclDevKernel")]
     assert collective["cost_ns"] < found["rank_wait_ns"] / 5
@@ -411,6 +411,26 @@ def test_what_if_one_rank_changes_all_wait(pitot, rank_recording):
     assert "2 ranks are simulated together" in text and len(ranks) == 2
     for words in ("no straggler", "comm x0.5"):
         assert "needs all ranks of a job" in pitot("what-if", rank_recording("sleep-3"), "--rank", "0", words, status=2).stderr
+
+
+def test_what_to_work_on_is_on_any_rank(pitot, rank_recording):
+    """The rank that is simulated waits: what it waits for is on the other one, and a candidate for all."""
+    def what_if(*words):
+        return json.loads(pitot("what-if", rank_recording("sleep-3"), *words, "--json").stdout)
+
+    found = what_if("-n", "0")
+    pids = {rank["rank"]: rank["pid"] for rank in json.loads(
+        pitot("report", rank_recording("sleep-3"), "--ranks", "--json").stdout)["job"]["ranks"]}
+    of = {candidate["class"]: candidate for candidate in reversed(found["candidates"])}
+    assert found["pid"] == pids[0] == of["wait"]["pid"] and of["host"]["pid"] == pids[1]
+    step = found["corrected"]["step_ns"]
+    assert of["comm"]["gain_ns"] == step - what_if("comm x0.5")["predicted"]["step_ns"] > 0
+    whole = what_if("no straggler")
+    assert of["straggler"]["gain_ns"] == pytest.approx((step - whole["predicted"]["step_ns"]) / 2, rel=0.15)
+    assert of["straggler"]["cost_ns"] == whole["transforms"][0]["cost_ns"]
+    text = pitot("what-if", rank_recording("sleep-3")).stdout
+    assert "what ranks need longer than the median rank\n" in text and "  transfers of collectives, on all ranks\n" in text
+    assert any(line.endswith("(rank 1)") for line in text.splitlines())
 
 
 def test_what_if_says_which_waiting_is_unknown(pitot, rank_recording):

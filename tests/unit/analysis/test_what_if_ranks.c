@@ -16,6 +16,7 @@ struct ranks_plan {
 	bool in_turn; /* another rank is late in each step; else the last one */
 	bool broadcast; /* … from rank 0 */
 	bool crossed; /* two communicators, used in different orders by the ranks */
+	bool pipeline; /* each rank sends to the next one, and the last one back to the first */
 	bool ahead; /* hosts wait for their GPUs only at the end */
 };
 
@@ -50,6 +51,19 @@ static void cross(struct script *s, const struct ranks_plan *p)
 		}
 }
 
+/* Micro-batches: each rank computes what the one before has sent. */
+static void pipeline(struct script *s, const struct ranks_plan *p)
+{
+	for (int batch = 0; batch < 4; batch++)
+		for (uint32_t i = 0; i < p->ranks; i++) {
+			script_kernel(&s->ranks[i],
+				      p->kernel_ns + (i + 1 == p->ranks ? p->late_kernel_ns : 0));
+			if (i + 1 < p->ranks)
+				script_send(s, 1, i, i + 1, false);
+		}
+	script_send(s, 1, p->ranks - 1, 0, false);
+}
+
 static void play(const char *folder, const struct ranks_plan *p)
 {
 	struct script s;
@@ -59,7 +73,9 @@ static void play(const char *folder, const struct ranks_plan *p)
 	script_join_all(&s, 1, 7);
 	script_join_all(&s, 2, 8);
 	for (uint32_t step = 0; step < STEPS; step++) {
-		for (uint32_t i = 0; i < p->ranks; i++) {
+		if (p->pipeline)
+			pipeline(&s, p);
+		for (uint32_t i = 0; i < p->ranks && !p->pipeline; i++) {
 			/* What is before the first collective is not compared. */
 			bool late = step && i == late_rank(p, step);
 
@@ -70,7 +86,7 @@ static void play(const char *folder, const struct ranks_plan *p)
 		}
 		if (p->crossed)
 			cross(&s, p);
-		else
+		else if (!p->pipeline)
 			script_meet_all(
 				&s,
 				(struct script_collective){
@@ -191,6 +207,12 @@ static const struct {
 	  { 4, 200 * US, .late_kernel_ns = 400 * US, .transfer_ns = 50 * US },
 	  { 4, 100 * US, .late_kernel_ns = 200 * US, .transfer_ns = 50 * US },
 	  1 },
+	/* Sends and receives need each other: the last stage binds the others. */
+	{ "kernels of a pipeline",
+	  "kernel:gemm x0.5",
+	  { 3, 200 * US, .late_kernel_ns = 300 * US, .pipeline = true },
+	  { 3, 100 * US, .late_kernel_ns = 150 * US, .pipeline = true },
+	  1 },
 };
 
 static void predictions_are_true(void **state)
@@ -257,6 +279,57 @@ static void how_much_slower(void **state)
 	guess_release(&g);
 }
 
+static const struct what_if_candidate *candidate(const struct what_if *w,
+						 enum what_if_target target, enum path_class class)
+{
+	for (size_t i = 0; i < w->candidate_count; i++)
+		if (w->candidates[i].target == target &&
+		    (target != WHAT_IF_TARGET_COUNT || w->candidates[i].place.class == class))
+			return &w->candidates[i];
+	fail_msg("no candidate %d", (int)target);
+	return NULL;
+}
+
+/* What is worth working on is on any rank, and is what all of them share. */
+static void candidates_of_all_ranks(void **state)
+{
+	struct ranks_plan plan = { 4, 200 * US, .late_host_ns = 2 * MS, .transfer_ns = 400 * US };
+	static const struct {
+		enum what_if_target target;
+		const char *half;
+	} of_ranks[] = {
+		{ WHAT_IF_comm, "comm x0.5" },
+		{ WHAT_IF_wait, "wait x0.5" },
+	};
+	const struct what_if_candidate *c;
+	char folder[512];
+	uint64_t whole_ns;
+	struct guess g;
+
+	snprintf(folder, sizeof(folder), "%s/candidates", (const char *)*state);
+	play(folder, &plan);
+	open_guess(&g, folder);
+	assert_int_equal(what_if_candidates(&g.w), 0);
+	for (size_t i = 0; i < ARRAY_SIZE(of_ranks); i++) {
+		c = candidate(&g.w, of_ranks[i].target, PATH_UNKNOWN);
+		assert_int_equal(g.w.corrected.step_ns - predict(&g, of_ranks[i].half), c->gain_ns);
+	}
+	c = candidate(&g.w, WHAT_IF_comm, PATH_UNKNOWN);
+	assert_true(is_near(c->cost_ns, STEPS * 400 * US, 2));
+	/* Half of what the late rank needs longer than the others. */
+	c = candidate(&g.w, WHAT_IF_straggler, PATH_UNKNOWN);
+	whole_ns = g.w.corrected.step_ns - predict(&g, "no straggler");
+	assert_true(is_near((uint64_t)c->gain_ns, whole_ns / 2, 3));
+	assert_true(is_near(c->cost_ns, (STEPS - 1) * 2 * MS, 2));
+	/* The process that is simulated is another one. */
+	c = candidate(&g.w, WHAT_IF_TARGET_COUNT, PATH_HOST);
+	assert_int_equal(trace_process(g.a.report.trace, c->process)->rank, 3);
+	assert_true(c->process != g.w.process);
+	assert_true(is_near((uint64_t)c->gain_ns, STEPS * MS, 5));
+	assert_true(c->cost_ns > (STEPS - 1) * 2 * MS);
+	guess_release(&g);
+}
+
 static void refuse(struct guess *g, const char *text, const char *why)
 {
 	struct what_if_rule rule;
@@ -293,9 +366,8 @@ static void what_cannot_be_changed(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		folder_test(predictions_are_true),
-		folder_test(collectives_in_different_orders),
-		folder_test(how_much_slower),
+		folder_test(predictions_are_true),   folder_test(collectives_in_different_orders),
+		folder_test(how_much_slower),        folder_test(candidates_of_all_ranks),
 		folder_test(what_cannot_be_changed),
 	};
 
