@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
 """Trainings on all GPUs of a machine, each with one known fault: what the report says; and what recording costs a collective.
 
-usage: bench/gpu_ranks.py BUILD [--against BUILD] [--folder FOLDER] [--rounds N] [--only SCENARIO,...], on a machine with two GPUs and
-PyTorch.
+usage: bench/gpu_ranks.py BUILD [--against BUILD] [--folder FOLDER] [--rounds N] [--repeat N] [--only SCENARIO,...], on a machine with
+two GPUs and PyTorch.
+With --repeat each scenario runs so many times, and a last line says how often which verdict came, with the shares of the time by which
+ranks were late: of a balanced program none should be a rank's.
 Prints for each scenario of bench/workloads/ranks.py the verdict and the cause that the report names first, then the time of small
 all-reduces bare, recorded without NCCL's plug-in, with it, and by the other build, in turns within each round.
 """
 import argparse
+import collections
 import json
 import os
 import statistics
@@ -43,6 +46,9 @@ def scenario(pitot, folder, name):
     print("\n\n".join(verdict[:2]), flush=True)
     with open(folder / f"{name}.txt", "w", encoding="utf-8") as out:
         out.write(text + json.dumps(job, indent=1))
+    evidence = job.get("evidence") or {}
+    return job.get("kind"), job.get("rank"), [round(evidence[key], 1) if evidence.get(key) is not None else None for key in (
+        "late_percent_low", "late_percent", "late_percent_high")]
 
 
 def costs(builds, folder, rounds):
@@ -73,12 +79,16 @@ def main():
     arguments.add_argument("--against", type=Path)
     arguments.add_argument("--folder", type=Path)
     arguments.add_argument("--rounds", type=int, default=5)
+    arguments.add_argument("--repeat", type=int, default=1)
     arguments.add_argument("--only", default=",".join(SCENARIOS))
     options = arguments.parse_args()
     folder = options.folder or Path(tempfile.mkdtemp())
     folder.mkdir(parents=True, exist_ok=True)
     for name in filter(None, options.only.split(",")):
-        scenario(options.build / "pitot", folder, name)
+        found = [scenario(options.build / "pitot", folder, name) for _ in range(options.repeat)]
+        if options.repeat > 1:
+            print(f"== {name}: {dict(collections.Counter(kind if rank is None else f'{kind} {rank}' for kind, rank, _ in found))}, "
+                  f"late by {[share for _, _, share in found]} %", flush=True)
     if options.rounds:
         costs(list(filter(None, (options.build, options.against))), folder, options.rounds)
 
