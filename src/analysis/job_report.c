@@ -15,7 +15,21 @@ struct job {
 	struct error *error;
 	struct interner processes; /* for trace_options.process; one may be several processes */
 	struct report open;
+	bool is_damaged;
 };
+
+/* What was found to be damaged while the process was read. */
+static void find_damage(struct job *j, struct trace *t)
+{
+	const struct trace_loss *losses;
+	size_t count;
+
+	if (j->is_damaged || trace_losses(t, &losses, &count, NULL) < 0)
+		return;
+	for (size_t i = 0; i < count; i++)
+		j->is_damaged |= losses[i].reason == loss_reason_damaged_file ||
+				 losses[i].reason == loss_reason_missing_segment;
+}
 
 /* Lists the processes by the headers of their segments, and reads what connects their GPUs. */
 static int list_processes(struct job *j, struct machine_links *links)
@@ -35,6 +49,7 @@ static int list_processes(struct job *j, struct machine_links *links)
 		    interner_add(&j->processes, strbuf_text(&files), files.length, NULL) < 0)
 			rc = -ENOMEM;
 	}
+	find_damage(j, t);
 	if (rc >= 0)
 		rc = machine_links_load(t, links, j->error);
 	trace_free(t);
@@ -61,13 +76,13 @@ static void close_process(void *user, struct report *r)
 {
 	struct trace *t = r->trace;
 
-	(void)user;
+	find_damage(user, t);
 	report_release(r);
 	trace_free(t);
 }
 
 int job_report_init(struct report *out, const char *path, const struct report_options *options,
-		    struct error *e)
+		    bool *is_damaged, struct error *e)
 {
 	struct job j = { .path = path, .options = *options, .error = e };
 	struct job_source source = { .user = &j, .open = open_process, .close = close_process };
@@ -98,6 +113,7 @@ int job_report_init(struct report *out, const char *path, const struct report_op
 	if (rc >= 0 && options->collectives)
 		rc = rank_waits_find(out->collectives, out->rank_times, out->rank_waits);
 	interner_release(&j.processes);
+	*is_damaged = j.is_damaged;
 	if (rc == -ENOMEM)
 		error_set(e, rc, "out of memory");
 	if (rc < 0)

@@ -11,9 +11,10 @@
 
 /*
  * Fills a report that has only `collectives`, `rank_times`, `rank_path` and `rank_waits`, and no
- * trace. 0 or a negative code; then *out needs no release.
+ * trace. *is_damaged: parts of the recording cannot be read, or are missing. 0 or a negative code;
+ * then *out needs no release.
  */
 int job_report_init(struct report *out, const char *path, const struct report_options *options,
-		    struct error *e) MUST_USE;
+		    bool *is_damaged, struct error *e) MUST_USE;
 
 #endif

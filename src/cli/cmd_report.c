@@ -261,6 +261,7 @@ static int print_ranks(const struct context *c, const char *recording)
 		.top = option_top,
 		.out = &out,
 	};
+	bool is_damaged;
 	int status;
 
 	if (option_step || option_window.since_given || option_window.until_given)
@@ -273,8 +274,11 @@ static int print_ranks(const struct context *c, const char *recording)
 	if (status != EXIT_DONE)
 		return status;
 	path = cli_find_recording(c, recording, &e);
-	if (!path || job_report_init(&report, path, &everything, &e) < 0)
+	if (!path || job_report_init(&report, path, &everything, &is_damaged, &e) < 0)
 		return cli_fail(c, &e);
+	if (is_damaged)
+		cli_warn(c, "parts of the recording are damaged or missing and left out here; "
+			    "`pitot info --verify` lists them");
 	view.path = path;
 	report_print_ranks(&view, c->json);
 	status = option_output ? write_page(c, &out) : cli_print(c, &out);

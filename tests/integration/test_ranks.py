@@ -314,6 +314,24 @@ def test_processes_whose_files_have_one_prefix_are_read_together(pitot, rank_rec
     assert [rank["rank"] for rank in ranks["ranks"]] == [0, 1] and ranks["kind"] == "rank" and ranks["rank"] == 1
 
 
+def test_a_recording_of_a_rank_that_was_cut(pitot, rank_recording, tmp_path):
+    """Wherever it was cut, there is a verdict on the rest or none, and that a file cannot be read is said."""
+    whole = rank_recording("sleep-3")
+    victim = sorted(whole.glob("[0-9]*.pit"))[1]
+    content, kinds = victim.read_bytes(), set()
+    for part in range(10):
+        recording = tmp_path / f"cut-{part}.pitot"
+        shutil.copytree(whole, recording)
+        (recording / victim.name).write_bytes(content[:len(content) * part // 10])
+        done = pitot("report", recording, "--ranks", "--collectives", "--critical-path", "--json")
+        job = json.loads(done.stdout)["job"]
+        kinds.add(job["kind"])
+        assert job["kind"] != "rank" or job["rank"] == 1
+        assert part or "parts of the recording are damaged or missing" in done.stderr
+    assert {"single", "rank"} <= kinds <= {"single", "rank", "alike", "unknown"}
+    assert not pitot("report", whole, "--ranks").stderr
+
+
 def test_ranks_in_sql(pitot, rank_recording):
     report = json.loads(pitot("report", rank_recording("sleep-3"), "--critical-path", "--json").stdout)
 

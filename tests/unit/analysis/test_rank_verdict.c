@@ -514,6 +514,19 @@ static void check_path(const struct report *r, const struct job *job)
 			 (int)(on_path(r, job->late) / US), job->late, (int)(on_path(r, ANY) / US));
 }
 
+/* All ranks, those that are late by most first. */
+static void check_order(const struct rank_times *t)
+{
+	uint64_t seen = 0;
+
+	for (size_t i = 0; i < t->count; i++) {
+		assert_true(!i ||
+			    t->items[t->by_late[i]].late_ns <= t->items[t->by_late[i - 1]].late_ns);
+		seen |= UINT64_C(1) << t->by_late[i];
+	}
+	assert_true(t->count > RANKS_MAX || seen == UINT64_MAX >> (64 - t->count));
+}
+
 static void check(const char *folder, const struct job *job)
 {
 	uint64_t start_ns = START_NS, good_ns = run(job, false, NULL, 0, START_NS) - START_NS;
@@ -526,6 +539,7 @@ static void check(const char *folder, const struct job *job)
 		run(job, true, folder, 7, START_NS + 3 * MS);
 	analyze(&a, folder, (struct report_options){ .filter = FILTER_ALL, .critical_path = true });
 	check_path(&a.report, job);
+	check_order(a.report.rank_times);
 	if (a.report.rank_times->kind != job->kind)
 		fail_msg("%s: %d instead of %d", job->name, a.report.rank_times->kind, job->kind);
 	if (job->kind == JOB_RANK || job->kind == JOB_TURNS)
