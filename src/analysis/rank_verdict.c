@@ -82,6 +82,7 @@ static int find_evidence(struct rank_times *t, struct late_rank latest)
 		if (d->rank >= latest.first && d->rank < latest.end)
 			rounds[round].own_ns += d->ns;
 	}
+	t->late_rounds = 0;
 	for (size_t i = 0; i < count; i++)
 		t->late_rounds += rounds[i].own_ns > rounds[i].span_ns / 100 * JOB_LATE_PERCENT;
 	rc = late_evidence_find(rounds, count, &t->evidence);

@@ -96,6 +96,7 @@ def test_the_critical_path_leads_over_the_ranks(pitot, rank_recording, name):
     assert all(later["start_ns"] == earlier["end_ns"] for later, earlier in zip(path["stays"], path["stays"][1:]))
     assert all(later["rank"] != earlier["rank"] for later, earlier in zip(path["stays"], path["stays"][1:]))
     assert path["transfer_ns"] == sum(owner["total_ns"] for owner in path["owners"] if owner["class"] == "transfer")
+    assert all(owner["line"] is None for owner in path["owners"] if owner["class"] in ("launch", "gap", "return", "late", "unknown"))
     own = {rank["rank"]: rank["total_ns"] - rank["transfer_ns"] - rank["pause_ns"] for rank in path["ranks"]}
     waited = sum(rank["wait_ns"] for rank in report["job"]["ranks"])
     if name in LATE:

@@ -284,6 +284,31 @@ static void collectives_that_are_not_compared(void **state)
 	release(&j);
 }
 
+/* More places than are compared: the rest has no part in the delay. */
+static void many_places(void **state)
+{
+	const uint32_t places = 300;
+	struct rank_interval *v;
+	struct job j;
+
+	(void)state;
+	make(&j, 3);
+	add(&j, 0, 1, 1450, 300, 50, 0, 0);
+	add(&j, 1, 1, 1450, 300, 50, 0, 0);
+	v = add(&j, 2, 1, 1450, 0, 50, 0, 0);
+	v->own_ns += places;
+	v->gpu.ns += places;
+	v->gpu.count += places;
+	for (uint32_t i = 0; i < places; i++)
+		assert_int_equal(vec_push(&j.v.shares,
+					  ((struct rank_share){ place_of(PLACE_H + 1 + i), 1 })),
+				 0);
+	assert_int_equal(rank_intervals_compare(&j.v, &j.c, &j.t), 0);
+	assert_int_equal(j.t.cause_count, 255); /* and A, in which it is as fast as the others */
+	assert_int_equal(j.items[2].late_ns, 255);
+	release(&j);
+}
+
 /* Two stages: the second one needs 10 more for each of four sends. */
 static void stages_are_compared_in_total(void **state)
 {
@@ -360,6 +385,7 @@ int main(void)
 		cmocka_unit_test(delays_are_at_most_the_time),
 		cmocka_unit_test(delays_of_several_collectives),
 		cmocka_unit_test(collectives_that_are_not_compared),
+		cmocka_unit_test(many_places),
 		cmocka_unit_test(stages_are_compared_in_total),
 		cmocka_unit_test(a_place_of_hosts_must_be_their_own),
 	};

@@ -166,7 +166,6 @@ static void add_late(struct job *j, uint32_t rank, struct habit habit)
 
 static enum job_kind decide(struct job *j)
 {
-	j->t.late_rounds = 0;
 	assert_int_equal(rank_verdict_find(&j->c, &j->t), 0);
 	return j->t.kind;
 }
