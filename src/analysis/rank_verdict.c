@@ -2,6 +2,7 @@
 #include "analysis/rank_verdict.h"
 
 #include <errno.h>
+#include <math.h>
 
 #include "base/search.h"
 
@@ -92,7 +93,9 @@ static int find_evidence(struct rank_times *t, struct late_rank latest)
 
 uint64_t rank_times_round_ns(const struct rank_times *t, double share)
 {
-	return (uint64_t)(share * (double)t->span_ns / (double)MAX(t->rounds.items.count, 1));
+	double ns = share * (double)t->span_ns / (double)MAX(t->rounds.items.count, 1);
+
+	return (uint64_t)fmin(ns, 1e18);
 }
 
 bool rank_times_is_long(const struct rank_times *t, double share)

@@ -238,6 +238,30 @@ static void rounds_in_which_a_rank_was_late(void **state)
 	assert_true(fabs(j.t.evidence.part.value - 2.0 / 3) < 1e-9);
 }
 
+/* Groups of ranks can be late at the same time; times of a damaged recording are arbitrary. */
+static void delays_beyond_all_times(void **state)
+{
+	struct rank_measures steps[2] = { { .steps_of = 3 }, { .steps_of = 3 } };
+	struct measured_ranks m = { .items = steps, .count = 2 };
+	struct job j;
+
+	(void)state;
+	make(&j, 2);
+	make_rounds(&j, 1, UINT64_MAX);
+	assert_int_equal(rank_times_round_ns(&j.t, 7), UINT64_C(1000000000000000000));
+	steps[0].values[MEASURE_STEP] = steps[1].values[MEASURE_STEP] = (double)UINT64_MAX;
+	assert_int_equal(rank_measures_step_ns(&m), UINT64_C(1000000000000000000));
+	steps[0].values[MEASURE_STEP] = 100;
+	steps[1].values[MEASURE_STEP] = 300;
+	assert_int_equal(rank_measures_step_ns(&m), 200);
+	steps[1].steps_of = 4;
+	assert_int_equal(rank_measures_step_ns(&m), 0);
+	steps[0].steps_of = steps[1].steps_of = UINT32_MAX;
+	assert_int_equal(rank_measures_step_ns(&m), 0);
+	m.count = 0;
+	assert_int_equal(rank_measures_step_ns(&m), 0);
+}
+
 /* Its items follow each other; the largest cause of all of them is named. */
 static void a_restarted_rank_is_one_rank(void **state)
 {
@@ -465,6 +489,7 @@ int main(void)
 		cmocka_unit_test(one_rank_or_several),
 		cmocka_unit_test(delays_that_are_too_short_to_matter),
 		cmocka_unit_test(rounds_in_which_a_rank_was_late),
+		cmocka_unit_test(delays_beyond_all_times),
 		cmocka_unit_test(a_restarted_rank_is_one_rank),
 		cmocka_unit_test(what_cannot_be_compared),
 		cmocka_unit_test(what_the_clocks_may_hide),
