@@ -82,8 +82,8 @@ static void fail_with(struct serve *s, struct worker *w, int rc)
 	siginfo_t info = { .si_pid = 0 };
 
 	snprintf(text, sizeof(text), "%s", rc == -EPIPE ? "its reader has ended" : "out of memory");
-	if (rc == -EPIPE && waitid(P_PID, (id_t)w->pid, &info, WEXITED | WNOWAIT) == 0 &&
-	    info.si_code != CLD_EXITED)
+	if (rc == -EPIPE && waitid(P_PID, (id_t)w->pid, &info, WEXITED | WNOWAIT | WNOHANG) == 0 &&
+	    info.si_pid && info.si_code != CLD_EXITED)
 		snprintf(text, sizeof(text), "its reader was ended by signal %d", info.si_status);
 	fail_worker(s, w, 500, text);
 }

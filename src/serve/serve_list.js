@@ -1,6 +1,6 @@
 /* The list of recordings. Verdicts come later, one recording after the other. Texts of recordings are only ever text. */
 const find = (id) => document.getElementById(id), body = find("list").tBodies[0], chosen = [];
-const WAIT_MS = 700, REST_MS = 5000;
+const WAIT_MS = 700, REST_MS = 5000, rows = new Map(); /* id -> { row, of: what it shows } */
 let all = [], has_more = false;
 
 function add(parent, tag, text, name) {
@@ -44,8 +44,8 @@ function choose(id, is_on) {
 	find("diff").title = chosen.length === 2 ? "the first one is before, the second one after" : "tick two recordings";
 }
 
-function add_row(of) {
-	const row = add(body, "tr"), s = of.summary || {}, box = add(add(row, "td"), "input"), base = "/r/" + of.id + "/";
+function make_row(of) {
+	const row = document.createElement("tr"), s = of.summary || {}, box = add(add(row, "td"), "input"), base = "/r/" + of.id + "/";
 
 	box.type = "checkbox";
 	box.checked = chosen.includes(of.id);
@@ -69,17 +69,26 @@ function add_row(of) {
 	const links = add(row, "td", undefined, "links");
 	for (const view of ["timeline", "flame", "source"])
 		add(links, "a", view).href = base + view;
+	return row;
+}
+
+/* A row stays while it has the focus, or has not changed. */
+function row_of(of) {
+	const known = rows.get(of.id), text = JSON.stringify(of);
+
+	if (known && (known.of === text || known.row.contains(document.activeElement)))
+		return known.row;
+	rows.set(of.id, { row: make_row(of), of: text });
+	return rows.get(of.id).row;
 }
 
 function show() {
 	const text = find("search").value.trim(), test = text ? name_test(text) : () => true;
 	const shown = all.filter(({ name, summary: s }) => test([name, s?.command, s?.host, s?.gpus, s?.verdict, s?.sentence, s?.problem].join("\n")));
-	const pending = all.filter((of) => !of.summary).length, focused = body.contains(document.activeElement);
+	const pending = all.filter((of) => !of.summary).length, wanted = shown.map(row_of);
 
-	if (!focused) { /* else the row would be gone from under a key or a pointer */
-		body.textContent = "";
-		shown.forEach(add_row);
-	}
+	if (wanted.length !== body.children.length || wanted.some((row, i) => row !== body.children[i]))
+		body.replaceChildren(...wanted);
 	find("list").hidden = !shown.length;
 	find("found").textContent = !all.length ? "There is no recording (*.pitot) here yet. Make one with: pitot record -- COMMAND"
 		: shown.length + (shown.length === all.length ? "" : " of " + all.length) + (all.length === 1 ? " recording" : " recordings") +

@@ -51,11 +51,12 @@ void serve_enter_page(const struct serve *s, struct strbuf *out)
 
 void serve_list_page(const struct serve *s, struct strbuf *out)
 {
-	_cleanup_free_ char *path = realpath(s->options.path, NULL);
+	_cleanup_free_ char *whole = realpath(s->options.path, NULL);
+	const char *path = whole ? whole : s->options.path;
 
 	begin(out, "recordings", "");
 	strbuf_adds(out, "<nav><b>Recordings</b> <a href=\"/live\">Live</a></nav>\n<main>\n<h1>");
-	html_escape(out, s->options.path, strlen(s->options.path));
+	html_escape(out, path, strlen(path));
 	strbuf_adds(
 		out,
 		"</h1>\n<div class=\"tools\"><input id=\"search\" type=\"search\" "

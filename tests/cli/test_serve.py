@@ -5,6 +5,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import time
 from collections import Counter
 
 import pytest
@@ -13,6 +14,7 @@ from serving import Server, serving
 from timeline_page import read_page
 from waiting import wait_until
 
+READING_S = 5  # for a request
 SAFE = {"Content-Security-Policy", "Referrer-Policy", "X-Content-Type-Options", "Cache-Control", "Cross-Origin-Resource-Policy"}
 
 
@@ -133,10 +135,16 @@ def test_only_what_is_listed(server, path):
 def test_too_long_and_too_slow(server):
     """Who sends a request byte by byte makes room for others; nobody is waited for."""
     assert status_of(send(server.port, "GET / HTTP/1.1\r\nHost: localhost\r\nX: " + "x" * 16384)) == 431
+    began = time.monotonic()
     slow = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(100)]
     for one in slow:
         one.sendall(b"GET / HTTP/1.1\r\nHost: lo")
     assert server.status("/") == 200
+    slow[60].setblocking(False)
+    try:
+        assert slow[60].recv(100) == b"" and time.monotonic() >= began + READING_S, "only the oldest ones are disconnected so soon"
+    except (BlockingIOError, ConnectionResetError):
+        pass
     for one in slow:
         one.settimeout(60)
         try:
@@ -364,13 +372,22 @@ def test_a_reader_that_ends(own):
     assert server.status(page) == 200 and not set(server.workers()) & set(before)
 
 
+def test_readers_have_nothing_of_the_server(own):
+    """Neither its connections nor other recordings: the socket to it, and the folder."""
+    server, _ = own
+    server.summaries()
+    for worker in server.workers():
+        opened = {os.readlink(f"/proc/{worker}/fd/{fd}").partition(":")[0] for fd in os.listdir(f"/proc/{worker}/fd") if int(fd) > 2}
+        assert len(opened) == 2 and "socket" in opened and len([fd for fd in os.listdir(f"/proc/{worker}/fd") if int(fd) > 2]) == 2
+
+
 def test_more_recordings_than_readers(build, make_recording, tmp_path):
     make_recording(tmp_path / "0.pitot", kernels=10)
-    for i in range(1, 40):
+    for i in range(1, 34):
         shutil.copytree(tmp_path / "0.pitot", tmp_path / f"{i}.pitot")
     with serving(build, tmp_path) as server:
-        assert len(server.summaries()) == 40 and len(server.workers()) <= 32
-        assert all(server.status(server.page(f"{i}.pitot", "report")) == 200 for i in range(40))
+        assert len(server.summaries()) == 34 and len(server.workers()) <= 32
+        assert all(server.status(server.page(f"{i}.pitot", "report")) == 200 for i in (0, 33))
 
 
 def test_a_recording_that_needs_too_much(build, make_recording, tmp_path):
