@@ -9,6 +9,8 @@ import urllib.parse
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from xml.sax.saxutils import escape
 
+from tls_files import serve_tls
+
 KEY, SECRET, REGION, BUCKET = "AKIDEXAMPLE", "wJalr/XUtnFEMI+K7MDENG", "eu-central-1", "fleet"
 
 
@@ -129,11 +131,13 @@ class Server(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 64
 
-    def __init__(self, port=0):
+    def __init__(self, port=0, tls=None):
         self.objects, self.requests, self.faults, self.headers, self.page, self.token = {}, [], [], {}, 1000, None
         self.lock = threading.Lock()
         super().__init__(("127.0.0.1", port), Handler)
-        self.endpoint = f"http://127.0.0.1:{self.server_address[1]}"
+        self.endpoint = f"{'https' if tls else 'http'}://127.0.0.1:{self.server_address[1]}"
+        if tls:
+            serve_tls(self, tls)
         threading.Thread(target=self.serve_forever, args=(0.02,), daemon=True).start()
 
     def handle_error(self, *_):

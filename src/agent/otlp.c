@@ -10,6 +10,7 @@
 #include "upload/http.h"
 
 #define PATH "/v1/metrics"
+#define CERTIFICATE "OTEL_EXPORTER_OTLP_CERTIFICATE"
 #define HEADERS_MAX 16u
 #define HEADER_BYTES_MAX ((size_t)16 << 10)
 #define STALL_NS (5 * NS_PER_S)
@@ -98,7 +99,8 @@ static int set_url(struct otlp *o, const char *url, struct error *e)
 int otlp_open(struct otlp **out, const char *url, struct error *e)
 {
 	static const char *const headers[] = { "Content-Type: application/json", "Expect:" };
-	struct http_options http = { .stall_timeout_ns = STALL_NS };
+	struct http_options http = { .stall_timeout_ns = STALL_NS, .ca_setting = CERTIFICATE };
+	const char *certificate = getenv(CERTIFICATE);
 	struct otlp *o = calloc(1, sizeof(*o));
 	int rc;
 
@@ -109,6 +111,7 @@ int otlp_open(struct otlp **out, const char *url, struct error *e)
 	rc = rc < 0 ? rc : set_url(o, url, e);
 	http.headers = o->headers;
 	http.no_proxy = http_is_loopback(url);
+	http.ca_file = certificate && *certificate ? certificate : NULL;
 	rc = rc < 0 ? rc : http_open(&http, &o->http, e);
 	if (rc < 0)
 		otlp_free(o);

@@ -126,7 +126,9 @@ static int set_place(struct s3 *s, const char *url, struct error *e)
 int s3_open(struct s3 **out, const char *url, const struct s3_options *options, struct error *e)
 {
 	static const char *const headers[] = { NULL };
-	struct http_options http = { .stall_timeout_ns = S3_STALL_NS, .headers = headers };
+	struct http_options http = { .stall_timeout_ns = S3_STALL_NS,
+				     .headers = headers,
+				     .ca_setting = "AWS_CA_BUNDLE" };
 	struct s3 *s = calloc(1, sizeof(*s));
 	const char *bundle = getenv("AWS_CA_BUNDLE");
 	int rc;

@@ -164,6 +164,37 @@ static int add_headers(struct http *h, const char *const *headers, struct curl_s
 	return 0;
 }
 
+/* X509_V_ERR_UNSPECIFIED, _CERT_NOT_YET_VALID and _CERT_HAS_EXPIRED of OpenSSL. */
+#define UNSPECIFIED 1
+#define NOT_YET_VALID 9
+#define EXPIRED 10
+
+/* A certificate was refused: says what to do about it. */
+static int refused_certificate(struct http *h, const char *what, struct error *e)
+{
+	const char *library = h->version_info(CURLVERSION_NOW)->ssl_version;
+	const char *setting = h->options.ca_setting ? h->options.ca_setting : "--ca-file";
+	long result = -1;
+
+	/* Other libraries do not say why. */
+	if (library && strstr(library, "OpenSSL"))
+		h->easy_getinfo(h->curl, CURLINFO_SSL_VERIFYRESULT, &result);
+	if (result == NOT_YET_VALID || result == EXPIRED)
+		return error_set(e, -EPROTO,
+				 "%s: renew the certificate of the server, or set the clock of "
+				 "this machine if it is wrong",
+				 what);
+	if (result == 0 || result == UNSPECIFIED) /* trusted; its names are compared before */
+		return error_set(e, -EPROTO,
+				 "%s: use a host name or an address that the certificate of the "
+				 "server has",
+				 what);
+	return error_set(e, -EPROTO,
+			 "%s: if you trust the server, give the file with its certificate or its "
+			 "authority's with %s",
+			 what, setting);
+}
+
 /* Returns -EIO if a retry may succeed. */
 static int failure(struct http *h, CURLcode code, struct error *e)
 {
@@ -173,12 +204,10 @@ static int failure(struct http *h, CURLcode code, struct error *e)
 		return error_set(e, -ECANCELED, "stopped by a signal");
 	switch (code) {
 	case CURLE_PEER_FAILED_VERIFICATION:
-		return error_set(e, -EPROTO,
-				 "%s: if you trust the server, give the file with its certificate "
-				 "or its authority's with --ca-file",
-				 what);
+		return refused_certificate(h, what, e);
 	case CURLE_SSL_CACERT_BADFILE:
-		return error_set(e, -EPROTO, "%s: give another file with --ca-file", what);
+		return error_set(e, -EPROTO, "%s: give another file with %s", what,
+				 h->options.ca_setting ? h->options.ca_setting : "--ca-file");
 	case CURLE_URL_MALFORMAT:
 		return error_set(e, E_USAGE, "%s", what);
 	case CURLE_OUT_OF_MEMORY:

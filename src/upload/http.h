@@ -16,6 +16,7 @@ struct http;
 
 struct http_options {
 	const char *ca_file; /* NULL: the machine's */
+	const char *ca_setting; /* by which the user names it, for errors; NULL: --ca-file */
 	bool no_proxy; /* connect directly, whatever the environment says */
 	uint64_t stall_timeout_ns; /* longest time without a byte in either direction */
 	/* "Name: value" headers of all requests; NULL-terminated; must outlive the connection */
