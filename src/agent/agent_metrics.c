@@ -62,76 +62,86 @@ static void label_program(struct program_labels *p, const struct source *s)
 	add_label(&p->labels, "session", p->session);
 }
 
-static void write_work(const struct sources *s, struct metric_writer *w, bool is_time)
+static void add_work(struct metric_writer *w, const struct metric_labels *l, const uint64_t *values,
+		     const struct source *s)
 {
-	static const struct metric counts = { "pitot_gpu_work_total", METRIC_COUNTER, "1",
-					      "Pieces of GPU work, by kind.", false };
-	static const struct metric times = { "pitot_gpu_work_seconds_total", METRIC_COUNTER, "s",
-					     "Sum of the durations of GPU work.", true };
+	for (size_t k = 0; k < GPU_WORK_KINDS; k++) {
+		struct metric_labels labels = *l;
 
-	w->begin(w, is_time ? &times : &counts);
-	for (size_t i = 0; i < s->all.count; i++) {
-		const struct source *source = s->all.data[i];
-
-		for (size_t k = 0; k < GPU_WORK_KINDS && is_shown(s, i); k++) {
-			struct program_labels p;
-
-			if (!source->work.count[k])
-				continue;
-			label_program(&p, source);
-			add_label(&p.labels, "kind", schema_gpu_work[k]->name);
-			w->value(w, &p.labels,
-				 is_time ? source->work.total_ns[k] : source->work.count[k]);
-		}
-	}
-	w->end(w);
-}
-
-static void write_busy(const struct sources *s, struct metric_writer *w)
-{
-	static const struct metric busy = { "pitot_gpu_busy_seconds_total", METRIC_COUNTER, "s",
-					    "Time in which work of the program ran on a GPU.",
-					    true };
-
-	w->begin(w, &busy);
-	for (size_t i = 0; i < s->all.count; i++) {
-		const struct source *source = s->all.data[i];
-
-		for (size_t k = 0; k < source->work.devices.count && is_shown(s, i); k++) {
-			const struct device_busy *device = &source->work.devices.data[k];
-			struct program_labels p;
-			char gpu[16];
-
-			label_program(&p, source);
-			snprintf(gpu, sizeof(gpu), "%" PRIu32, device->device);
-			add_label(&p.labels, "gpu", gpu);
-			w->value(w, &p.labels, device->busy_ns);
-		}
-	}
-	w->end(w);
-}
-
-static void write_steps(const struct sources *s, struct metric_writer *w)
-{
-	static const struct metric steps = { "pitot_step_duration_seconds", METRIC_HISTOGRAM, "s",
-					     "Durations of steps: ranges that are named like one.",
-					     true };
-
-	w->begin(w, &steps);
-	for (size_t i = 0; i < s->all.count; i++) {
-		const struct work_totals *work = &s->all.data[i]->work;
-		struct program_labels p;
-
-		if (!is_shown(s, i))
+		if (!s->work.count[k])
 			continue;
-		label_program(&p, s->all.data[i]);
-		w->histogram(w, &p.labels,
-			     &(struct metric_histogram){ .limits_ns = step_buckets_ns,
-							 .counts = work->step_buckets,
-							 .limits = STEP_BUCKETS,
-							 .sum_ns = work->steps_ns });
+		add_label(&labels, "kind", schema_gpu_work[k]->name);
+		w->value(w, &labels, values[k]);
 	}
-	w->end(w);
+}
+
+static void add_counts(struct metric_writer *w, const struct metric_labels *l,
+		       const struct source *s)
+{
+	add_work(w, l, s->work.count, s);
+}
+
+static void add_times(struct metric_writer *w, const struct metric_labels *l,
+		      const struct source *s)
+{
+	add_work(w, l, s->work.total_ns, s);
+}
+
+static void add_busy(struct metric_writer *w, const struct metric_labels *l, const struct source *s)
+{
+	for (size_t k = 0; k < s->work.devices.count; k++) {
+		struct metric_labels labels = *l;
+		char gpu[16];
+
+		snprintf(gpu, sizeof(gpu), "%" PRIu32, s->work.devices.data[k].device);
+		add_label(&labels, "gpu", gpu);
+		w->value(w, &labels, s->work.devices.data[k].busy_ns);
+	}
+}
+
+static void add_steps(struct metric_writer *w, const struct metric_labels *l,
+		      const struct source *s)
+{
+	w->histogram(w, l,
+		     &(struct metric_histogram){ .limits_ns = step_buckets_ns,
+						 .counts = s->work.step_buckets,
+						 .limits = STEP_BUCKETS,
+						 .sum_ns = s->work.steps_ns });
+}
+
+static void write_programs(const struct sources *s, struct metric_writer *w)
+{
+	static const struct {
+		struct metric metric;
+		void (*add)(struct metric_writer *w, const struct metric_labels *l,
+			    const struct source *s);
+	} metrics[] = {
+		{ { "pitot_gpu_work_total", METRIC_COUNTER, "1", "Pieces of GPU work, by kind.",
+		    false },
+		  add_counts },
+		{ { "pitot_gpu_work_seconds_total", METRIC_COUNTER, "s",
+		    "Sum of the durations of GPU work.", true },
+		  add_times },
+		{ { "pitot_gpu_busy_seconds_total", METRIC_COUNTER, "s",
+		    "Time in which work of the program ran on a GPU.", true },
+		  add_busy },
+		{ { "pitot_step_duration_seconds", METRIC_HISTOGRAM, "s",
+		    "Durations of steps: ranges that are named like one.", true },
+		  add_steps },
+	};
+
+	for (size_t m = 0; m < ARRAY_SIZE(metrics); m++) {
+		w->begin(w, &metrics[m].metric);
+		for (size_t i = 0; i < s->all.count; i++) {
+			struct program_labels p;
+
+			if (!is_shown(s, i))
+				continue;
+			label_program(&p, s->all.data[i]);
+			metrics[m].add(w, &p.labels, s->all.data[i]);
+		}
+		w->end(w);
+	}
 }
 
 /* --- the agent --- */
@@ -210,10 +220,7 @@ static void write_agent(const struct agent *a, struct metric_writer *w)
 
 static void write_all(const struct agent *a, struct metric_writer *w)
 {
-	write_work(&a->sources, w, false);
-	write_work(&a->sources, w, true);
-	write_busy(&a->sources, w);
-	write_steps(&a->sources, w);
+	write_programs(&a->sources, w);
 	write_agent(a, w);
 	write_process(w);
 }
