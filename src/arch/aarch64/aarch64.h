@@ -18,6 +18,7 @@
 #define ARCH_NAME "aarch64"
 #define ARCH_ELF_MACHINE elf_machine_aarch64
 #define ARCH_MACHINE_NUMBER EM_AARCH64
+#define ARCH_AUDIT AUDIT_ARCH_AARCH64 /* of seccomp filters */
 #define ARCH_LOADER "ld-linux-aarch64" /* the dynamic loader of glibc */
 #define ARCH_LIBRARIES "/usr/lib/aarch64-linux-gnu/" /* Debian's */
 #define ARCH_CUDA_TARGET "sbsa-linux"

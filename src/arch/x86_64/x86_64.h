@@ -11,6 +11,7 @@
 #define ARCH_NAME "x86-64"
 #define ARCH_ELF_MACHINE elf_machine_x86_64
 #define ARCH_MACHINE_NUMBER EM_X86_64
+#define ARCH_AUDIT AUDIT_ARCH_X86_64 /* of seccomp filters */
 #define ARCH_LOADER "ld-linux-x86-64" /* the dynamic loader of glibc */
 #define ARCH_LIBRARIES "/usr/lib/x86_64-linux-gnu/" /* Debian's */
 #define ARCH_CUDA_TARGET "x86_64-linux"

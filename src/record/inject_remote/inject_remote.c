@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <limits.h>
+#include <linux/seccomp.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -15,6 +16,7 @@
 #include "base/io.h"
 #include "record/attach_client.h"
 #include "record/inject.h"
+#include "record/inject_remote/remote_filter.h"
 #include "record/inject_remote/remote_python.h"
 #include "record/inject_remote/remote_sleep.h"
 #include "sampler/proc_tree.h"
@@ -38,6 +40,7 @@ struct injection {
 	const char *library; /* as the process sees it */
 	uint64_t inode; /* of the library */
 	bool only_check;
+	long seccomp; /* the main thread's mode; 0: no filter */
 	struct remote_image image;
 	struct remote_thread thread;
 	struct outcome outcome;
@@ -143,12 +146,12 @@ static int check(struct injection *i, struct error *e)
 				 "process %d has no room for more open files: raise its limit with "
 				 "prlimit --nofile",
 				 (int)i->pid);
-	if (status_of(i->pid, "\nSeccomp:", 10))
-		return error_set(
-			e, E_UNSUPPORTED,
-			"process %d has a seccomp filter, which may kill it for the system "
-			"calls of the recorder: prepare the program with PITOT_IDLE=1",
-			(int)i->pid);
+	i->seccomp = status_of(i->pid, "\nSeccomp:", 10);
+	if (i->seccomp == SECCOMP_MODE_STRICT)
+		return error_set(e, E_UNSUPPORTED,
+				 "process %d is in seccomp's strict mode, which ends it for the "
+				 "system calls of the recorder",
+				 (int)i->pid);
 	return 0;
 }
 
@@ -238,6 +241,11 @@ static int search_once(struct injection *i, const char **call, struct strbuf *se
 	if (rc == 0 && !is_mapped(i->pid, i->image.dlopen, i->image.libc_inode)) {
 		(void)!remote_thread_leave(&i->thread);
 		return -EAGAIN;
+	}
+	if (rc == 0 && status_of(i->thread.tid, "\nSeccomp:", 10)) {
+		rc = remote_filter_check(i->pid, i->thread.tid, e);
+		if (rc < 0)
+			(void)!remote_thread_leave(&i->thread);
 	}
 	return rc;
 }
@@ -392,7 +400,7 @@ static int inject(struct injection *i, struct error *e)
 	struct error why = { 0 };
 	int rc = check(i, e);
 
-	if (rc == 0)
+	if (rc == 0 && !i->seccomp) /* filters can be read of a thread that is stopped */
 		rc = inject_by_python(i, &why, e);
 	if (rc != 0)
 		return MIN(rc, 0);

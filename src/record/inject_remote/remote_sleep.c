@@ -51,11 +51,26 @@ static const struct {
 
 struct remote_sleep {
 	pid_t pid;
+	bool is_filtered; /* the main thread has a seccomp filter */
 	struct targets *targets;
 	struct target *target;
 	uint8_t *bytes; /* STACK_BYTES */
 	uint64_t frames[FRAMES_MAX];
 };
+
+static bool has_filter(pid_t pid, pid_t tid)
+{
+	_cleanup_strbuf_ struct strbuf status = STRBUF_INIT;
+	static const char name[] = "\nSeccomp:";
+	const char *line;
+	char file[64];
+
+	snprintf(file, sizeof(file), "task/%d/status", (int)tid);
+	if (io_process_text(pid, file, 65536, &status) < 0)
+		return true;
+	line = strstr(strbuf_text(&status), name);
+	return line && strtol(line + sizeof(name) - 1, NULL, 10) != 0;
+}
 
 int remote_sleep_new(pid_t pid, struct remote_sleep **out, struct error *e)
 {
@@ -65,6 +80,7 @@ int remote_sleep_new(pid_t pid, struct remote_sleep **out, struct error *e)
 
 	if (rc == 0) {
 		s->pid = pid;
+		s->is_filtered = has_filter(pid, pid);
 		s->bytes = malloc(STACK_BYTES);
 		s->target = targets_running(s->targets, pid, clock_monotonic_ns());
 		rc = s->bytes && s->target ? 0 : -ENOMEM;
@@ -230,21 +246,6 @@ static void add_seen(struct strbuf *seen, pid_t pid, pid_t tid, const char *what
 			    strbuf_text(&name), what);
 }
 
-/* Of its own: the process as a whole has been checked for one. */
-static bool has_filter(pid_t pid, pid_t tid)
-{
-	_cleanup_strbuf_ struct strbuf status = STRBUF_INIT;
-	static const char name[] = "\nSeccomp:";
-	const char *line;
-	char file[64];
-
-	snprintf(file, sizeof(file), "task/%d/status", (int)tid);
-	if (io_process_text(pid, file, 65536, &status) < 0)
-		return true;
-	line = strstr(strbuf_text(&status), name);
-	return line && strtol(line + sizeof(name) - 1, NULL, 10) != 0;
-}
-
 static int try_thread(struct remote_sleep *s, const struct remote_image *image, pid_t tid,
 		      struct remote_thread *thread, const char **call, const char **instead)
 {
@@ -252,8 +253,8 @@ static int try_thread(struct remote_sleep *s, const struct remote_image *image, 
 
 	if (index < 0)
 		return index;
-	*instead = "has a seccomp filter";
-	if (has_filter(s->pid, tid))
+	*instead = "has a seccomp filter of its own";
+	if (!s->is_filtered && has_filter(s->pid, tid))
 		return -EAGAIN;
 	rc = remote_thread_stop(thread, s->pid, tid, calls[index].number);
 	*instead = "slept a moment ago";

@@ -26,9 +26,10 @@ int remote_sleep_new(pid_t pid, struct remote_sleep **out, struct error *e) MUST
 void remote_sleep_free(struct remote_sleep *s);
 
 /*
- * Stops the first thread that will do. Returns 0, and *call, the name of what it sleeps in; -EAGAIN
- * if none does now, and appends what each of them does to `seen`; or another negative errno, by
- * which the process as a whole is refused.
+ * Stops the first thread that will do. Its seccomp filters are the caller's to judge if the main
+ * thread has one; otherwise threads that have one are not used. Returns 0, and *call, the name of
+ * what it sleeps in; -EAGAIN if none does now, and appends what each of them does to `seen`; or
+ * another negative errno, by which the process as a whole is refused.
  */
 int remote_sleep_stop(struct remote_sleep *s, const struct remote_image *image,
 		      struct remote_thread *thread, const char **call,
