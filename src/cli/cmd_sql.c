@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 
 #include "cli/sql_rows.h"
+#include "cli/sql_words.h"
 #include "report/text_table.h"
 #include "sql/sql_functions.h"
 
@@ -149,13 +150,9 @@ static int print_schema(struct session *s, const char *table)
 
 static int print_help(struct session *s)
 {
-	static const char *const help[][2] = { { ".tables", "all tables" },
-					       { ".schema TABLE", "the columns of a table" },
-					       { ".quit", "as end of file" },
-#define FUNCTION(call, meaning) { call, meaning },
-					       SQL_FUNCTIONS(FUNCTION)
-#undef FUNCTION
-	};
+#define ROW(name, meaning) { name, meaning },
+	static const char *const help[][2] = { SQL_COMMANDS(ROW) SQL_FUNCTIONS(ROW) };
+#undef ROW
 	static const struct text_column columns[] = { LEFT(""), FLEXIBLE("") };
 	struct listing l = { .table = TEXT_TABLE_INIT(columns) };
 
@@ -249,17 +246,36 @@ static int add_line(struct session *s, struct strbuf *text, struct strbuf *line,
 	return status;
 }
 
+struct prompt {
+	struct session *session;
+	const struct strbuf *text; /* of the lines before */
+};
+
+static void complete(void *user, const char *line, const char *word, struct line_words *out)
+{
+	_cleanup_strbuf_ struct strbuf statement = STRBUF_INIT;
+	const struct prompt *p = user;
+
+	strbuf_addf(&statement, "%s%s", strbuf_text(p->text), line);
+	if (!statement.failed)
+		sql_words_add(p->session->sql, strbuf_text(&statement), word, out);
+}
+
 static int run_input(struct session *s)
 {
 	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT, line = STRBUF_INIT;
 	struct input in = { .text = STRBUF_INIT };
-	bool quit = false;
+	struct prompt prompt = { s, &text };
+	struct line_editor editor = { .complete = complete, .user = &prompt };
+	bool quit = false, edits = s->is_prompt && line_editor_is_possible();
 	int status = EXIT_DONE, rc = 1;
 
 	while (rc != 0 && !quit && status == EXIT_DONE) {
-		if (s->is_prompt)
-			fputs(text.length ? "   ...> " : "pitot> ", stderr);
-		rc = next_line(&in, &line);
+		const char *shown = text.length ? "   ...> " : "pitot> ";
+
+		if (s->is_prompt && !edits)
+			fputs(shown, stderr);
+		rc = edits ? line_editor_read(&editor, shown, &line) : next_line(&in, &line);
 		if (rc > 0)
 			status = add_line(s, &text, &line, &quit);
 		else if (rc == -EINTR)
@@ -281,6 +297,7 @@ static int run_input(struct session *s)
 		fputc('\n', stderr);
 	if (status == EXIT_DONE && text.length)
 		status = run_text(s, strbuf_text(&text));
+	line_editor_release(&editor);
 	strbuf_release(&in.text);
 	return status;
 }

@@ -66,7 +66,10 @@ static int escape_key(void)
 		const char *text;
 		int key;
 	} sequences[] = {
-		{ "A", KEY_UP }, { "B", KEY_DOWN }, { "5~", KEY_PAGE_UP }, { "6~", KEY_PAGE_DOWN }
+		{ "A", KEY_UP },       { "B", KEY_DOWN },       { "C", KEY_RIGHT },
+		{ "D", KEY_LEFT },     { "H", KEY_HOME },       { "F", KEY_LINE_END },
+		{ "1~", KEY_HOME },    { "3~", KEY_DELETE },    { "4~", KEY_LINE_END },
+		{ "5~", KEY_PAGE_UP }, { "6~", KEY_PAGE_DOWN },
 	};
 	size_t end = 2;
 
@@ -90,6 +93,11 @@ static int next_key(void)
 	if (self.keys[0] == '\n')
 		return drop_keys(1, KEY_ENTER);
 	return drop_keys(1, self.keys[0] == 127 ? KEY_BACKSPACE : self.keys[0]);
+}
+
+bool keys_are_pending(void)
+{
+	return self.key_count > 0;
 }
 
 int keys_wait(uint64_t until_ns, int fd)

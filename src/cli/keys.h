@@ -22,6 +22,11 @@ enum key {
 	KEY_DOWN,
 	KEY_PAGE_UP,
 	KEY_PAGE_DOWN,
+	KEY_LEFT,
+	KEY_RIGHT,
+	KEY_HOME,
+	KEY_LINE_END, /* the key End */
+	KEY_DELETE,
 	KEY_END, /* the terminal is gone: there will be no keys */
 };
 #define KEY_CTRL(letter) ((letter) - '@')
@@ -36,6 +41,8 @@ void keys_close(void);
  * signal of terminal_catch_signals() arrives. `fd` is also waited for, -1: none.
  */
 int keys_wait(uint64_t until_ns, int fd);
+/* Whether more was typed, or pasted, than keys_wait() has returned. */
+bool keys_are_pending(void);
 /* Stops this program, as Ctrl-Z does; the terminal must be as it was. */
 void keys_stop(void);
 
