@@ -302,6 +302,8 @@ void report_print_ranks(const struct report_view *v, bool json);
 
 /* What lies between the GPUs of ranks: JSON of `--ranks`, and a line for each kind of link. */
 extern const struct section section_topology;
+/* Of a report with options.now, which has only these. */
+extern const struct section section_hotspots, section_launches;
 /* What bounded the job: text and JSON of `--ranks --critical-path`. */
 extern const struct section section_rank_path;
 /* Heat maps of what ranks waited for each other: text and JSON of `--ranks --collectives`. */

@@ -9,11 +9,12 @@
 #include <string.h>
 
 #include "analysis/idle.h"
+#include "base/json.h"
 #include "report/section.h"
 #include "sql/sql_table.h"
 #include "sql/sql_views.h"
 
-enum kind { RECORDING, NVTX_RANGE, REPORT, CAUSES, IDLE_GAP, KINDS };
+enum kind { RECORDING, NVTX_RANGE, KERNELS, REPORT, CAUSES, IDLE_GAP, KINDS };
 
 #define COLUMNS_MAX 13
 
@@ -49,6 +50,12 @@ static const struct {
 		       { "start_ns", "INTEGER",
 			 "when it began: times in the report are since then" },
 		       { "json", "TEXT", "what `pitot report --json --top 0` prints" } } },
+	[KERNELS] = { "report_kernels",
+		      "of the report only kernels and launches, in half of the time",
+		      { { "recording", "TEXT", "name of the recording" },
+			{ "start_ns", "INTEGER",
+			  "when it began: times in the report are since then" },
+			{ "json", "TEXT", "what the report prints" } } },
 	[CAUSES] = { "report_causes",
 		     "the same with --critical-path, --states, --steps and --memory",
 		     { { "recording", "TEXT", "name of the recording" },
@@ -178,6 +185,17 @@ static int add_ranges(struct sql *sql, size_t recording, struct error *e)
 	return result_of(s);
 }
 
+/* What is computed for a look at kernels. */
+static void print_kernels(const struct report_view *view)
+{
+	struct json j = JSON_INIT(view->out);
+
+	json_object(&j);
+	section_print_json(&section_hotspots, view, &j);
+	section_print_json(&section_launches, view, &j);
+	json_finish(&j);
+}
+
 /* The report as JSON. */
 static int add_json(struct sql_summary *s, const struct sql_recording *r,
 		    const struct report *report)
@@ -187,7 +205,7 @@ static int add_json(struct sql_summary *s, const struct sql_recording *r,
 		.report = report, .path = r->path, .top = UINT64_MAX, .out = &out
 	};
 
-	report_print_json(&view);
+	(report->options.now ? print_kernels : report_print_json)(&view);
 	s->failed |= out.failed;
 	add_text(s, r->name, strlen(r->name));
 	add_number(s, report->span_start_ns + (uint64_t)trace_unix_ns(report->trace, 0));
@@ -235,11 +253,14 @@ static int add_gaps(struct sql_summary *s, const struct sql *sql, size_t recordi
 	return rc;
 }
 
-static int add_report(struct sql *sql, size_t recording, bool causes, struct error *e)
+static int add_report(struct sql *sql, size_t recording, enum kind kind, struct error *e)
 {
-	struct report_options options = {
-		.filter = FILTER_ALL, .critical_path = causes, .states = causes, .memory = causes
-	};
+	bool causes = kind == CAUSES;
+	struct report_options options = { .filter = FILTER_ALL,
+					  .now = kind == KERNELS,
+					  .critical_path = causes,
+					  .states = causes,
+					  .memory = causes };
 	const struct sql_recording *r = &sql->recordings[recording];
 	struct report report;
 	struct trace *t;
@@ -249,8 +270,8 @@ static int add_report(struct sql *sql, size_t recording, bool causes, struct err
 		return rc;
 	rc = report_init(&report, t, &options, e);
 	if (rc >= 0) {
-		rc = add_json(&sql->summaries[causes ? CAUSES : REPORT], r, &report);
-		if (rc >= 0 && !causes)
+		rc = add_json(&sql->summaries[kind], r, &report);
+		if (rc >= 0 && kind == REPORT)
 			rc = add_gaps(&sql->summaries[IDLE_GAP], sql, recording, &report);
 		report_release(&report);
 	}
@@ -275,7 +296,8 @@ static int make(struct sql *sql, enum kind kind, struct error *e)
 	for (size_t i = 0; i < sql->count && rc >= 0; i++)
 		rc = kind == RECORDING ? add_recording(&sql->summaries[kind], &sql->recordings[i])
 		     : kind == NVTX_RANGE ? add_ranges(sql, i, e)
-					  : add_report(sql, i, kind == CAUSES, e);
+		     : with_report        ? add_report(sql, i, REPORT, e)
+					  : add_report(sql, i, kind, e);
 	for (enum kind k = 0; k < KINDS; k++) {
 		if (k != kind && !(with_report && (k == REPORT || k == IDLE_GAP)))
 			continue;

@@ -12,6 +12,8 @@
 	copy(count) "," copy(total_ns) "," copy(mean_ns) "," copy(median_ns) "," copy(p99_ns) ","  \
 	copy(min_ns) "," copy(max_ns)
 #define REPORT(list) " FROM report, json_each(report.json, '$." list "')"
+#define KERNEL_REPORT(list)                                                                        \
+	" FROM report_kernels, json_each(report_kernels.json, '$." list "')"
 #define CAUSES(list) " FROM report_causes, json_each(report_causes.json, '$." list "')"
 
 /* The number of an enum's value, and the enum's values as rows. */
@@ -45,10 +47,10 @@ struct view {
 static const struct view summaries[] = {
 	{ "kernel_summary", "kernels by name, the longest in sum first",
 	  "SELECT recording, value ->> 'label' AS name," STATISTICS(COPY_TIME) "," COPY(untimed) ","
-	  " value ->> 'name' AS full_name" REPORT("hotspots.items") },
+	  " value ->> 'name' AS full_name" KERNEL_REPORT("hotspots.items") },
 	{ "launch_summary", "launching calls, and the delay from their return to the work",
 	  "SELECT recording, key AS kind," STATISTICS(COPY)
-	  REPORT("launches") " WHERE type = 'object'" },
+	  KERNEL_REPORT("launches") " WHERE type = 'object'" },
 	{ "copy_summary", "copies and memory sets by direction and kind of memory",
 	  "SELECT recording, iif(value ->> 'set', 'memset', value ->> 'kind') AS kind,"
 	  COPY(source) "," COPY(destination) "," COPY(count) "," COPY(bytes) "," COPY(async) ","
