@@ -105,15 +105,15 @@ def totals(path):
     return found
 
 
-def steps(kernels, count=10, scopes=()):
+def steps(kernels, count=10, scopes=(), first=None):
     """A trace of a loop that launches kernels one after the other, of (name, microseconds): ProfilerStep#0 and so on.
 
-    scopes: of the first kernels, each around one launch.
+    scopes: of the first kernels, each around one launch. first: kernels of the first step, if these are others.
     """
     events, at, correlation = [name("process_name", "python3")], 1000, 0
     for step in range(count):
         start, on_gpu = at, at + 20
-        for number, (kernel_name, us) in enumerate(kernels):
+        for number, (kernel_name, us) in enumerate(kernels if step or first is None else first):
             correlation += 1
             us += step % 3  # so that steps differ
             events.append(launch(correlation, f"{start + 5 + number}.000", "0.800"))

@@ -5,6 +5,8 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
+from golden import check_golden
+
 
 @pytest.fixture
 def diff(pitot, rank_recording):
@@ -278,3 +280,40 @@ def test_without_scopes(pitot, imported_steps):
     rows = rows_of(pitot("diff", a, b, "--json", "--inconclusive=pass", json_output=True), "scope")
     assert {name: (row["in_a"], row["in_b"], row["count_b"]) for name, row in rows.items()} == {
         "layer": (False, True, 1), "(in no scope of the step)": (False, True, 1)}
+
+
+def test_the_order_of_a_usual_step(pitot, imported_steps):
+    """Kernels are matched by their places in a step with the usual launches, which need not be the first."""
+    warm_up = [("warm_up", 40)]
+    a = imported_steps("a", [("first", 40), ("cutlass_80", 100), ("last", 30)], first=warm_up)
+    b = imported_steps("b", [("first", 40), ("sm90_gemm", 60), ("last", 30)], first=warm_up)
+    rows = rows_of(pitot("diff", a, b, "--json", "--inconclusive=pass", json_output=True), "kernel")
+    assert rows["sm90_gemm"]["was"] == "cutlass_80" and rows["warm_up"]["count_a"] == 0.1
+
+
+@pytest.fixture
+def changed(imported_steps):
+    """Two recordings with all kinds of changes."""
+    kernels = [("first", 40), ("cutlass_80", 100), ("gone", 20), ("last", 30)]
+    return (imported_steps("a", kernels, scopes=["norm", "linear", "linear", "norm"], first=[*kernels, ("warm_up", 900)]),
+            imported_steps("b", [("first", 40), ("sm90|gemm", 160), ("new", 20), ("new", 10), ("last", 30)], scopes=["norm", "linear", "other", "other", "norm"]))
+
+
+def test_goldens(pitot, changed, tmp_path):
+    """The whole text, with what is renamed, gone and new, notes, and conditions of all states; the same as Markdown, JUnit and a page."""
+    conditions = [word for text in ("step > 2%", "kernel:*gemm* > 1ms", "scope:linear > 10us", "memory > 1%", "launches > 0")
+                  for word in ("--fail-if", text)]
+    result = pitot("diff", *changed, *conditions, "--markdown", "x.md", "--junit", "x.xml", "-o", "x.html", status=1)
+    check_golden("diff.txt", result.stdout)
+    check_golden("diff.md", (tmp_path / "x.md").read_text())
+    check_golden("diff-junit.xml", (tmp_path / "x.xml").read_text())
+    check_golden("diff-github.txt", pitot("diff", *changed, *conditions, "--github", status=1).stdout.partition("::")[2])
+    page = (tmp_path / "x.html").read_text()
+    body = re.sub(r"(?s)<(style|script)\b.*?</\1>", "", page)
+    check_golden("diff-page.txt", "\n".join(re.findall(r"<section.*?>|<h2.*?</h2>|<t[hd].*?</t[hd]>", body)) + "\n")
+
+
+def test_goldens_of_determinism(pitot, changed):
+    check_golden("diff-determinism.txt", pitot("diff", "--determinism", *changed, status=1).stdout)
+    check_golden("diff-determinism.json", pitot("diff", "--determinism", *changed, "--json", status=1).stdout)
+    check_golden("diff-determinism-same.txt", pitot("diff", "--determinism", changed[0], changed[0]).stdout)
