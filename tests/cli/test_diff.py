@@ -35,6 +35,7 @@ def test_a_slower_run(diff):
     assert len(kernels) > 10 and all(row["count_a"] == row["count_b"] for row in kernels.values())
     for side, run in (("a", result["a"][0]), ("b", result["b"][0])):
         assert run["gpu"] == "NVIDIA H200 x 2" and run["steps"] == 10 and run["no_steps"] is None and run["rank"] == "rank 0"
+        assert run["engine"].startswith("trace"), run["engine"]
         # The path of a step is the step.
         assert sum(row[f"mean_{side}"] for row in rows_of(result, "path").values()) == pytest.approx(step[side], rel=0.1)
         assert rows_of(result, "gpu")[None][f"mean_{side}"] == pytest.approx(

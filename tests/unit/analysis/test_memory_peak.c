@@ -275,6 +275,28 @@ static void layers(void **state)
 	analyzed_release(&a);
 }
 
+/* Blocks that are there from the start on are in use in the segments that come later. */
+static void a_pool_whose_use_is_older(void **state)
+{
+	struct events e = begin_events(*state);
+	const struct memory_peak *p;
+	struct analyzed a;
+
+	e.kind = memory_kind_allocator_block;
+	event(&e, memory_operation_allocation, 0, 0x1000, 700);
+	allocate(&e, 1 * MS, 0x1400, 300); /* is released before */
+	release(&e, 1 * MS + 500 * US, 0x1400);
+	e.kind = memory_kind_allocator_segment;
+	allocate(&e, 2 * MS, 0x1000, 2000);
+	a = with_memory(&e, *state, 9 * MS);
+	p = a.report.memory_peak;
+	assert_int_equal(p->pool_count, 1);
+	assert_int_equal(p->pools[0].size_bytes, 2000);
+	assert_int_equal(p->pools[0].used_bytes, 700);
+	assert_int_equal(p->pools[0].peak_used_bytes, 1000);
+	analyzed_release(&a);
+}
+
 static void curve(void **state)
 {
 	struct events e = begin_events(*state);
@@ -497,6 +519,35 @@ static void churn(void **state)
 	analyzed_release(&a);
 }
 
+/* A class of lifetimes ends before a power of ten, from 10 us on. */
+static void lifetimes(void **state)
+{
+	struct events e = begin_events(*state);
+	uint64_t at = 1 * MS, limit_ns = 10 * US;
+	const struct memory_lifetime *l;
+	struct analyzed a;
+
+	for (unsigned i = 0; i + 1 < MEMORY_LIFETIMES; i++, limit_ns *= 10) {
+		for (unsigned k = 0; k < 2; k++) {
+			allocate(&e, at, 0x1000, 1 + i);
+			at += limit_ns - 1 + k;
+			release(&e, at, 0x1000);
+			at += US;
+		}
+	}
+	allocate(&e, at, 0x2000, 1000); /* is not released */
+	a = with_memory(&e, *state, at + MS);
+	l = &a.report.memory_steps->lifetimes[0];
+	for (unsigned i = 0; i < MEMORY_LIFETIMES; i++) {
+		unsigned shorter = i ? i : 0, longer = i + 1 < MEMORY_LIFETIMES ? i + 1 : 0;
+
+		assert_int_equal(l->counts[i], (shorter != 0) + (longer != 0));
+		assert_int_equal(l->bytes[i], shorter + longer);
+	}
+	assert_int_equal(l->same_range_count, 0);
+	analyzed_release(&a);
+}
+
 /* In a window, only its calls count; the memory before it is live in it. */
 static void window(void **state)
 {
@@ -535,6 +586,7 @@ int main(void)
 		folder_test(owners_of_what_is_seen_from_outside),
 		folder_test(base_alone),
 		folder_test(layers),
+		folder_test(a_pool_whose_use_is_older),
 		folder_test(curve),
 		folder_test(pools),
 		folder_test(unexplained),
@@ -543,6 +595,7 @@ int main(void)
 		folder_test(few_steps_are_no_leak),
 		folder_test(caches_are_no_leak),
 		folder_test(churn),
+		folder_test(lifetimes),
 		folder_test(window),
 		folder_test(not_requested),
 	};

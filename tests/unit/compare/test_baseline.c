@@ -1,5 +1,6 @@
 #include "compare/baseline.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -233,6 +234,73 @@ static void test_huge_counts(void **state)
 	assert_string_equal(e.text, "it has 9 runs, and at most 8 can be compared");
 }
 
+/* Values of which no sum could be made, and steps behind the last one. */
+static void test_values_that_cannot_be(void **state)
+{
+	static const double values[] = { -1, -1e-300, NAN, INFINITY, 1e31 };
+	struct measured_run read[MOST];
+	struct strbuf bytes = STRBUF_INIT;
+	struct sides s;
+	size_t found;
+
+	(void)state;
+	for (size_t i = 0; i < 3 * ARRAY_SIZE(values); i++) {
+		double value = values[i / 3];
+
+		make_sides(&s, 1, 0);
+		if (i % 3 == 0)
+			s.runs[0].clock_mhz = value;
+		else if (i % 3 == 1)
+			s.runs[0].quantities.data[1].value = value;
+		else
+			s.runs[0].quantities.data[0].steps[s.runs[0].step_count - 1] = value;
+		strbuf_clear(&bytes);
+		encode(s.runs, 1, &bytes);
+		assert_int_equal(decode(bytes.data, bytes.length, read, MOST, &found, NULL),
+				 E_FORMAT);
+		release(read, found);
+		release_sides(&s);
+	}
+	strbuf_release(&bytes);
+}
+
+/* A quantity of ten steps whose only value comes after so many zeros. */
+static int decode_step(uint64_t zeros)
+{
+	struct measured_run read[MOST];
+	struct strbuf bytes = STRBUF_INIT;
+	double one = 1;
+	size_t found;
+	int rc;
+
+	strbuf_adds(&bytes, BASELINE_HEADER "crc.");
+	add_numbers(&bytes, (uint64_t[5 + RUN_FACT_COUNT]){ 1 }, 5 + RUN_FACT_COUNT);
+	add_numbers(&bytes, (uint64_t[]){ 1, 10, 0 }, 3);
+	strbuf_add(&bytes, (char[8]){ 0 }, 8);
+	add_numbers(&bytes, (uint64_t[]){ 1 }, 1);
+	strbuf_addc(&bytes, QUANTITY_kernel);
+	strbuf_add(&bytes, (char[17]){ 0 }, 17);
+	add_numbers(&bytes, (uint64_t[]){ 1, zeros }, 2);
+	strbuf_add(&bytes, &one, sizeof(one));
+	strbuf_addc(&bytes, '\0');
+	seal(&bytes);
+	rc = decode(bytes.data, bytes.length, read, MOST, &found, NULL);
+	if (rc == 0)
+		assert_true(read[0].quantities.data[0].steps[zeros] == 1);
+	release(read, found);
+	strbuf_release(&bytes);
+	return rc;
+}
+
+static void test_a_step_behind_the_last(void **state)
+{
+	(void)state;
+	assert_int_equal(decode_step(0), 0);
+	assert_int_equal(decode_step(9), 0);
+	assert_int_equal(decode_step(10), E_FORMAT);
+	assert_int_equal(decode_step(11), E_FORMAT);
+}
+
 /* What could not be read back is not saved. */
 static void test_too_much(void **state)
 {
@@ -273,9 +341,14 @@ static void test_names(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_round_trip),        cmocka_unit_test(test_damage),
-		cmocka_unit_test(test_impossible_values), cmocka_unit_test(test_huge_counts),
-		cmocka_unit_test(test_too_much),          cmocka_unit_test(test_names),
+		cmocka_unit_test(test_round_trip),
+		cmocka_unit_test(test_damage),
+		cmocka_unit_test(test_impossible_values),
+		cmocka_unit_test(test_huge_counts),
+		cmocka_unit_test(test_too_much),
+		cmocka_unit_test(test_names),
+		cmocka_unit_test(test_values_that_cannot_be),
+		cmocka_unit_test(test_a_step_behind_the_last),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
