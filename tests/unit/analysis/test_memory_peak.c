@@ -431,27 +431,33 @@ static void trends(void **state)
 }
 
 /* Steps of 10 ms; in each, a line allocates what `bytes` says for it and never releases it. */
-static struct analyzed growing(const char *folder, const uint64_t *bytes, size_t steps)
+static void add_steps(struct events *e, const uint64_t *bytes, size_t steps)
 {
-	struct events e = begin_events(folder);
-	uint32_t kernel = maker_config(e.m, "k", 1, 32), leak = line_stack(e.m, 30);
-	uint32_t other = line_stack(e.m, 40);
+	uint32_t kernel = maker_config(e->m, "k", 1, 32), leak = line_stack(e->m, 30);
+	uint32_t other = line_stack(e->m, 40);
 
 	for (size_t i = 0; i < steps; i++) {
 		uint64_t at = (1 + i) * 10 * MS;
 
-		maker_scope(e.m, nvtx_kind_push, 1, "step", 0, at);
-		e.m->stack = leak;
+		maker_scope(e->m, nvtx_kind_push, 1, "step", 0, at);
+		e->m->stack = leak;
 		if (bytes[i])
-			allocate(&e, at + MS, 0x100000 + (i << 12), bytes[i]);
-		e.m->stack = other;
-		allocate(&e, at + 2 * MS, 0x9000, 5000);
-		maker_call(e.m, MAKER_LAUNCH, 1, at + 3 * MS, at + 3 * MS + 5 * US,
-			   ++e.correlation);
-		maker_kernel(e.m, kernel, 7, at + 4 * MS, at + 5 * MS, e.correlation);
-		release(&e, at + 6 * MS, 0x9000);
-		maker_scope(e.m, nvtx_kind_pop, 1, NULL, 0, at + 9 * MS);
+			allocate(e, at + MS, 0x100000 + (i << 12), bytes[i]);
+		e->m->stack = other;
+		allocate(e, at + 2 * MS, 0x9000, 5000);
+		maker_call(e->m, MAKER_LAUNCH, 1, at + 3 * MS, at + 3 * MS + 5 * US,
+			   ++e->correlation);
+		maker_kernel(e->m, kernel, 7, at + 4 * MS, at + 5 * MS, e->correlation);
+		release(e, at + 6 * MS, 0x9000);
+		maker_scope(e->m, nvtx_kind_pop, 1, NULL, 0, at + 9 * MS);
 	}
+}
+
+static struct analyzed growing(const char *folder, const uint64_t *bytes, size_t steps)
+{
+	struct events e = begin_events(folder);
+
+	add_steps(&e, bytes, steps);
 	return with_memory(&e, folder, (2 + steps) * 10 * MS);
 }
 
@@ -470,6 +476,47 @@ static void leaks(void **state)
 	assert_int_equal(leak->last_count, 8);
 	assert_int_equal(leak->steps, 8);
 	assert_true(fabs(leak->step_bytes - 10) < 1e-9 && leak->p < 0.001);
+	analyzed_release(&a);
+}
+
+/* Memory that is released two steps later is live at the ends of steps, but does not grow. */
+static void what_lives_for_steps_is_no_leak(void **state)
+{
+	static const uint64_t none[8] = { 0 };
+	struct events e = begin_events(*state);
+	struct analyzed a;
+
+	add_steps(&e, none, 8);
+	e.m->stack = line_stack(e.m, 50);
+	for (unsigned i = 0; i < 8; i++) {
+		uint64_t at = (1 + i) * 10 * MS + 7 * MS, address = 0x8000 + (i % 2) * 0x800;
+
+		if (i >= 2)
+			release(&e, at, address);
+		allocate(&e, at + MS, address, 1000);
+	}
+	a = with_memory(&e, *state, 100 * MS);
+	assert_int_equal(a.report.steps->loops[0].count, 8);
+	assert_int_equal(a.report.memory_steps->leak_count, 0);
+	analyzed_release(&a);
+}
+
+/* What the sampler has seen belongs to the steps of the process itself. */
+static void steps_of_what_is_seen_from_outside(void **state)
+{
+	static const uint64_t none[8] = { 0 };
+	struct events e = begin_events(*state);
+	struct analyzed a;
+
+	add_steps(&e, none, 8);
+	maker_close(e.m, 100 * MS);
+	e.m = maker_begin_sampler(*state, 100, 10, "./app");
+	e.kind = memory_kind_allocator_request;
+	allocate(&e, 33 * MS, 0x7000, 60000);
+	a = with_memory(&e, *state, 100 * MS);
+	assert_int_equal(a.report.memory_use->items[0].kind, memory_kind_allocator_request);
+	expect_part(&a.report.memory_peak->peak[MEMORY_BY_STEP], 0, 2, 60000, 1);
+	expect_sums(&a.report);
 	analyzed_release(&a);
 }
 
@@ -592,6 +639,8 @@ int main(void)
 		folder_test(unexplained),
 		cmocka_unit_test(trends),
 		folder_test(leaks),
+		folder_test(what_lives_for_steps_is_no_leak),
+		folder_test(steps_of_what_is_seen_from_outside),
 		folder_test(few_steps_are_no_leak),
 		folder_test(caches_are_no_leak),
 		folder_test(churn),
