@@ -196,7 +196,7 @@ static void add_allocation(struct cpu_sampling_state *s, const struct stack_reco
 	struct process *p = begin_record(s, h, &target);
 
 	if (!p) {
-		s->lost++;
+		s->sites_lost++;
 		return;
 	}
 	f->user_count = 0;

@@ -68,11 +68,13 @@ static void count_losses(struct cpu_sampling_state *s)
 	const struct bpf_counters *c = s->programs->counters;
 	uint64_t dropped = __atomic_load_n(&c->dropped, __ATOMIC_RELAXED) + s->lost + s->queue.lost;
 	uint64_t not_followed = __atomic_load_n(&c->not_followed, __ATOMIC_RELAXED);
-	uint64_t sites_dropped = __atomic_load_n(&c->sites_dropped, __ATOMIC_RELAXED);
+	uint64_t sites_dropped =
+		__atomic_load_n(&c->sites_dropped, __ATOMIC_RELAXED) + s->sites_lost;
 	uint64_t sites_unwalked = __atomic_load_n(&c->sites_unwalked, __ATOMIC_RELAXED);
 	uint64_t now = clock_monotonic_ns();
 
-	count_loss(s, loss_reason_samples_dropped, dropped - s->dropped, now);
+	if (!s->no_samples)
+		count_loss(s, loss_reason_samples_dropped, dropped - s->dropped, now);
 	count_loss(s, loss_reason_process_limit, not_followed - s->not_followed, now);
 	count_loss(s, loss_reason_unnamed_frames, s->unnamed, now);
 	count_loss(s, loss_reason_allocations_dropped, sites_dropped - s->sites_dropped, now);

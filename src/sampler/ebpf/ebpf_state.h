@@ -102,6 +102,7 @@ struct cpu_sampling_state {
 	uint64_t end_ns; /* of the window; 0: none */
 	uint64_t dropped, not_followed, counted_ns; /* losses already reported, and when */
 	uint64_t sites_dropped, sites_unwalked;
+	uint64_t sites_lost; /* allocations and releases for which there was no memory */
 	bool no_samples; /* samples only find Python and unwind tables, for the allocator */
 	uint64_t lost; /* records that were malformed, or for which there was no memory */
 	uint64_t unnamed; /* Python frames without a name */
