@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Stress tests of the recorder with the stand-ins, in full length: forks and starts of CUDA while libraries are loaded and unloaded, hundreds
 of threads, a day of launches whose ids wrap, 10,000 sessions, 1,000 recordings of a prepared process, a hanging GPU, a SIGKILL while
-only the GPU works.
+only the GPU works and at 1,000 other moments, a ring that is dumped 10,000 times.
 
 usage: bench/stress.py BUILD [--only NAME,…]
 
@@ -13,7 +13,9 @@ import gzip
 import json
 import os
 import pathlib
+import random
 import shutil
+import struct
 import subprocess
 import tempfile
 import time
@@ -41,6 +43,9 @@ KERNEL_MS = 20  # in the program `quiet`
 MISSING_MS = 250
 KILLS = 10
 HANG_SECONDS = 4
+GENERATIONS = 1_000_000  # texts, kernels and stacks
+SNAPSHOTS = 10_000
+SWEEP = 1000
 LIMIT_S = 3600
 
 
@@ -274,6 +279,35 @@ class Stress:
         expect(max(missing) <= MISSING_MS, result)
         return result
 
+    def generations(self):
+        """New texts, kernels and stacks for a day of the program's clock into a ring, which is dumped at random moments meanwhile."""
+        done = subprocess.run([self.build / "tests/test_ring_generations"], capture_output=True, text=True, timeout=LIMIT_S,
+                              env={**os.environ, "PITOT_GENERATIONS": str(GENERATIONS), "PITOT_SNAPSHOTS": str(SNAPSHOTS)})
+        said = done.stdout + done.stderr
+        expect(done.returncode == 0, said)
+        return "every id of every dump resolves: " + next(line for line in said.splitlines() if "snapshots" in line)
+
+    def sweep(self):
+        """SIGKILL at each of so many places of a tape, random but the same in each run; nothing is lost or there twice."""
+        recordings = collections.Counter()
+        places = random.Random(2)
+        for i in range(SWEEP):
+            witness, folder = self.folder / "witness", self.folder / "killed.pitot"
+            witness.write_bytes(bytes(16))
+            subprocess.run([self.build / "pitot", "record", "-q", "-f", "-o", folder, "--no-cpu", "--stacks", "none", "--no-symbols", "--",
+                            self.build / "standin/tape-play", "--now", "--repeat", "2", "--exit", "kill", "--exit-at", str(places.randrange(1, 9500)),
+                            SOURCE / "tests/data/tapes/train.tape"], capture_output=True, check=False,
+                           env={**os.environ, "PITOT_STANDIN_WITNESS": str(witness)})
+            launched, ended = struct.unpack("QQ", witness.read_bytes())
+            calls = [(row["thread"], row["correlation"]) for row in self.rows(folder, "api_call") if row["function"] == "cuLaunchKernel"]
+            work = [(row["correlation"], row["start_ns"]) for row in self.rows(folder, "kernel")]
+            expect(len(set(calls)) == len(calls) and len(set(work)) == len(work), f"kill {i}: rows are there twice")
+            expect(launched <= len(calls) <= launched + 1, f"kill {i}: {len(calls)} launches of {launched}")
+            expect(ended <= len(work) <= ended + 2, f"kill {i}: {len(work)} kernels of {ended}")
+            recordings["launches"] += len(calls)
+            recordings["kernels"] += len(work)
+        return f"{SWEEP} kills, {dict(recordings)} in the recordings: each once"
+
     @staticmethod
     def kill(process):
         now = time.monotonic_ns()
@@ -288,7 +322,7 @@ class Stress:
 
 
 def main():
-    names = ["forks", "starts", "threads", "day", "sessions", "attaches", "hang", "quiet"]
+    names = ["forks", "starts", "threads", "day", "sessions", "attaches", "hang", "quiet", "generations", "sweep"]
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("build", type=pathlib.Path)
     parser.add_argument("--only", type=lambda text: text.split(","), default=names)
