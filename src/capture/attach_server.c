@@ -116,7 +116,7 @@ static void close_session(const struct client *c, struct session *session)
 	const char *call = vendor_thread_current_call(&since_ns),
 		   *stays = refusal_text(&refusals[REFUSAL_LEAVING]);
 	bool is_last = !collector_running();
-	char text[400] = "";
+	char text[512] = "";
 
 	atomic_fetch_sub(&self.recordings, 1);
 	if (is_last && call && clock_machine_ns() - since_ns >= HANG_SEEN_NS)
