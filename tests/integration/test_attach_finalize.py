@@ -210,13 +210,19 @@ int client_every_round;
 """
 
 
-def test_a_program_with_a_profiler_of_its_own(launches, witness, build, program, environment, pitot, rows, tmp_path):
-    """CUPTI stays while it uses that, also if it begins after the recording did, and ends with a recording after that."""
+@pytest.fixture
+def profiler(build, tmp_path):
+    """A client of CUPTI for programs that play a tape."""
     subprocess.run(["cc", "-shared", "-fPIC", "-x", "c", "-", "-x", "none", build / "standin/libcupti.so.13", "-o", tmp_path / "profiler.so"], input=PROFILER,
                    text=True, check=True)
+    return tmp_path / "profiler.so"
+
+
+def test_a_program_with_a_profiler_of_its_own(launches, witness, profiler, program, environment, pitot, rows, tmp_path):
+    """CUPTI stays while it uses that, also if it begins after the recording did, and ends with a recording after that."""
     profiles, folder = tmp_path / "profiles", tmp_path / "a.pitot"
     environment.update(PROFILES=str(profiles))
-    process = launches("--client", tmp_path / "profiler.so")
+    process = launches("--client", profiler)
     client = attach(process.pid, program, environment, folder, "--own-profiler", "share")
     wait_until(lambda: has_kernels(pitot, folder), "it records", client)
     profiles.touch()
@@ -228,6 +234,20 @@ def test_a_program_with_a_profiler_of_its_own(launches, witness, build, program,
     profiles.unlink()
     record(process, program, environment, pitot, tmp_path / "b.pitot")
     assert leaving(rows, tmp_path / "b.pitot")[0] == "on" and witness.finalized == 1
+
+
+def test_a_profiler_that_comes_and_goes(launches, witness, profiler, environment, tmp_path):
+    """At any moment of leaving: it gets CUPTI, or CUPTI ends before that, and begins anew for it."""
+    profiles = tmp_path / "profiles"
+    environment.update(PROFILES=str(profiles))
+    process = launches("--client", profiler)
+    for i in range(30):
+        launcher = Launcher(process.pid, tmp_path)
+        assert launcher.ask(options=OPTIONS + ";own_profiler=share") == (0, 1, "")
+        (profiles.touch if i % 2 else lambda: profiles.unlink(missing_ok=True))()
+        answer = launcher.leave()
+        assert answer[0] == 0 and (not answer[2] or "profiler" in answer[2]), answer
+    assert 0 < witness.finalized < 30 and process.poll() is None
 
 
 def test_who_else_uses_it_is_not_known(launches, witness, program, environment, pitot, rows, tmp_path):
