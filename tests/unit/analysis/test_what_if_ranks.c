@@ -327,6 +327,13 @@ static void candidates_of_all_ranks(void **state)
 	assert_true(c->process != g.w.process);
 	assert_true(is_near((uint64_t)c->gain_ns, STEPS * MS, 5));
 	assert_true(c->cost_ns > (STEPS - 1) * 2 * MS);
+	/* gemm and the collective, without its waiting */
+	c = NULL;
+	for (size_t i = 0; i < g.w.candidate_count; i++)
+		if (g.w.candidates[i].is_class && g.w.candidates[i].place.class == PATH_KERNEL)
+			c = &g.w.candidates[i];
+	assert_non_null(c);
+	assert_true(is_near(c->cost_ns, STEPS * (4 * 200 + 400) * US, 2));
 	guess_release(&g);
 }
 
