@@ -62,6 +62,8 @@ def measure(server):
         print(f"slices of {part:<9g}of the time{slowest[0]:9.1f} ms   {slices:,} slices, {len(slowest[1]) >> 10:,} KiB")
     _, _, ms = server.get(f"{base}slices?correlation=4711&instance={data['instance']}")
     print(f"a call with its work{ms:20.1f} ms")
+    _, _, ms = server.get(f"{base}slices?sums=1&from=0&until={data['duration_ns'] + 1}&instance={data['instance']}")
+    print(f"sums of all slices{ms:22.1f} ms")
     print(f"memory of all{server.memory() >> 20:27,} MiB")
 
 

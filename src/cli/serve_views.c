@@ -139,6 +139,8 @@ static int add_slices(struct viewed *v, const struct serve_ask *ask, struct strb
 		return E_MOVED;
 	if (ask->correlation)
 		return timeline_served_related(v->timeline, ask->correlation, out);
+	if (ask->sums)
+		return timeline_served_sums(v->timeline, ask->from_ns, ask->until_ns, out);
 	return timeline_served_window(v->timeline, ask->from_ns, ask->until_ns, ask->pixels, out);
 }
 

@@ -120,6 +120,7 @@ static bool ask_for_view(struct serve *s, uint64_t connection, const struct http
 		ask.until_ns = number_of(r, "until");
 		ask.correlation = number_of(r, "correlation");
 		ask.instance = number_of(r, "instance");
+		ask.sums = number_of(r, "sums") != 0;
 		ask.pixels = (uint32_t)MIN(number_of(r, "pixels"), PIXELS_MAX);
 	}
 	pool_ask(s, connection, &ask, 1, ids);

@@ -35,6 +35,7 @@ struct serve_ask {
 	/* slices: see timeline_served.h */
 	uint64_t from_ns, until_ns, correlation, instance;
 	uint32_t pixels;
+	bool sums;
 };
 
 /* In a worker: its recordings. `paths` can be opened; `names` are for people. */

@@ -5,7 +5,6 @@ import shutil
 import signal
 import socket
 import subprocess
-import time
 from collections import Counter
 
 import pytest
@@ -14,7 +13,6 @@ from serving import Server, serving
 from timeline_page import read_page
 from waiting import wait_until
 
-READING_S = 5  # for a request
 SAFE = {"Content-Security-Policy", "Referrer-Policy", "X-Content-Type-Options", "Cache-Control", "Cross-Origin-Resource-Policy"}
 
 
@@ -28,6 +26,7 @@ def recordings(make_recording, tmp_path_factory):
     window = folder / "window/date=2026-11-28"
     window.mkdir(parents=True)
     make_recording(window / "job.host.1.rule.pitot", kernels=100)
+    shutil.copytree(folder / "page.pitot", folder / "window/else/no-date.pitot")
     (folder / "link.pitot").symlink_to(folder / "page.pitot")
     (folder / "file.pitot").write_text("no folder")
     return folder
@@ -135,16 +134,10 @@ def test_only_what_is_listed(server, path):
 def test_too_long_and_too_slow(server):
     """Who sends a request byte by byte makes room for others; nobody is waited for."""
     assert status_of(send(server.port, "GET / HTTP/1.1\r\nHost: localhost\r\nX: " + "x" * 16384)) == 431
-    began = time.monotonic()
     slow = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(100)]
     for one in slow:
         one.sendall(b"GET / HTTP/1.1\r\nHost: lo")
     assert server.status("/") == 200
-    slow[60].setblocking(False)
-    try:
-        assert slow[60].recv(100) == b"" and time.monotonic() >= began + READING_S, "only the oldest ones are disconnected so soon"
-    except (BlockingIOError, ConnectionResetError):
-        pass
     for one in slow:
         one.settimeout(60)
         try:
@@ -260,6 +253,29 @@ def test_slices_are_those_of_the_page(server, recordings, pitot, tmp_path, name)
         assert all(n <= 2 * (pixels + 2) + wide[row] * 2 for row, n in rows.items())
         for counter, values in want_readings.items():
             assert set(readings[counter]) <= set(values) and {max(v for _, v in values), min(v for _, v in values)} <= {v for _, v in readings[counter]}
+
+
+def test_sums_are_those_of_the_page(server, recordings, pitot, tmp_path):
+    """Of the whole, and of a part, with the time inside of it."""
+    data, ask = server.timeline("train.pitot")
+    pitot("export", recordings / "train.pitot", "-o", tmp_path / "x.html")
+    _, want, _ = read_page(tmp_path / "x.html")
+    end = data["duration_ns"] + 1
+    for from_ns, until in (0, end), (end // 3, end // 2), (end // 2, end // 2 + 1), (end, end + 1):
+        text = server.text(server.page("train.pitot", f"slices?sums=1&from={from_ns}&until={until}&instance={data['instance']}"))
+        part = json.loads(text)
+        found, expected = Counter(), Counter()
+        for number, (n, ns) in part["sums"].items():
+            kind, name, _ = part["classes"][number]
+            name = part["classes"][str(name)][1] if isinstance(name, int) else name
+            found[data["kinds"][kind], name, "n"] += n
+            found[data["kinds"][kind], name, "ns"] += ns
+        for each in want:
+            start, stop = each["start_ns"], each["start_ns"] + each["duration"]
+            if stop >= from_ns and start < until:
+                expected[each["kind"], each["name"], "n"] += 1
+                expected[each["kind"], each["name"], "ns"] += min(stop, until) - max(start, from_ns)
+        assert +found == +expected
 
 
 def test_collectives_are_those_of_the_page(build, rank_recording, pitot, tmp_path):

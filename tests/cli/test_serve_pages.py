@@ -95,7 +95,29 @@ def test_a_timeline_loads_what_it_shows(tab, server):
     tab.wait("timeline.is_loaded()")
     assert tab.run(f"(() => {{ const row = {STREAM}; return [row.n, row.n + row.more.reduce((a, b) => a + b), row.busy[row.n]]; }})()")[1:] == far[1:3]
     assert tab.run("timeline.selection().row.start[timeline.selection().i]") == before[0], "what is selected stays"
-    assert "estimated" in tab.run("(timeline.search('kernel'), document.getElementById('found').textContent)")
+    tab.run("timeline.search('cuLaunchKernel')")
+    tab.wait("document.getElementById('found').textContent.startsWith('60,000 calls: ')")  # of all, not only of those that are there
+    tab.run("timeline.search('no such name')")
+    tab.wait("document.getElementById('found').textContent === 'nothing found'")
+
+
+def test_sums_are_of_all_slices(tab, server):
+    """Of a span that is drawn with Shift, and of a name: also of those that are merged."""
+    tab.open(f"http://127.0.0.1:{server.port}{server.page('train.pitot', 'timeline')}", READY)
+    tab.run("timeline.show(timeline.whole.from, timeline.whole.to)")
+    tab.wait("timeline.is_loaded()")
+    left, right, top = tab.run("(() => { const box = document.getElementById('plot').getBoundingClientRect();"
+                               "return [box.left + timeline.x_of(-1e6), box.right - 1, box.top + 60]; })()")
+    for kind, x in ("mousePressed", left), ("mouseMoved", (left + right) / 2), ("mouseMoved", right), ("mouseReleased", right):
+        tab.call("Input.dispatchMouseEvent", type=kind, x=x, y=top, button="left", buttons=1, modifiers=8, clickCount=1)
+    tab.wait("document.querySelectorAll('#details td.number').length > 5")
+    tab.run("(() => { const choice = document.querySelector('#details select'); choice.value = 'kernel'; choice.dispatchEvent(new Event('change')); })()")
+    rows = tab.run("[...document.querySelectorAll('#details tr')].slice(1).map((tr) => [...tr.cells].map((cell) => cell.textContent))")
+    assert sum(int(row[2].replace(",", "")) for row in rows) == 60000 and len(rows) > 10 and {row[1] for row in rows} == {"kernel"}
+    tab.run("timeline.show(timeline.whole.to / 2, timeline.whole.to / 2 + 60000)")
+    tab.wait("timeline.is_loaded()")
+    tab.run(f"(() => {{ const row = {STREAM}; timeline.select({{ row, i: row.start.findIndex((ns) => ns >= timeline.view.from) }}); }})()")
+    tab.wait("/same name[^\\d]*[\\d,]+, total/.test(document.getElementById('details').innerText)")
 
 
 def test_a_timeline_that_is_gone(tab, server):

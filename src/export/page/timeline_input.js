@@ -90,23 +90,29 @@ function search(text) {
 
 	searched = text;
 	matches = test && Uint8Array.from(data.classes, (of, c) => of && (test(name_of(c)) || test(details_of(c).name || "")) ? 1 : 0);
+	const add_sum = (c, n, ns) => {
+		const kind = kind_of(c), sum = sums.get(kind) || { n: 0, ns: 0 };
+
+		sum.n += n;
+		sum.ns += ns;
+		sums.set(kind, sum);
+	};
 	for (const row of rows) {
 		row.hits = matches && new Uint32Array(row.n + 1);
 		for (let i = 0; matches && i < row.n; i++) {
 			const hit = matches[row.class[i]];
 
 			row.hits[i + 1] = row.hits[i] + hit;
-			if (hit) {
-				const kind = kind_of(row.class[i]), sum = sums.get(kind) || { n: 0, ns: 0 };
-
-				sum.n += 1 + (row.more?.[i] || 0);
-				sum.ns += row.busy[i + 1] - row.busy[i];
-				sums.set(kind, sum);
-			}
+			if (hit && !served)
+				add_sum(row.class[i], 1, row.end[i] - row.start[i]);
 		}
 	}
+	const all = served && matches ? class_sums(null, () => search(searched)) : null;
+	for (const [c, n, ns] of all || [])
+		if (matches[c])
+			add_sum(c, n, ns);
 	find("found").textContent = !matches ? "" : sums.size ? [...sums].sort((a, b) => b[1].ns - a[1].ns).slice(0, 3)
-		.map(([kind, sum]) => counted(sum.n, kind) + ": " + duration(sum.ns)).join(", ") + estimated() : "nothing found" + estimated();
+		.map(([kind, sum]) => counted(sum.n, kind) + ": " + duration(sum.ns)).join(", ") : served && !all ? "\u2026" : "nothing found";
 	find("next").disabled = find("last").disabled = !sums.size;
 	redraw();
 	return sums;

@@ -59,13 +59,18 @@ function detail_text(key, value) {
 function add_name_sums(table, c) {
 	let n = 0, ns = 0;
 
-	for (const row of rows)
+	if (served) {
+		const sum = sums_in(null, () => selected && select(selected))?.get(alike[c]);
+
+		({ n, ns } = sum || { n, ns });
+	}
+	for (const row of served ? [] : rows)
 		for (let i = 0; i < row.n; i++)
 			if (alike[row.class[i]] === alike[c]) {
-				n += 1 + (row.more?.[i] || 0);
-				ns += row.busy[i + 1] - row.busy[i];
+				n++;
+				ns += row.end[i] - row.start[i];
 			}
-	add_line(table, served ? "same name, here" + estimated() : "same name", count(n) + ", total " + duration(ns) + ", average " + duration(Math.round(ns / n)));
+	add_line(table, "same name", n ? count(n) + ", total " + duration(ns) + ", average " + duration(Math.round(ns / n)) : "\u2026");
 }
 
 function around(row, i) {
@@ -181,19 +186,19 @@ function select(slice) {
 		load_related(id).catch(show_failure);
 }
 
-/* Sums the time inside the selected span by name. */
-function sum_span() {
+/* Sums the time inside a part by name. */
+function sum_slices(part) {
 	const sums = new Map();
 
 	for (const row of rows)
-		for (let i = below(row.end, span.from, 0, true); i < row.n && row.start[i] < span.to; i++) {
+		for (let i = below(row.end, part.from, 0, true); i < row.n && row.start[i] < part.to; i++) {
 			const c = alike[row.class[i]], sum = sums.get(c) || { c, n: 0, ns: 0 };
 
-			sum.n += 1 + (row.more?.[i] || 0);
-			sum.ns += row.more?.[i] ? row.busy[i + 1] - row.busy[i] : Math.min(row.end[i], span.to) - Math.max(row.start[i], span.from);
+			sum.n++;
+			sum.ns += Math.min(row.end[i], part.to) - Math.max(row.start[i], part.from);
 			sums.set(c, sum);
 		}
-	return [...sums.values()].sort((a, b) => b.ns - a.ns);
+	return sums;
 }
 
 /* Adds a choice among kinds of slices to a panel. `show` is called after another choice. */
@@ -222,7 +227,8 @@ function add_table(columns, heads) {
 }
 
 function show_span() {
-	const sums = sum_span(), columns = open_details(duration(Math.round(span.to - span.from)) + " from " + moment(Math.max(0, span.from)) + estimated());
+	const known = sums_in(span, () => span && show_span()), sums = [...(known || new Map()).values()].sort((a, b) => b.ns - a.ns);
+	const columns = open_details(duration(Math.round(span.to - span.from)) + " from " + moment(Math.max(0, span.from)) + (known ? "" : " \u2026"));
 
 	add_choice(columns, [...new Set(sums.map(({ c }) => kind_of(c)))].sort(), show_span);
 	const shown = sums.filter(({ c }) => !chosen_kind || kind_of(c) === chosen_kind);

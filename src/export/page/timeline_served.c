@@ -25,6 +25,10 @@ struct run {
 	uint32_t class, count;
 };
 
+struct class_sum {
+	uint64_t count, ns;
+};
+
 /* What a part is made of while it is. */
 struct part {
 	const struct timeline *t;
@@ -37,6 +41,7 @@ struct part {
 	VEC(uint64_t) numbers;
 	VEC(size_t) firsts; /* by row of the part: its first item of numbers */
 	size_t *track_rows; /* by track: the part's rows before it */
+	struct class_sum *sums; /* by class */
 	bool is_merged, failed;
 };
 
@@ -350,14 +355,21 @@ static int add_part(struct part *p, add_row *add_slices_of, add_row *add_samples
 	return p->failed ? -ENOMEM : 0;
 }
 
+/* Sets the window, from times since the begin of the page. */
+static void set_window(struct part *p, uint64_t from_ns, uint64_t until_ns)
+{
+	uint64_t base_ns = p->t->base_ns, most_ns = UINT64_MAX - base_ns;
+
+	p->from_ns = base_ns + MIN(from_ns, most_ns - 1);
+	p->until_ns = base_ns + MAX(MIN(until_ns, most_ns), MIN(from_ns, most_ns - 1) + 1);
+}
+
 int timeline_served_window(struct timeline_served *s, uint64_t from_ns, uint64_t until_ns,
 			   uint32_t pixels, struct strbuf *out)
 {
-	uint64_t base_ns = s->t.base_ns, most_ns = UINT64_MAX - base_ns;
 	struct part p = { .t = &s->t };
 
-	p.from_ns = base_ns + MIN(from_ns, most_ns - 1);
-	p.until_ns = base_ns + MAX(MIN(until_ns, most_ns), MIN(from_ns, most_ns - 1) + 1);
+	set_window(&p, from_ns, until_ns);
 	p.pixel_ns = MAX((p.until_ns - p.from_ns) / MAX(pixels, 1u), 1u);
 	return add_part(&p, add_slices, add_samples, out);
 }
@@ -389,6 +401,73 @@ int timeline_served_related(struct timeline_served *s, uint64_t correlation, str
 			  .run.correlation = correlation };
 
 	return add_part(&p, add_related, NULL, out);
+}
+
+/* --- sums --- */
+
+static bool add_to_sum(struct part *p, const struct run *slice)
+{
+	struct class_sum *sum = &p->sums[slice->class];
+	uint64_t from_ns = MAX(slice->start_ns, p->from_ns);
+	uint64_t until_ns = MIN(slice->end_ns, p->until_ns);
+
+	if (slice->end_ns >= p->from_ns && slice->start_ns < p->until_ns) {
+		sum->count++;
+		sum->ns += until_ns - from_ns;
+	}
+	return slice->start_ns < p->until_ns;
+}
+
+static void sum_row(struct part *p, const struct timeline_row *row)
+{
+	for (size_t i = first_block(row, p->from_ns); i < row->blocks.count; i++) {
+		if (row->blocks.data[i].start_ns >= p->until_ns)
+			break;
+		decode_block(row, &row->blocks.data[i], add_to_sum, p);
+	}
+}
+
+static void add_sums(struct part *p, struct strbuf *out)
+{
+	const char *separator = "";
+
+	strbuf_adds(out, "{\"sums\": {");
+	for (size_t c = 0; c < p->t->classes.count; c++) {
+		if (!p->sums[c].count)
+			continue;
+		strbuf_addf(out, "%s\"%zu\": [%llu, %llu]", separator, c,
+			    (unsigned long long)p->sums[c].count,
+			    (unsigned long long)p->sums[c].ns);
+		p->used[c / 64] |= UINT64_C(1) << c % 64;
+		separator = ", ";
+	}
+	strbuf_addc(out, '}');
+	add_classes(p, out);
+	strbuf_adds(out, "}\n");
+}
+
+int timeline_served_sums(struct timeline_served *s, uint64_t from_ns, uint64_t until_ns,
+			 struct strbuf *out)
+{
+	const struct timeline *t = &s->t;
+	struct part p = { .t = t,
+			  .used = calloc(t->classes.count / 64 + 1, sizeof(*p.used)),
+			  .sums = calloc(t->classes.count + 1, sizeof(*p.sums)) };
+
+	set_window(&p, from_ns, until_ns);
+	for (size_t i = 0; i < t->tracks.items.count && p.used && p.sums; i++) {
+		const struct timeline_track *track =
+			(const struct timeline_track *)t->tracks.items.data[i];
+
+		for (size_t r = 0; r < track->rows.count && track->kind < TIMELINE_LEVEL; r++)
+			sum_row(&p, &track->rows.data[r]);
+	}
+	p.failed = !p.used || !p.sums;
+	if (!p.failed)
+		add_sums(&p, out);
+	free(p.used);
+	free(p.sums);
+	return p.failed || out->failed ? -ENOMEM : 0;
 }
 
 /* --- the whole --- */

@@ -14,7 +14,10 @@ struct timeline_served;
 /* -ENODATA: there is nothing to show. The trace can be freed afterwards. */
 int timeline_served_new(struct trace *t, struct timeline_served **out, struct error *e) MUST_USE;
 void timeline_served_free(struct timeline_served *s);
-/* The page; it asks for "slices?from=NS&until=NS&pixels=N" and "slices?correlation=ID". */
+/*
+ * The page; it asks for "slices?from=NS&until=NS&pixels=N", "slices?correlation=ID", and
+ * "slices?from=NS&until=NS&sums=1".
+ */
 const struct strbuf *timeline_served_page(const struct timeline_served *s);
 /* The page adds "&instance=N", of the timeline that it belongs to. */
 uint64_t timeline_served_instance(const struct timeline_served *s);
@@ -36,5 +39,12 @@ int timeline_served_window(struct timeline_served *s, uint64_t from_ns, uint64_t
 /* A call with the work that it caused, wherever they are. */
 int timeline_served_related(struct timeline_served *s, uint64_t correlation,
 			    struct strbuf *out) MUST_USE;
+
+/*
+ * Appends JSON on a line: {"sums":{CLASS:[slices, ns],…},"classes":{…}}, of what overlaps a window,
+ * each slice with its time inside.
+ */
+int timeline_served_sums(struct timeline_served *s, uint64_t from_ns, uint64_t until_ns,
+			 struct strbuf *out) MUST_USE;
 
 #endif

@@ -110,9 +110,38 @@ async function load_related(id) {
 	}
 }
 
-/* --- what is said of merged slices --- */
+/* --- sums, which need all slices --- */
 
-const estimated = () => loaded.merged ? " (estimated: zoom in)" : "";
+/*
+ * Returns [class, slices, ns] of a part, or of all: null. While it is not known yet, returns null, and calls `again` when it is.
+ */
+const known_sums = new Map(), asked_sums = new Set();
+function class_sums(part, again) {
+	const from = Math.max(0, Math.floor(part?.from ?? 0)), until = Math.max(from + 1, Math.ceil(part?.to ?? data.duration_ns + 1)), key = from + "," + until;
+
+	if (!asked_sums.has(key))
+		ask("sums=1&from=" + from + "&until=" + until).then(({ sums }) => {
+			known_sums.set(key, Object.entries(sums).map(([c, [n, ns]]) => [Number(c), n, ns]));
+			index_classes();
+			again();
+		}).catch(show_failure);
+	asked_sums.add(key);
+	return known_sums.get(key) || null;
+}
+
+/* The same by name: the first class of each name -> { c, n, ns }. */
+function sums_in(part, again) {
+	const sums = new Map(), known = class_sums(part, again);
+
+	for (const [c, n, ns] of known || []) {
+		const sum = sums.get(alike[c]) || { c: alike[c], n: 0, ns: 0 };
+
+		sum.n += n;
+		sum.ns += ns;
+		sums.set(alike[c], sum);
+	}
+	return known && sums;
+}
 
 function select_merged({ row, i }) {
 	const columns = open_details(counted(row.more[i] + 1, "slice") + ", narrower than a pixel"), table = add(add(columns, "div"), "table");
