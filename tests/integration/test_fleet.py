@@ -1,6 +1,7 @@
-"""examples/fleet: the same question asked of Parquet files by DuckDB and by Spark."""
+"""examples/fleet: the same question asked of Parquet files by DuckDB and by Spark; configurations that an agent reads."""
 import importlib.util
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -43,3 +44,19 @@ def test_both_engines_agree(ask):
     if not shutil.which("java"):
         pytest.skip("needs java")
     assert ask("alternating", "--spark", "local-cluster[2,1,1024]") == ask("alternating")
+
+
+@pytest.mark.parametrize("name", ["agent.json", "daemonset.yaml"])
+def test_configurations(pitot, source, tmp_path, name):
+    """An agent knows all keys, and runs with other folders and credentials."""
+    text = (source / "examples/fleet" / name).read_text()
+    if name.endswith(".yaml"):
+        text = re.search(r"agent\.json: \|\n((?:    .*\n)+)", text)[1]
+    options = json.loads(text)
+    (tmp_path / "secret").write_text("0" * 32)
+    (tmp_path / "secret").chmod(0o600)
+    ours = {"lake": str(tmp_path / "lake"), "spool": str(tmp_path / "spool"), "secret": str(tmp_path / "secret"), "s3-credentials": "", "listen": "off"}
+    options = {key: ours.get(key, value) for key, value in options.items()} | {"recordings": [], "no-live": True, "once": True}
+    (tmp_path / "agent.json").write_text(json.dumps(options))
+    (tmp_path / "lake").mkdir()
+    pitot("agent", "--config", tmp_path / "agent.json")
