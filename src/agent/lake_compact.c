@@ -337,23 +337,27 @@ static int retire(int work, const char *name, int live, const struct lake_compac
 {
 	_cleanup_close_ int from = folder_enter(work, name, FOLDER_ANY);
 	int rc = from < 0 ? from : 0;
+	bool is_busy = false;
 
-	for (unsigned round = 0; rc == 0 && round < 100; round++) {
+	for (unsigned round = 0; rc == 0 && !is_busy && round < 100; round++) {
 		_cleanup_list_ DIR *list = folder_list(from);
 		const char *file;
 
-		while (list && rc == 0 && (file = folder_next(list)))
-			if (strcmp(file, LAKE_COMPACTED) != 0)
-				rc = retire_name(from, file, live, c);
+		while (list && rc == 0 && (file = folder_next(list))) {
+			rc = strcmp(file, LAKE_COMPACTED) ? retire_name(from, file, live, c) : 0;
+			is_busy |= rc == -EBUSY;
+			rc = rc == -EBUSY ? 0 : rc;
+		}
 		rc = rc < 0 ? rc : folder_sync(live);
-		if (rc == 0)
-			unlinkat(from, LAKE_COMPACTED, 0);
-		if (rc == 0 && unlinkat(work, name, AT_REMOVEDIR) == 0)
+		if (rc < 0 || is_busy)
+			break;
+		unlinkat(from, LAKE_COMPACTED, 0);
+		if (unlinkat(work, name, AT_REMOVEDIR) == 0)
 			return 0;
-		if (rc == 0 && errno != ENOTEMPTY && errno != EEXIST)
+		if (errno != ENOTEMPTY && errno != EEXIST)
 			rc = -errno;
 	}
-	return rc == -EBUSY ? 0 : rc;
+	return rc;
 }
 
 /* What a run has left that was killed. `name` is TABLE.DATE, or that with NEW. */
@@ -366,12 +370,12 @@ static int recover(const struct lake *lake, int work, const char *name)
 	int rc;
 
 	snprintf(table_name, sizeof(table_name), "%.*s", (int)length, name);
-	if (has_suffix(name, NEW) || !name[length]) {
+	table = folder_enter(lake->folder, table_name, FOLDER_ANY);
+	live = name[length] ? folder_enter(table, name + length + 1, FOLDER_ANY) : -ENOENT;
+	if (has_suffix(name, NEW) || live == -ENOENT) { /* somebody has removed the day */
 		remove_work(work, name);
 		return 0;
 	}
-	table = folder_enter(lake->folder, table_name, FOLDER_ANY);
-	live = folder_enter(table, name + length + 1, FOLDER_ANY);
 	rc = left < 0 ? left : live < 0 ? live : lake_compacted_read(left, &of_left);
 	rc = rc < 0 ? rc : lake_compacted_read(live, &of_live);
 	if (rc == 0 && of_left.generation > of_live.generation)
@@ -443,7 +447,9 @@ static int compact_day(struct day *d, lake_compact_done *done, void *user, struc
 	rc = d->live < 0 ? d->live : folder_stat(d->tables, d->date, &d->st);
 	rc = rc < 0 ? rc : lake_compacted_read(d->live, &d->compacted);
 	rc = rc < 0 ? rc : list_inputs(d);
-	if (rc < 0)
+	if (rc > 0 && folder_stat(d->work, d->name, &(struct stat){ 0 }) == 0)
+		rc = 0; /* an agent still writes into the old folder */
+	else if (rc < 0)
 		fail(d, rc, "read", e);
 	else if (d->result.foreign)
 		rc = 1;
@@ -526,8 +532,8 @@ int lake_compact(const struct lake *lake, uint64_t now_ns, lake_compact_done *do
 	if (lake->s3)
 		return error_set(e, E_UNSUPPORTED,
 				 "'%s' is a bucket, in which several objects cannot be replaced at "
-				 "once: register its tables with Delta Lake or Iceberg, whose own "
-				 "tools compact them",
+				 "once: copy its tables into Delta Lake or Iceberg, and compact "
+				 "them there (examples/fleet/register.py)",
 				 lake->path);
 	lake_add_date(&today, now_ns);
 	work = open_work(lake, &lock, e);

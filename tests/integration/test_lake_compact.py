@@ -147,8 +147,9 @@ def test_what_a_killed_run_has_left(pitot, lake, rows_of, exchanged):
         shutil.move(lake.with_name("old"), left)
         shutil.copy(left / late, left / "77.other.20261101T000000Z-20261101T000001Z.0123456789abcdef-1.parquet")
         (left / ".x.parquet.partial").write_bytes(b"")
-        pitot("lake", "compact", lake)
-        assert left.exists(), "an agent may be writing there"
+        for _ in range(2):
+            pitot("lake", "compact", lake)
+            assert left.exists(), "an agent may be writing there"
         os.utime(left / ".x.parquet.partial", (1, 1))
         pitot("lake", "compact", lake)
         assert compacted != objects(lake, table) and len(rows_of(lake, table)) > len(before)

@@ -37,6 +37,8 @@ static void facts_come_in_the_order_of_time(void **state)
 	takes(&q, 10, 10, 1);
 	takes_nothing(&q, 19);
 	add(&q, 5, 5); /* late */
+	add(&q, 4, 6);
+	takes(&q, 30, 4, 6);
 	takes(&q, 30, 5, 5);
 	takes(&q, 30, 20, 3);
 	takes(&q, 30, 30, 2); /* of one time, the first that came */
