@@ -31,7 +31,7 @@ bench: deps all		## the figures, as a table
 	@bench/run $(BUILD)
 
 stress: deps all	## forks, CUDA starts, threads, attaching, hangs, kills against the stand-ins, in full length (half an hour)
-	@cmake --build $(BUILD) -j $(JOBS) --target pitot tape-play tape-make churn module test_ring_generations
+	@cmake --build $(BUILD) -j $(JOBS) --target pitot tape-play tape-make churn module test_ring_generations test_inject_remote
 	@bench/stress.py $(BUILD)
 
 gpu-test: deps all	## tests that need an NVIDIA GPU

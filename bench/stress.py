@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Stress tests of the recorder with the stand-ins, in full length: forks and starts of CUDA while libraries are loaded and unloaded, hundreds
-of threads, a day of launches whose ids wrap, 10,000 sessions, 1,000 recordings of a prepared process, a hanging GPU, a SIGKILL while
-only the GPU works and at 1,000 other moments, a ring that is dumped 10,000 times.
+of threads, a day of launches whose ids wrap, 10,000 sessions, 1,000 recordings of a prepared process, a hundred times a library loaded into
+each program that makes it difficult, a hanging GPU, a SIGKILL while only the GPU works and at 1,000 other moments, a ring that is dumped
+10,000 times.
 
 usage: bench/stress.py BUILD [--only NAME,…]
 
@@ -37,6 +38,7 @@ WINDOW_BYTES = 64 << 20  # of gpufl's logs, uncompressed
 GROWTH_KIB = 2048  # of memory, in the last third of the run
 SESSIONS = 10000
 ATTACHES = 1000
+INJECTIONS = 100  # of each kind
 STANDIN_KIB = 100  # of a recording: the stand-in remembers the records of buffers for good, by address
 LAUNCHES_A_ROUND = 8 * 12  # in the program `steps`
 KERNEL_MS = 20  # in the program `quiet`
@@ -242,6 +244,13 @@ class Stress:
         expect(after[1:3] == before[1:3] and after[3] < before[3] + 10 and after[0] - before[0] < STANDIN_KIB * ATTACHES, result)
         return result
 
+    def victims(self):
+        """None hangs, crashes, or sees a result that its system call would not have had by itself (tests/support/inject/victim.c)."""
+        done = subprocess.run([self.build / "tests/test_inject_remote"], env={**os.environ, "PITOT_INJECT_REPETITIONS": str(INJECTIONS)},
+                              capture_output=True, text=True, timeout=LIMIT_S)
+        expect(done.returncode == 0, (done.stdout + done.stderr)[-2000:])
+        return done.stdout.splitlines()[-1]
+
     def state(self, pid):
         with open(f"/proc/{pid}/maps") as file:
             mappings = len(file.readlines())
@@ -322,7 +331,7 @@ class Stress:
 
 
 def main():
-    names = ["forks", "starts", "threads", "day", "sessions", "attaches", "hang", "quiet", "generations", "sweep"]
+    names = ["forks", "starts", "threads", "day", "sessions", "attaches", "victims", "hang", "quiet", "generations", "sweep"]
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("build", type=pathlib.Path)
     parser.add_argument("--only", type=lambda text: text.split(","), default=names)

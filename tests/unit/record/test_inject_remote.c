@@ -2,7 +2,7 @@
  * Loading a library into running programs: those that it must not disturb
  * (tests/support/inject/victim.c), and those that are refused.
  *
- * Each is tried PITOT_INJECT_REPETITIONS times, by default thrice.
+ * Each is tried PITOT_INJECT_REPETITIONS times, by default thrice; a hundred times by `make stress`.
  */
 #include "record/inject_remote/inject_remote.h"
 
@@ -32,6 +32,9 @@ struct victim {
 	pid_t pid;
 	int injected; /* gets a byte for each library that has started its thread */
 };
+
+/* libraries that were loaded in time, and later; programs that went on afterwards */
+static unsigned loads, late, programs;
 
 static unsigned repetitions(void)
 {
@@ -87,6 +90,15 @@ static void end(struct victim v)
 	assert_int_equal(waitpid(v.pid, &status, 0), v.pid);
 	assert_int_equal(status, 0);
 	close(v.injected);
+	programs++;
+}
+
+static int load(struct victim v, struct inject_thread *thread, struct error *e)
+{
+	int rc = inject_remote(v.pid, INJECT "/injectee.so", false, thread, e);
+
+	loads += rc == 0;
+	return rc;
 }
 
 static unsigned mappings(pid_t pid)
@@ -107,7 +119,7 @@ static unsigned mappings(pid_t pid)
 static const struct {
 	const char *sleep, *work, *threads, *call;
 } loaded[] = {
-	{ "poll", "all", "1", "poll" },           { "poll", "malloc", "16", "poll" },
+	{ "poll", "all", "1", "poll" },           { "poll", "malloc", "64", "poll" },
 	{ "nanosleep", "spin", "1", "" },         { "select", "dlopen", "3", "pselect6" },
 	{ "epoll", "malloc", "2", "epoll_wait" }, { "read", "mmap", "2", "read" },
 	{ "condition", "malloc", "2", "futex" },  { "nanosleep", "dlopen", "2", "" },
@@ -122,10 +134,18 @@ static void test_programs_that_are_not_disturbed(void **state)
 			struct inject_thread thread = { 0 };
 			struct error e = { 0 };
 			char byte;
+			int rc;
 
-			if (inject_remote(v.pid, INJECT "/injectee.so", false, &thread, &e) != 0)
+			rc = load(v, &thread, &e);
+			if (rc != 0 && rc != -ETIMEDOUT)
 				fail_msg("%s, %s: %s", loaded[i].sleep, loaded[i].work, e.text);
 			assert_int_equal(read(v.injected, &byte, 1), 1);
+			if (rc == -ETIMEDOUT) { /* the machine is busy: it goes on by itself */
+				assert_true(waitpid(-1, NULL, 0) > 0);
+				late++;
+				end(v);
+				continue;
+			}
 			assert_int_equal(thread.tid, v.pid);
 			assert_string_equal(thread.name, "victim");
 			if (*loaded[i].call && strcmp(thread.call, "restart_syscall") != 0)
@@ -269,7 +289,7 @@ static void test_a_harmless_filter(void **state)
 	char byte;
 
 	(void)state;
-	if (inject_remote(v.pid, INJECT "/injectee.so", false, &thread, &e) != 0) {
+	if (load(v, &thread, &e) != 0) {
 		if (geteuid() == 0 || !strstr(e.text, "cannot be read"))
 			fail_msg("%s", e.text);
 		end(v);
@@ -333,8 +353,8 @@ static void test_memory_is_given_back(void **state)
 		struct error e = { 0 };
 		char byte;
 
-		assert_int_equal(inject_remote(v.pid, INJECT "/injectee.so", false, &thread, &e),
-				 0);
+		if (load(v, &thread, &e) != 0)
+			fail_msg("%s", e.text);
 		assert_int_equal(read(v.injected, &byte, 1), 1);
 		if (i == 1) /* the C library caches a thread's stack */
 			before = mappings(v.pid);
@@ -394,7 +414,7 @@ static void test_programs_that_end_or_begin_again_meanwhile(void **state)
 		pid_t sender = send_later(v.pid, number, n / 2);
 		int status, rc;
 
-		rc = inject_remote(v.pid, INJECT "/injectee.so", false, &thread, &e);
+		rc = load(v, &thread, &e);
 		assert_true(rc == 0 || *e.text);
 		assert_int_equal(waitpid(sender, &status, 0), sender);
 		if (number == SIGHUP)
@@ -455,5 +475,9 @@ int main(void)
 		cmocka_unit_test(test_several_at_once),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	int failed = cmocka_run_group_tests(tests, NULL, NULL);
+
+	printf("%u libraries loaded, %u more after the time limit, %u programs went on\n", loads,
+	       late, programs);
+	return failed;
 }
