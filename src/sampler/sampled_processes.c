@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 
 #include "base/clock.h"
+#include "base/folder.h"
 #include "base/io.h"
 #include "sampler/proc_tree.h"
 #include "sampler/process_memory.h"
@@ -90,7 +91,7 @@ struct target *targets_find(struct targets *t, pid_t pid)
 
 pid_t target_pid(const struct target *p)
 {
-	return p->is_core ? CORE_PROCESS : p->pid;
+	return p->memory_id;
 }
 
 static struct target *new_target(struct targets *t, pid_t pid, uint64_t time_ns)
@@ -101,7 +102,7 @@ static struct target *new_target(struct targets *t, pid_t pid, uint64_t time_ns)
 		free(p);
 		return NULL;
 	}
-	p->pid = pid;
+	p->pid = p->memory_id = pid;
 	p->start_ns = time_ns;
 	interner_init(&p->python);
 	if (map_put(&t->index, (uint64_t)pid, (uintptr_t)p) < 0) {
@@ -181,6 +182,25 @@ static void identify(struct targets *t, struct target *p)
 	p->command = file_text(t, path, COMMAND_BYTES_MAX);
 }
 
+/* The memory of a process whose main thread has ended can be read by another one's id only. */
+static pid_t find_memory_id(pid_t pid)
+{
+	_cleanup_list_ DIR *threads = NULL;
+	struct process_stat stat;
+	const char *name;
+
+	if (!io_process_stat(pid, &stat) || stat.state != 'Z')
+		return pid;
+	threads = folder_list_process(pid, "task");
+	while (threads && (name = folder_next(threads))) {
+		pid_t tid = (pid_t)strtol(name, NULL, 10);
+
+		if (io_process_stat(tid, &stat) && !strchr("ZX", stat.state))
+			return tid;
+	}
+	return pid;
+}
+
 struct target *targets_running(struct targets *t, pid_t pid, uint64_t time_ns)
 {
 	struct target *p = targets_find(t, pid);
@@ -191,6 +211,7 @@ struct target *targets_running(struct targets *t, pid_t pid, uint64_t time_ns)
 	if (!p)
 		return NULL;
 	identify(t, p);
+	p->memory_id = find_memory_id(pid);
 	p->name = thread_name(t, pid, pid);
 	target_maps_read(t, p, time_ns);
 	return p;
@@ -203,7 +224,7 @@ struct target *targets_core(struct targets *t, pid_t pid, const char *name, cons
 
 	if (!p)
 		return NULL;
-	p->is_core = true;
+	p->memory_id = CORE_PROCESS;
 	p->name = targets_text(t, name, strlen(name));
 	p->command = targets_text(t, command, strlen(command));
 	target_maps_read(t, p, time_ns);
@@ -269,7 +290,8 @@ struct target_thread *target_thread(struct targets *t, struct target *p, pid_t t
 	if (p->threads.count >= TARGET_THREADS_MAX || vec_push(&p->threads, fresh) < 0)
 		return NULL;
 	*index = p->threads.count - 1;
-	p->threads.data[*index].name = p->is_core ? 0 : thread_name(t, p->pid, tid);
+	p->threads.data[*index].name =
+		p->memory_id == CORE_PROCESS ? 0 : thread_name(t, p->pid, tid);
 	if (!p->threads.data[*index].name)
 		p->threads.data[*index].name = p->name;
 	return &p->threads.data[*index];

@@ -94,7 +94,10 @@ bool target_range_no_memory(const struct targets *t, const struct target_range *
  */
 bool target_range_is_entry(const struct targets *t, const struct target_range *range,
 			   uint64_t address);
-/* The process whose memory it has, which is CORE_PROCESS for that of a core file. */
+/*
+ * The id by which its memory is read: that of another thread if the main thread has ended, and
+ * CORE_PROCESS for a core file.
+ */
 pid_t target_pid(const struct target *p);
 
 /* --- samples --- */

@@ -46,7 +46,11 @@ struct cpu_remainder {
 
 struct target {
 	pid_t pid, parent_pid;
-	bool is_core; /* of a core file, whose process id may be another process's now */
+	/*
+	 * Id by which its memory is read: pid; another thread's if the main thread has ended; or
+	 * CORE_PROCESS: `pid` may be another process's now.
+	 */
+	pid_t memory_id;
 	uint64_t start_ns, end_ns; /* end 0: it is running */
 	uint32_t command, executable, directory; /* in targets.texts */
 	uint32_t name; /* of the main thread */

@@ -234,6 +234,42 @@ def test_native_threads_are_not_disturbed(native, dump, pitot):
     assert native.wait(timeout=PATIENCE) == 7 and native.stderr.read() == ""
 
 
+ENDED = r"""
+#include <pthread.h>
+#include <unistd.h>
+
+static void *waits(void *unused)
+{
+	for (;;)
+		pause();
+	return unused;
+}
+
+int main(void)
+{
+	pthread_t thread;
+
+	pthread_create(&thread, NULL, waits, NULL);
+	pthread_exit(NULL);
+}
+"""
+
+
+def test_the_main_thread_has_ended(dump, tmp_path):
+    """Memory and mappings are those of the threads that go on."""
+    if subprocess.run(["cc", "-O1", "-pthread", "-x", "c", "-", "-o", tmp_path / "ended"], input=ENDED, text=True).returncode:
+        pytest.skip("no C compiler")
+    process = subprocess.Popen([tmp_path / "ended"])
+    try:
+        wait_until(lambda: ") Z" in Path(f"/proc/{process.pid}/stat").read_text(), "it has ended", process)
+        main, other = sorted(dump(process.pid), key=lambda thread: thread["thread"])
+    finally:
+        process.kill()
+        process.wait()
+    assert main["thread"] == process.pid and main["state"] == "ended" and main["no_stack"]
+    assert "waits" in names(other) and other["complete"], other
+
+
 def test_several_processes(native, pitot):
     other = subprocess.Popen(["\033[2Jsleep", "1000"], executable="/bin/sleep")
     try:
