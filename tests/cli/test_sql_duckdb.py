@@ -140,7 +140,7 @@ def test_types(ask, run, recordings, tmp_path):
 
 
 def test_statements_are_split(ask, recordings):
-    text = ("SELECT 'a;b' AS t; -- a ; comment\n/* another ; /* nested ; */ */ SELECT \"x;y\" AS \"x;y\" FROM (SELECT 1 AS \"x;y\");;\n"
+    text = ("SELECT 'a;b' AS t; -- a ; comment\n/* another ; /* nested ; */ ; */ SELECT \"x;y\" AS \"x;y\" FROM (SELECT 1 AS \"x;y\");;\n"
             "SELECT $$a;'b$$ AS d; SELECT E'it\\'s;' AS e; SELECT 1 AS \"last\" -- ;")
     assert ask(recordings["varied"], text=text) == [{"t": "a;b"}, {"x;y": 1}, {"d": "a;'b"}, {"e": "it's;"}, {"last": 1}]
     assert ask(recordings["varied"], text="-- nothing\n;") == []
@@ -153,6 +153,7 @@ ERRORS = [
     ("select 'ä', x y z from kernel", 'syntax error at or near "z"\n  select \'ä\', x y z from kernel\n                  ^\n'),
     ("select 1; select", "SELECT clause without selection list"),
     ("select sum(config_name) from kernel", "no function matches"),
+    ("select length(repeat('x', 100000000000))", "the maximum supported string size"),
     ("select cast('x' as integer)", "could not convert string 'x' to INT32"),
     ("select percentile(1, 101)", ""),
     ("select ?", ""),

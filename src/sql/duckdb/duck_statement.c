@@ -112,13 +112,19 @@ static int statement_error(struct duck *d, const char *text, const char *said, s
 	return E_USAGE;
 }
 
+/* Whether the watcher has interrupted a statement. */
+static bool is_stopped(const struct sql *sql)
+{
+	return sql->late || (sql->options.cancel && *sql->options.cancel);
+}
+
 /* Why a statement ended that was running. */
 static int run_error(struct duck_statement *t, struct error *e)
 {
 	struct sql *sql = t->duck->sql;
 	struct duck_result *r = &t->result;
 
-	if (sql->late || (sql->options.cancel && *sql->options.cancel))
+	if (is_stopped(sql))
 		return sql_stop_error(sql, e);
 	if (sql->error.code) {
 		if (e)
@@ -438,9 +444,14 @@ int duck_prepare(struct duck *d, const char *text, struct duck_statement **out, 
 		}
 		*rest = *end ? end + 1 : end;
 	}
-	if (rc > 0 && prepare(t, e) < 0)
-		rc = e && e->code ? e->code : E_USAGE;
+	if (rc > 0) {
+		int failed = prepare(t, e);
+
+		rc = failed < 0 ? failed : rc;
+	}
 	duck_end(d);
+	if (rc < 0 && is_stopped(d->sql))
+		rc = sql_stop_error(d->sql, e);
 	if (rc > 0)
 		*out = t;
 	else
