@@ -117,6 +117,9 @@ def test_functions(ask, recordings):
         "SELECT overlap(1, 5, 3, 9) AS a, overlap(1, 2, 2, 3) AS b, overlap(1, 9, NULL, 3) AS c, overlap(5, 9, 0, 100) AS d",
         "SELECT kernel_short('_Z4gemmPf') AS k, kernel_full('_Z4gemmPf') AS f, kernel_short(NULL) AS n, kernel_full('') AS e, kernel_short('it''s \"x\"') AS q",
         "SELECT kernel_short(config_name) AS s, kernel_full(config_name) AS f, count(*) AS n FROM kernel GROUP BY 1, 2"])
+    # Summaries are made once, and a subquery with several rows has the first one.
+    same_rows(ask, [recordings["large"]], ["SELECT count(*) AS n FROM kernel_summary a, kernel_summary b", "SELECT count(*) AS n FROM kernel_summary",
+                                           "SELECT (SELECT pid > 0 FROM kernel) AS p"])
     many = "SELECT count(*) AS n FROM range(66000) t(i) WHERE kernel_short('void k' || i || '(int)') = 'k' || i"
     assert ask(recordings["large"], many) == [{"n": 66000}]
 
