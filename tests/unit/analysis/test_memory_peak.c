@@ -276,25 +276,37 @@ static void layers(void **state)
 }
 
 /* Blocks that are there from the start on are in use in the segments that come later. */
-static void a_pool_whose_use_is_older(void **state)
+static void pool_whose_use_is_older(const char *folder, bool others)
 {
-	struct events e = begin_events(*state);
+	struct events e = begin_events(folder);
 	const struct memory_peak *p;
 	struct analyzed a;
 
 	e.kind = memory_kind_allocator_block;
 	event(&e, memory_operation_allocation, 0, 0x1000, 700);
-	allocate(&e, 1 * MS, 0x1400, 300); /* is released before */
-	release(&e, 1 * MS + 500 * US, 0x1400);
+	if (others) { /* which are gone before */
+		allocate(&e, 1 * MS, 0x1400, 300);
+		release(&e, 1 * MS + 500 * US, 0x1400);
+	}
 	e.kind = memory_kind_allocator_segment;
 	allocate(&e, 2 * MS, 0x1000, 2000);
-	a = with_memory(&e, *state, 9 * MS);
+	a = with_memory(&e, folder, 9 * MS);
 	p = a.report.memory_peak;
 	assert_int_equal(p->pool_count, 1);
 	assert_int_equal(p->pools[0].size_bytes, 2000);
 	assert_int_equal(p->pools[0].used_bytes, 700);
-	assert_int_equal(p->pools[0].peak_used_bytes, 1000);
+	assert_int_equal(p->pools[0].peak_used_bytes, others ? 1000 : 700);
 	analyzed_release(&a);
+}
+
+static void a_pool_whose_use_is_older(void **state)
+{
+	pool_whose_use_is_older(*state, false);
+}
+
+static void a_pool_with_blocks_before_it(void **state)
+{
+	pool_whose_use_is_older(*state, true);
 }
 
 static void curve(void **state)
@@ -495,6 +507,7 @@ static void what_lives_for_steps_is_no_leak(void **state)
 			release(&e, at, address);
 		allocate(&e, at + MS, address, 1000);
 	}
+	allocate(&e, 95 * MS, 0xa000, 10); /* after the last step */
 	a = with_memory(&e, *state, 100 * MS);
 	assert_int_equal(a.report.steps->loops[0].count, 8);
 	assert_int_equal(a.report.memory_steps->leak_count, 0);
@@ -634,6 +647,7 @@ int main(void)
 		folder_test(base_alone),
 		folder_test(layers),
 		folder_test(a_pool_whose_use_is_older),
+		folder_test(a_pool_with_blocks_before_it),
 		folder_test(curve),
 		folder_test(pools),
 		folder_test(unexplained),
