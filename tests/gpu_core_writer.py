@@ -3,7 +3,7 @@ import struct
 
 CUDA, CORE = 190, 4
 LOUSER = 0x80000000
-IMAGE, DEVICES, SMS, GRIDS, BLOCKS, WARPS, THREADS, ABOUT = 7, 9, 11, 12, 13, 14, 15, 22
+IMAGE, DEVICES, SMS, GRIDS, BLOCKS, WARPS, THREADS = 7, 9, 11, 12, 13, 14, 15
 ILLEGAL_ADDRESS, ASSERT = 14, 12
 SECTION = "<IIQQQQIIQQ"
 SYMBOL = "<IBBHQQ"
@@ -11,7 +11,7 @@ SYMBOL = "<IBBHQQ"
 
 def elf(machine, kind, sections):
     """sections: (name, type, flags, address, contents, link, info, entry size); the first one is number 1."""
-    names, bodies, headers = b"\0", b"", bytes(64)
+    names, bodies, headers = bytearray(1), bytearray(), bytearray(64)
     offset = 64
     table = [*sections, (".shstrtab", 3, 0, 0, None, 0, 0, 0)]
     starts = []
@@ -19,7 +19,7 @@ def elf(machine, kind, sections):
         starts.append(len(names))
         names += name.encode() + b"\0"
     for start, (_, section, flags, address, contents, link, info, entry) in zip(starts, table):
-        contents = names if contents is None else contents
+        contents = bytes(names) if contents is None else contents
         bodies += bytes(-len(bodies) % 8)
         headers += struct.pack(SECTION, start, section, flags, address, offset + len(bodies), len(contents), link, info, 8, entry)
         bodies += contents
@@ -28,8 +28,8 @@ def elf(machine, kind, sections):
     head = struct.pack("<4sBBBBB7xHHIQQQIHHHHHH", b"\x7fELF", 2, 1, 1, 0x33, 7, kind, machine, 1, 0, 0, offset + len(bodies), 0, 64, 0, 0, 64,
                        count if count < 0xFF00 else 0, count - 1 if count < 0xFF00 else 0xFFFF)
     if count >= 0xFF00:
-        headers = struct.pack(SECTION, 0, 0, 0, 0, 0, count, count - 1, 0, 0, 0) + headers[64:]
-    return head + bodies + headers
+        struct.pack_into(SECTION, headers, 0, 0, 0, 0, 0, 0, count, count - 1, 0, 0, 0)
+    return head + bytes(bodies + headers)
 
 
 def sections_of(file):
@@ -101,7 +101,7 @@ class GpuCore:
         """warps: (number, valid, active, is_broken, address of the error or 0, [(lane, thread index, pc, offset, exception, depth)])"""
         self.blocks.append((sm, grid, index, warps))
 
-    def bytes(self, driver=575, extra=0):
+    def bytes(self, extra=0):
         self.add(".cudbg.gridtbl.dev0", GRIDS, b"".join(self.grid_rows), 104, 136, self.device, 0)
         self.sections.append((".cudbg.smtbl.dev0", LOUSER + SMS, 0, 0, b"".join(self.sm_rows), self.device, 0, 8 if self.is_old else 48))
         sms = len(self.sections)
@@ -118,8 +118,6 @@ class GpuCore:
                     self.add(f".cudbg.lntbl.dev0.sm{sm}.cta{number}.wp{row}", THREADS, rows, 48, 56, table, row)
         for contents in self.images:
             self.sections.append((".cudbg.relfimg.dev0.ctx0", LOUSER + IMAGE, 0, 0, contents, 0, 0, 1))
-        if driver:
-            self.add(".cudbg.meta", ABOUT, struct.pack("<QIIIIII", 0, driver, 57, 12, 9, 47, 1764000000), 32, 32)
         self.sections += [(".cudbg.regs", LOUSER + 5, 0, 0, b"\0" * 4, 0, 0, 4)] * extra
         return elf(CUDA, CORE, self.sections)
 

@@ -32,13 +32,12 @@ enum table_type {
 	TABLE_BLOCKS,
 	TABLE_WARPS,
 	TABLE_THREADS,
-	TABLE_ABOUT = 22,
 };
 
 /* Bytes of a row in the format's first version, which is the least that is read. */
 static const uint16_t row_bytes[] = {
-	[TABLE_DEVICES] = 72, [TABLE_SMS] = 8,      [TABLE_GRIDS] = 104, [TABLE_BLOCKS] = 24,
-	[TABLE_WARPS] = 32,   [TABLE_THREADS] = 48, [TABLE_ABOUT] = 32,
+	[TABLE_DEVICES] = 72, [TABLE_SMS] = 8,    [TABLE_GRIDS] = 104,
+	[TABLE_BLOCKS] = 24,  [TABLE_WARPS] = 32, [TABLE_THREADS] = 48,
 };
 
 struct gpu_core_table {
@@ -315,7 +314,7 @@ static bool read_warp(struct gpu_core *core, const struct gpu_core_table *thread
 static void find_exception(struct gpu_core_place *p, const struct warp_row *w, bool is_active)
 {
 	if (!p->exception && is_active && w->pc)
-		p->exception = w->sm.exception;
+		p->exception = w->sm.exception ? w->sm.exception : GPU_CORE_UNKNOWN;
 	else if (!p->exception && is_active && w->is_broken)
 		p->exception = GPU_CORE_TRAP;
 	if (p->exception && w->pc)
@@ -398,15 +397,6 @@ static int read_tables(struct gpu_core *core, enum table_type type,
 	return rc;
 }
 
-static int read_about(struct gpu_core *core, const struct gpu_core_table *t)
-{
-	uint8_t row[ROW_MAX];
-
-	if (read_row(core, t, 0, row))
-		core->driver = load_u32(row + 8);
-	return 0;
-}
-
 /* --- code --- */
 
 static int add_code(struct gpu_core *core, const struct part *part, uint32_t number,
@@ -461,8 +451,6 @@ static int read_all(struct gpu_core *core, const Elf64_Ehdr *header)
 	const struct part whole = { 0, core->size, 0 };
 	int rc = visit_sections(core, &whole, header, add_section);
 
-	if (rc == 0)
-		rc = read_tables(core, TABLE_ABOUT, read_about);
 	if (rc == 0)
 		rc = read_tables(core, TABLE_GRIDS, read_grids);
 	vec_sort(&core->grids, by_grid);
@@ -553,5 +541,7 @@ const char *gpu_core_exception(uint32_t exception)
 
 	if (exception == GPU_CORE_TRAP)
 		return "trap instruction";
+	if (exception == GPU_CORE_UNKNOWN)
+		return "unknown exception";
 	return exception < ARRAY_SIZE(names) ? names[exception] : NULL;
 }

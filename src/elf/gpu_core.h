@@ -22,12 +22,14 @@
 #include "base/map.h"
 #include "base/vec.h"
 
-#define GPU_CORE_TRAP UINT32_MAX /* the code executed a trap instruction: no exception's number */
+/* Beside the numbers of exceptions: it is not known which one, and a trap instruction. */
+#define GPU_CORE_UNKNOWN UINT32_MAX
+#define GPU_CORE_TRAP (UINT32_MAX - 1)
 
 /* Threads of one kernel at one instruction, with the same exception or none. */
 struct gpu_core_place {
 	uint32_t device; /* its CUDA ordinal */
-	uint32_t exception; /* as the debugger's interface numbers them; 0: none; GPU_CORE_TRAP */
+	uint32_t exception; /* as the debugger's interface numbers them; 0: none; GPU_CORE_… */
 	uint64_t pc; /* address of the instruction; 0: unknown */
 	uint64_t offset; /* of the first thread's next instruction, from its function's start */
 	bool is_called; /* the function is not the kernel itself, but one that it has called */
@@ -64,7 +66,6 @@ struct gpu_core {
 	uint64_t size;
 	uint64_t left; /* bytes of tables that may still be read */
 	bool is_incomplete; /* sections end behind the file's end, or there are too many */
-	uint32_t driver; /* its major version; 0: unknown */
 	bool has_exception;
 	/* with the exceptions only, if there are any; those of most threads first */
 	VEC(struct gpu_core_place) places;

@@ -169,14 +169,22 @@ static void add_threads(struct row_gpu_core *row, const struct gpu_core_place *p
 	ROW_MISSING(row, gpu_core, thread_index_z);
 }
 
-/* Without an image at the address, the offset is known of code that is the kernel's own. */
+/*
+ * Without an image at the address, the offset is known of code that is the kernel's own. The code
+ * names the kernel, too, if no grid does.
+ */
 static void add_code(struct core_row *c, const struct gpu_core_place *p, bool has_kernel)
 {
 	struct row_gpu_core *row = &c->row;
 	struct gpu_code code = GPU_CODE_INIT;
-	bool is_found = gpu_code_find(c->core, p->pc, &code) > 0 && code.function.length;
+	bool has_code = gpu_code_find(c->core, p->pc, &code) > 0;
+	bool is_found = has_code && code.function.length;
 	bool is_own = !is_found && p->has_threads && !p->is_called && has_kernel;
 
+	if (has_code && !has_kernel && code.kernel.length) {
+		row->kernel = text_of(c->r, &code.kernel);
+		ROW_PRESENT(row, gpu_core, kernel);
+	}
 	row->function = is_found ? text_of(c->r, &code.function) : row->kernel;
 	row->offset = is_found ? code.offset : p->offset;
 	row->source_file = text_of(c->r, &code.file);
@@ -198,7 +206,7 @@ static void add_exception(struct core_row *c, uint32_t exception)
 	row->exception = rows_text(c->r->writer, name ? name : number);
 	row->code = exception;
 	ROW_MISSING_IF(row, gpu_core, exception, !exception);
-	ROW_MISSING_IF(row, gpu_core, code, !exception || exception == GPU_CORE_TRAP);
+	ROW_MISSING_IF(row, gpu_core, code, !exception || exception >= GPU_CORE_TRAP);
 }
 
 static void write_place(struct core_row *c, const struct gpu_core_place *p)
@@ -210,7 +218,7 @@ static void write_place(struct core_row *c, const struct gpu_core_place *p)
 	add_exception(c, p->exception);
 	add_grid(c, grid);
 	add_threads(&c->row, p);
-	add_code(c, p, grid && c->row.kernel);
+	add_code(c, p, grid && row_has(&c->row, COLUMN_gpu_core_kernel));
 	writer_append(c->r->writer, TABLE_gpu_core, &c->row);
 }
 

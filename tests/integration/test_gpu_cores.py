@@ -48,7 +48,7 @@ def index(row, what):
 def test_an_exception(record, rows, cubin, is_old, absolute):
     """Kernel, block, thread, instruction and line; the threads that wait elsewhere are not in the recording."""
     core = faulting_core(cubin, KERNEL, PLACE, is_old=is_old, absolute_symbols=absolute, thread=77)
-    folder, done = record(names([core.bytes(driver=0 if is_old else 575)]))
+    folder, done = record(names([core.bytes()]))
     [row] = rows(folder, "gpu_core")
     assert (row["pid"], row["exception"], row["code"], row["device"], row["launch_thread"]) == (1000, "illegal address", 14, 0, 77)
     assert (row["kernel"], row["function"], row["offset"], row["threads"]) == (KERNEL, KERNEL, PLACE, 2)
@@ -61,7 +61,7 @@ def test_an_exception(record, rows, cubin, is_old, absolute):
 
 
 def test_kinds_of_exceptions(record, rows, cubin):
-    """A number that this version does not know; an assertion; a trap; an exception whose threads are gone; none at all."""
+    """A number that this version does not know; an assertion; a trap; an exception whose threads are gone; none at all; one without a number."""
     image, addresses = relocated(cubin, 0x7F0000000000)
     entry = addresses[KERNEL]
 
@@ -79,7 +79,10 @@ def test_kinds_of_exceptions(record, rows, cubin):
     runs.sm(0)
     runs.block(0, 5, (0, 0, 0), [(0, 0b101, 0b101, 0, 0, [(lane, (lane, 0, 0), entry + 16 * (lane == 2), 0, 0, 0) for lane in range(3)]),
                                  (1, 1, 1, 0, 0, [(0, (32, 0, 0), entry + 16, 16, 0, 0)])])
-    cores = [faulting_core(cubin, KERNEL, PLACE, exception=99), faulting_core(cubin, KERNEL, PLACE, exception=ASSERT), trap, gone, runs]
+    nameless = grid(GpuCore())
+    nameless.sm(0)
+    nameless.block(0, 5, (0, 0, 0), [(0, 3, 1, 0, entry + PLACE, [(lane, (lane, 0, 0), entry, 0, 0, 0) for lane in range(2)])])
+    cores = [faulting_core(cubin, KERNEL, PLACE, exception=99), faulting_core(cubin, KERNEL, PLACE, exception=ASSERT), trap, gone, runs, nameless]
     folder, _ = record(names([core.bytes() for core in cores]))
     found = {}
     for row in rows(folder, "gpu_core"):
@@ -89,8 +92,10 @@ def test_kinds_of_exceptions(record, rows, cubin):
     assert (row["exception"], row["code"], row["threads"], row["lane"]) == ("trap instruction", None, 1, 1)
     assert index(row, "block_index") == (1, 2, 3) and index(row, "thread_index") == (1, 1, 0)
     [row] = found[1003]
-    assert (row["exception"], row["threads"], row["multiprocessor"], row["lane"], row["kernel"]) == ("illegal address", 0, 1, None, None)
+    assert (row["exception"], row["threads"], row["multiprocessor"], row["lane"], row["kernel"]) == ("illegal address", 0, 1, None, KERNEL)
     assert (row["function"], row["offset"], row["line"]) == (KERNEL, PLACE, 16)
+    [row] = found[1005]
+    assert (row["exception"], row["code"], row["threads"], row["lane"], row["offset"]) == ("unknown exception", None, 1, 0, PLACE)
     most, other = found[1004]
     assert (most["exception"], most["threads"], most["offset"]) == (None, 2, 16) and (other["threads"], other["offset"]) == (1, 0)
 
