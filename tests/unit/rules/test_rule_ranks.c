@@ -112,6 +112,12 @@ static void a_rank_for_which_the_others_wait(void **state)
 	waits(&w, 80 * S, 86 * S, 30 * MS);
 	assert_int_equal(w.count, 1);
 	rule_watch_free(w.watch);
+
+	begin(&w, "straggler > 20% for 5s");
+	waits(&w, 1 * S, 7 * S, 30 * MS);
+	assert_int_equal(w.count, 1);
+	assert_non_null(strstr(w.fired[0].evidence, "% of 5."));
+	rule_watch_free(w.watch);
 }
 
 /* What all wait for together is nobody's fault, nor is the time before the last but one came. */

@@ -334,6 +334,14 @@ static void launch_rates_are_of_whole_seconds(void **state)
 	assert_int_equal(w.fired.items[0].rule, 1);
 	rule_watch_advance(w.watch, UINT64_MAX / 2); /* in reasonable time */
 	end(&w);
+
+	begin(&w, "launch-rate > 2/s"); /* a second ends by the clock, not when it is judged */
+	add(&w, FACT_LAUNCH, 1 * S, launch++);
+	add(&w, FACT_LAUNCH, 2 * S - 50 * NS_PER_MS, launch++);
+	add(&w, FACT_LAUNCH, 2 * S + 10 * NS_PER_MS, launch++);
+	rule_watch_advance(w.watch, 5 * S);
+	assert_int_equal(w.fired.count, 0);
+	end(&w);
 }
 
 static void counters_fire_when_they_reach_a_limit(void **state)
