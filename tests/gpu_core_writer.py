@@ -130,7 +130,7 @@ def faulting_core(cubin, kernel, offset=0x40, exception=ILLEGAL_ADDRESS, base=0x
     core.grid(9, entry, thread=thread)
     core.image(image)
     core.sm(0)
-    core.sm(1)
+    core.sm(1, exception, entry + offset)
     sleeping = [(lane, (lane, 0, 0), entry + 0x10, 0x10, 0, 0) for lane in range(32)]
     core.block(0, 9, (0, 0, 0), [(0, 0xFFFFFFFF, 0xFFFFFFFF, 0, 0, sleeping)])
     lanes = [(lane, (lane, 0, 0), entry + offset + 0x30, offset + 0x30, exception if lane in (5, 6) else 0, 0) for lane in range(32)]

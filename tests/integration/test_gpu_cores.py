@@ -82,7 +82,11 @@ def test_kinds_of_exceptions(record, rows, cubin):
     nameless = grid(GpuCore())
     nameless.sm(0)
     nameless.block(0, 5, (0, 0, 0), [(0, 3, 1, 0, entry + PLACE, [(lane, (lane, 0, 0), entry, 0, 0, 0) for lane in range(2)])])
-    cores = [faulting_core(cubin, KERNEL, PLACE, exception=99), faulting_core(cubin, KERNEL, PLACE, exception=ASSERT), trap, gone, runs, nameless]
+    of_sm = grid(GpuCore())
+    of_sm.sm(0, 6, entry + PLACE)
+    of_sm.sm(1, 6, entry + PLACE)
+    of_sm.block(0, 5, (0, 0, 0), [(0, 3, 2, 0, entry + PLACE, [(lane, (lane, 0, 0), entry, 0, 0, 0) for lane in range(2)])])
+    cores = [faulting_core(cubin, KERNEL, PLACE, exception=99), faulting_core(cubin, KERNEL, PLACE, exception=ASSERT), trap, gone, runs, nameless, of_sm]
     folder, _ = record(names([core.bytes() for core in cores]))
     found = {}
     for row in rows(folder, "gpu_core"):
@@ -96,6 +100,8 @@ def test_kinds_of_exceptions(record, rows, cubin):
     assert (row["function"], row["offset"], row["line"]) == (KERNEL, PLACE, 16)
     [row] = found[1005]
     assert (row["exception"], row["code"], row["threads"], row["lane"], row["offset"]) == ("unknown exception", None, 1, 0, PLACE)
+    [row] = found[1006]
+    assert (row["exception"], row["threads"], row["lane"], row["multiprocessor"]) == ("misaligned address", 1, 1, 0), "said once, with its thread"
     most, other = found[1004]
     assert (most["exception"], most["threads"], most["offset"]) == (None, 2, 16) and (other["threads"], other["offset"]) == (1, 0)
 
