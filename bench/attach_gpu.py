@@ -6,9 +6,6 @@ windows  A training that is prepared (PITOT_IDLE=1), with streams and a CUDA gra
 look     `pitot top` beside nvidia-smi and what it costs, and `pitot dump --stacks`.
 inject   Ten trainings and ten launch loops that nobody has prepared are recorded with --inject: through which thread, or why not.
 turns    Launches and steps of prepared and of plain programs, in turns.
-left     What stays of Pitot: launches and steps of prepared programs before a recording and after it, with and without cuptiFinalize, in turns with
-         programs that nobody attaches to; and a training that is recorded and left 20 times, with the content of its steps each time. 150 s; only if
-         it is named.
 leave    What CUPTI costs when it has been left in several ways (bench/workloads/leave.c); only if it is named; a minute.
 
 Without a stage all others run, in less than five minutes. Needs a GPU and PyTorch, and nvcc for the launch loops. Prints as it goes.
@@ -33,7 +30,6 @@ BUILD = Path(sys.argv[1] if len(sys.argv) > 1 else "gpu/new").resolve()
 PITOT, LIBRARY = BUILD / "pitot", BUILD / "libpitot.so"
 WINDOWS, PROCESSES, TURNS = 100, 10, 4
 WINDOWS_S, LIMIT_S = 140, 285
-LEFT_S, CYCLES = 140, 20
 # To a client that came after a graph was instantiated, CUPTI shows this copy of it as a kernel.
 LATE_COPY = {"kernel": "memcpy32_post", "copy": "memcpy DtoD"}
 CUDA = Path(os.environ.get("CUDA_HOME", "/usr/local/cuda"))
@@ -347,63 +343,6 @@ def turns(folder):
         say(f"turns: {kind} {'prepared' if prepared else 'plain   '}: {' '.join(f'{value:.1f}' for value in values)} us a step, median {statistics.median(values):.1f}")
 
 
-def how_it_was_left(recording):
-    return run(PITOT, "sql", recording, "--csv", "select state || ' ' || actual || coalesce(': ' || reason, '') from capability where name = 'leaving'")[1].splitlines()[1:]
-
-
-def turn(folder, kind, how, name):
-    """(us a step before, us a step after) of one program; how: None, it is not attached to; or options of `pitot record`."""
-    program, said = Program(folder, kind, name, prepared=True), ""
-    program.start()
-    before = measure(1)
-    if how is not None:
-        status, _, errors, _ = record(program, folder / f"{name}.pitot", *how)
-        said = errors.strip()[-300:] if status else how_it_was_left(folder / f"{name}.pitot")
-    time.sleep(0.3)
-    after = measure(1)
-    used = program.used() if program.process.poll() is None else {}
-    steps, status = program.steps(), program.end()
-    say(f"left {name}: {median_us(steps, *before):.1f} us a step before, {median_us(steps, *after):.1f} after; {used}; ends with {status} {said}")
-    return median_us(steps, *before), median_us(steps, *after)
-
-
-def cycles(folder):
-    """A training that is recorded and left many times: the content of its steps, and how long they take."""
-    whole, program = usual(folder, "train"), Program(folder, "train", "cycles", prepared=True)
-    program.start()
-    before, used, wrong, ended, made = measure(2), program.used(), 0, 0, 0
-    while made < CYCLES and time.monotonic() - BEGUN < LEFT_S - 15 and program.process.poll() is None:
-        recording = folder / f"cycle{made}.pitot"
-        status, _, errors, seconds = record(program, recording)
-        count, kernels, copies, differences, inside = judge(recording, program, whole) if status == 0 else (0, [], [], {}, float("nan"))
-        left_how = how_it_was_left(recording)
-        losses = run(PITOT, "sql", recording, "--csv", "select reason, count from loss where reason <> 'late_start'")[1].splitlines()[1:]
-        ended += any("on cuptiFinalize" in line for line in left_how)
-        wrong += bool(status or not count or kernels or copies or losses)
-        made += 1
-        say(f"left cycle {made}: status {status}, {seconds:.2f} s; {count} whole steps, other kernels in {len(kernels)}, other copies in {len(copies)}; {left_how} "
-            f"{dict(differences.most_common(4)) if differences else ''} {losses or ''} {errors.strip()[-300:] if status or 'CUPTI' in errors else ''}")
-    time.sleep(0.5)
-    after = measure(2)
-    say(f"left cycles: {made} made, {wrong} wrong, CUPTI ended in {ended}; {median_us(program.steps(), *before):.1f} us a step before, "
-        f"{median_us(program.steps(), *after):.1f} after; {used} before, {program.used()} after; the longest step took "
-        f"{max((step[1] - step[0] for step in program.steps()), default=0) / 1e6:.1f} ms; ends with {program.end()}")
-
-
-def left_behind(folder):
-    cycles(folder)
-    ways = {"never": None, "finalized": (), "unsubscribed": ("--no-finalize",)}
-    seen = collections.defaultdict(list)
-    for number in range(TURNS):
-        for kind in ("train", "loop") if number == 0 else ("loop",):
-            for way in list(ways)[:: -1 if number % 2 else 1]:
-                if time.monotonic() - BEGUN < LEFT_S and (kind == "train" or (folder / "loop").exists()):
-                    seen[kind, way].append(turn(folder, kind, ways[way], f"{kind}-{way}{number}"))
-    for (kind, way), pairs in sorted(seen.items()):
-        say(f"left {kind} {way:12}: {' '.join(f'{100 * after / before - 100:+.1f}%' for before, after in pairs)}; medians {statistics.median(pair[0] for pair in pairs):.1f} us "
-            f"a step before, {statistics.median(pair[1] for pair in pairs):.1f} after")
-
-
 def leave(folder):
     """Steps of a launch loop before a tracer comes, and after it has left in one of several ways."""
     libraries = [CUDA / "lib64", CUDA / "extras/CUPTI/lib64"]
@@ -457,8 +396,6 @@ def main():
             inject(folder)
         if "turns" in stages:
             turns(folder)
-        if "left" in stages:
-            left_behind(folder)
         if "leave" in stages:
             leave(folder)
     say(f"{time.monotonic() - BEGUN:.0f} s")

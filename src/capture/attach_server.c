@@ -30,7 +30,6 @@
 #define SERVER_STACK_BYTES (256u << 10)
 #define CLIENT_STACK_BYTES (1u << 20) /* a recording loads CUPTI */
 #define RETRY_NS NS_PER_S
-#define HANG_SEEN_NS (NS_PER_S / 2) /* the collector waits longer than that for a call */
 #define FORK_PAUSE_NS (20 * NS_PER_MS) /* most children of forks execute another program at once */
 
 struct client {
@@ -113,14 +112,10 @@ static void close_session(const struct client *c, struct session *session)
 {
 	int rc = session_close(&session);
 	uint64_t since_ns;
-	const char *call = vendor_thread_current_call(&since_ns),
-		   *stays = refusal_text(&refusals[REFUSAL_LEAVING]);
-	bool is_last = !collector_running();
-	char text[512] = "";
+	const char *call = vendor_thread_current_call(&since_ns);
+	char text[200] = "";
 
 	atomic_fetch_sub(&self.recordings, 1);
-	if (is_last && call && clock_machine_ns() - since_ns >= HANG_SEEN_NS)
-		rc = -ETIMEDOUT;
 	if (rc == -ETIMEDOUT && call)
 		snprintf(text, sizeof(text),
 			 "%s has not returned for %.1f s: the recorder leaves when it has", call,
@@ -129,11 +124,8 @@ static void close_session(const struct client *c, struct session *session)
 		snprintf(text, sizeof(text), "the last rows have not been written yet");
 	else if (rc < 0)
 		snprintf(text, sizeof(text), "rows are lost: %s", error_code_text(rc));
-	else if (!is_last)
+	else if (collector_running())
 		snprintf(text, sizeof(text), "another recording of the process goes on");
-	else if (stays)
-		snprintf(text, sizeof(text),
-			 "CUPTI stays in it, and its calls of CUDA take longer: %s", stays);
 	answer(c, rc, text);
 }
 

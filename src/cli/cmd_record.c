@@ -36,7 +36,7 @@ static struct record_request request = {
 static struct option_list pids, rules;
 static bool usual_rules = true;
 static struct record_windows windows = { .keep = 60 };
-static bool keep_given, finalize = true;
+static bool keep_given;
 static const char *start_at;
 static struct flame_request flame; /* output NULL: none */
 
@@ -123,10 +123,6 @@ static const struct option options[] = {
 	OPTION(U64, "keep", 0, windows.keep, "N",
 	       "--every: remove the oldest recordings of more than N (default 60)",
 	       .positive = true, .given = &keep_given, .group = "windows"),
-	FLAG("finalize", 0, finalize,
-	     "--pid, --every: end NVIDIA's CUPTI in the process when it is left (default); "
-	     "otherwise it stays, and slows down calls of CUDA",
-	     .negatable = true, .group = "windows"),
 	OPTION(U64, "cpu", 0, request.hz, "HZ", "CPU samples per second and thread (default 99)",
 	       .given = &request.hz_given, .most = SETTING_CPU_HZ_MAX, .bare = "99",
 	       .negatable = true),
@@ -338,20 +334,6 @@ static int check_windows(const struct context *c)
 		return cli_usage(c, "--every attaches to the command for each window; leave out "
 				    "--ring, --log, --perfetto and --cpu-via timer");
 	return EXIT_DONE;
-}
-
-/*
- * To end CUPTI and to begin it anew holds up the process: the former for 2 to 3 ms (H200, CUPTI
- * 13.0), the latter was not measured. Even if it were 0.1 s, that would be 1 % of this gap, while
- * CUPTI that stays costs a program that only launches 20 % of its time.
- */
-#define FINALIZE_GAP_NS (10 * NS_PER_S)
-
-static bool finalizes(void)
-{
-	if (windows.every_ns)
-		return finalize && windows.every_ns - windows.for_ns >= FINALIZE_GAP_NS;
-	return finalize && pids.count;
 }
 
 static int check_flame(const struct context *c)
@@ -590,7 +572,6 @@ static int run_record(struct context *c, int argc, char **argv)
 	warn_of_unknown_metrics(c);
 	if (check_windows(c) != EXIT_DONE)
 		return EXIT_USAGE;
-	request.settings.finalize = finalizes();
 	/* If stderr has no reader any more, the command continues, and its status is returned. */
 	signal_to_error(SIGPIPE);
 	if (windows.every_ns)

@@ -248,7 +248,6 @@ static int attach(struct capture *c, struct error *e)
 		return fd;
 	close(fd);
 	s.segment_bytes = SEGMENT_BYTES;
-	s.finalize = true;
 	settings_text(&s, &options);
 	rc = live_attach_add(&c->attach, c->pid, strbuf_text(&options), e);
 	c->is_attached = rc >= 0;

@@ -154,7 +154,6 @@ enum setting_join {
 	S(perf, U64, OWN, 0, .help = "inode of the pid namespace in which perf events sample too; 0: none do")            \
 	S(preload, ENUM, OWN, SETTING_PRELOAD_NONE, .choices = setting_preload_names,                                       \
 	  .help = "programs in which loading the library starts recording")                                     \
-	S(finalize, FLAG, MOST, false, .help = "end CUPTI in the process with its last recording")                                \
 	S(cuda, FLAG, MOST, true, .help = "whether GPU work is recorded")                                                           \
 	S(kernel_ranges, TEXT, ENGINE, "", .help = "instead of skip and count: comma-separated SKIP+COUNT")   \
 	S(nvtx_exclude, TEXT, ENGINE, "", .help = "no launches inside ranges that match one of these patterns")                                  \

@@ -496,8 +496,7 @@
 	V(E, memory_pool, 40) V(E, graph_launch, 41) V(E, graph_node, 42) V(E, overhead, 43)                           \
 	V(E, external_correlation, 44) V(E, context, 45) V(E, stream, 46) V(E, device, 47) V(E, import, 48)            \
 	V(E, session, 49) V(E, collectives, 50) V(E, last_moments, 51) V(E, ring, 52) V(E, rocm, 53) \
-	V(E, topology, 54) V(E, threads, 55) V(E, calibration, 56) V(E, allocator, 57) V(E, gpu_core, 58) \
-	V(E, leaving, 59)
+	V(E, topology, 54) V(E, threads, 55) V(E, calibration, 56) V(E, allocator, 57) V(E, gpu_core, 58)
 #define ENUM_sampling_method(V, E) V(E, ebpf, 0) V(E, perf_events, 1) V(E, timer, 2)
 #define ENUM_capability_state(V, E) V(E, on, 0) V(E, off, 1) V(E, degraded, 2) V(E, unavailable, 3)
 

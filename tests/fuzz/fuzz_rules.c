@@ -53,7 +53,7 @@ static void add_rules(struct rule_list *list, const char *text)
 /* Small steps of time, and large ones in either direction. */
 static void add_fact(struct rule_watch *w, struct cursor *c, uint64_t *now, uint32_t process)
 {
-	struct fact fact = { .kind = cursor_u8(c) % (FACT_EXCEPTION + 1), .process = process };
+	struct fact fact = { .kind = cursor_u8(c) % (FACT_OUTSIDE + 1), .process = process };
 	uint8_t step = cursor_u8(c), value;
 
 	*now += step < 0xf0 ? (uint64_t)step * 10000000 : UINT64_MAX << (step & 15) * 4;

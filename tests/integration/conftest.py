@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from attaching import BLOCKS, socket_name
 from waiting import PATIENCE, wait_until
 
 
@@ -289,45 +288,3 @@ def service(tmp_path):
     service = Service(tmp_path / "socket")
     yield service
     service.close()
-
-
-@pytest.fixture
-def prepared(player, build, source, environment, tmp_path):
-    """prepared("launch", "--repeat", "100"): a process that plays a tape and is prepared; it ends with the test."""
-    processes = []
-
-    def start(tape, *arguments, user=None, wrap=(), folder=build, **variables):
-        library = str(folder / "libpitot.so")
-        path = tape if isinstance(tape, Path) else source / f"tests/data/tapes/{tape}.tape"
-        own = {"PITOT_IDLE": "1", "CUDA_INJECTION64_PATH": library, "NVTX_INJECTION64_PATH": library,
-               "LSAN_OPTIONS": f"suppressions={Path(__file__).parent}/leaks.txt:print_suppressions=0"}
-        command = [*wrap, folder / "standin/tape-play", "--realtime", *arguments, path]
-        processes.append(subprocess.Popen(list(map(str, command)), stdin=subprocess.DEVNULL, user=user, group=user,
-                                          extra_groups=None if user is None else [], env={**environment, **own, **variables}))
-        wait_until(lambda: "WAITS" in variables or socket_name(processes[-1].pid), "it is prepared", processes[-1])
-        return processes[-1]
-
-    yield start
-    for process in processes:
-        process.kill()
-        process.wait()
-
-
-@pytest.fixture
-def for_ever(prepared):
-    """A process that launches kernels until the test is over."""
-    return prepared("launch", "--repeat", "1000000")
-
-
-@pytest.fixture
-def blocked(prepared, tmp_path):
-    """blocked("launch", "Launch", …): a prepared process, and two files: while the first exists, such a call blocks; then the second does."""
-    subprocess.run(["cc", "-shared", "-fPIC", "-x", "c", "-", "-o", tmp_path / "blocks.so"], input=BLOCKS, text=True, check=True)
-    block, is_blocked = tmp_path / "block", tmp_path / "is_blocked"
-
-    def start(tape, call, *arguments, **variables):
-        process = prepared(tape, "--client", tmp_path / "blocks.so", *arguments, BLOCKS_IN=call, BLOCKS=str(block), BLOCKED=str(is_blocked),
-                           **variables)
-        return process, block, is_blocked
-
-    return start

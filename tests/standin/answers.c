@@ -12,7 +12,6 @@
 
 _Atomic(uintptr_t) standin_current_context;
 __thread bool standin_capturing;
-void (*_Atomic standin_driver_call)(unsigned cbid, bool ends, int result);
 
 #define SCRIPT_BYTES_MAX (1u << 20)
 

@@ -381,7 +381,7 @@ void pending_begin_round(struct pending *p, uint64_t time_shift)
 	p->played = false;
 }
 
-static void deliver_inside(struct tape_delivery *d)
+void deliver(struct tape_delivery *d)
 {
 	struct stage s = { .pieces = VEC_INIT };
 	struct place place = standin_place();
@@ -409,13 +409,6 @@ static void deliver_inside(struct tape_delivery *d)
 	}
 	stage_release(&s);
 	launches_flush(false);
-}
-
-void deliver(struct tape_delivery *d)
-{
-	finalize_enter();
-	deliver_inside(d);
-	finalize_leave();
 }
 
 /* Returns records without a buffer to their place; drops them if it was played meanwhile. */
@@ -560,13 +553,6 @@ void return_held_buffers(void)
 			return;
 		atomic_load (&cupti_state.complete)(NULL, 0, h.bytes, h.size, 0);
 	}
-}
-
-void forget_held_buffers(void)
-{
-	pthread_mutex_lock(&lock);
-	vec_release(&held);
-	pthread_mutex_unlock(&lock);
 }
 
 void delivery_counts(struct standin_counts *counts)

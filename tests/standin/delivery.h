@@ -63,7 +63,5 @@ bool launches_has_call(uint32_t correlation);
  * the records that have finished.
  */
 void launches_flush(bool forced);
-/* CUPTI has ended: drops all buffers, with their records. */
-void launches_forget(void);
 
 #endif

@@ -9,7 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define FUNCTIONS 149
+#define FUNCTIONS 148
 _Static_assert((int)TAPE_FUNCTION_LIMIT <= FUNCTIONS, "each has its row");
 #define MISSING_MAX 32
 #define EVERY_CALL UINT64_MAX
@@ -247,8 +247,6 @@ static bool parse_line(const char *line)
 		return faults.shuffle = true;
 	if (strcmp(line, "pc-own-names") == 0)
 		return faults.pc_own_names = true;
-	if (strcmp(line, "finalize-at-exit") == 0)
-		return faults.finalize_at_exit = true;
 	if (strcmp(line, "sass-zero") == 0)
 		return faults.sass_zero = true;
 	if (strcmp(line, "thread-buffers") == 0)

@@ -416,18 +416,3 @@ void launches_flush(bool forced)
 		vec_release(&r.endings);
 	}
 }
-
-void launches_forget(void)
-{
-	pending_lock();
-	while (reserved.count) {
-		struct reserved *r = &reserved.data[--reserved.count];
-
-		drop_records(r->stage.pieces.count);
-		stage_release(&r->stage);
-		vec_release(&r->endings);
-	}
-	pending_unlock();
-	forget_held_buffers();
-	atomic_store(&cupti_state.dropped, 0);
-}

@@ -28,8 +28,6 @@ struct place standin_place(void);
 extern _Atomic(uintptr_t) standin_current_context;
 /* The calling thread plays what is between cuStreamBeginCapture and cuStreamEndCapture. */
 extern __thread bool standin_capturing;
-/* The stand-in CUPTI's, once it is subscribed to: a call of the driver begins or ends. */
-extern void (*_Atomic standin_driver_call)(unsigned cbid, bool ends, int result);
 /* Whether any record has been played; before that the place and time shift are unknown. */
 bool standin_has_begun(void);
 
@@ -105,8 +103,7 @@ const char *standin_text_at(uint64_t pointer);
 	F(141, SassMetricsGetDataProperties)                                                       \
 	F(143, ActivityFlushPeriod)                                                                \
 	F(144, RangeProfilerPushRange)                                                             \
-	F(145, RangeProfilerPopRange)                                                              \
-	F(148, Finalize)
+	F(145, RangeProfilerPopRange)
 
 enum {
 #define F(number, name) STANDIN_##name = number,
@@ -143,7 +140,6 @@ struct faults {
 	uint64_t sass_destroy_at; /* during this launch, if measured, its context is destroyed */
 	uint64_t sass_unload_every; /* launches between unloads of a module */
 	uint64_t capturing_every; /* queries between answers that a stream captures */
-	bool finalize_at_exit; /* cuptiFinalize fails elsewhere than where a call ends */
 	bool pc_own_names; /* the client must free each function name */
 	uint32_t correlation_shift;
 	int64_t step_ns;

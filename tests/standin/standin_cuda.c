@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include <cuda.h>
-#include <cupti.h>
 
 #include "base/map.h"
 #include "standin.h"
@@ -121,16 +120,10 @@ EXPORT CUresult cuDriverGetVersion(int *version)
 
 EXPORT CUresult cuDeviceGetCount(int *count)
 {
-	void (*tell)(unsigned, bool, int) = atomic_load(&standin_driver_call);
 	struct tape_call call;
-	CUresult r;
 
-	if (tell)
-		tell(CUPTI_DRIVER_TRACE_CBID_cuDeviceGetCount, false, 0);
-	r = copy_out(answered(TAPE_cuDeviceGetCount, &call, NULL, 0), &call, count, sizeof(*count));
-	if (tell)
-		tell(CUPTI_DRIVER_TRACE_CBID_cuDeviceGetCount, true, (int)r);
-	return r;
+	return copy_out(answered(TAPE_cuDeviceGetCount, &call, NULL, 0), &call, count,
+			sizeof(*count));
 }
 
 EXPORT CUresult cuDeviceGet(CUdevice *device, int ordinal)

@@ -12,7 +12,6 @@
 
 #define CBIDS_MAX 4096
 #define SHARED_SLOTS 64
-#define DEVICE_COUNT_NAME "cuDeviceGetCount"
 
 struct cupti_state cupti_state;
 
@@ -25,7 +24,7 @@ static char subscriber_place;
 		int forced_;                                                                       \
 		if (standin_fault(function, &forced_))                                             \
 			return (CUptiResult)forced_;                                               \
-		if (atomic_load(&cupti_state.gone) || finalize_is_over())                          \
+		if (atomic_load(&cupti_state.gone))                                                \
 			return CUPTI_ERROR_NOT_INITIALIZED;                                        \
 	} while (0)
 
@@ -151,26 +150,10 @@ EXPORT CUptiResult cuptiGetCallbackName(CUpti_CallbackDomain domain, uint32_t cb
 	    CUPTI_SUCCESS)
 		return CUPTI_SUCCESS;
 	found = standin_function_name(domain, cbid);
-	if (domain == CUPTI_CB_DOMAIN_DRIVER_API &&
-	    cbid == CUPTI_DRIVER_TRACE_CBID_cuDeviceGetCount)
-		found = DEVICE_COUNT_NAME; /* which no program on a tape calls */
 	if (!found)
 		return CUPTI_ERROR_INVALID_PARAMETER;
 	*name = found;
 	return CUPTI_SUCCESS;
-}
-
-static void call_driver(unsigned cbid, bool ends, int result)
-{
-	static __thread uint64_t word;
-	CUpti_CallbackData data = {
-		.callbackSite = ends ? CUPTI_API_EXIT : CUPTI_API_ENTER,
-		.functionName = DEVICE_COUNT_NAME,
-		.functionReturnValue = ends ? &result : NULL,
-		.correlationData = &word,
-	};
-
-	call_recorder(CUPTI_CB_DOMAIN_DRIVER_API, cbid, &data);
 }
 
 static CUptiResult subscribe(CUpti_SubscriberHandle *subscriber, CUpti_CallbackFunc callback,
@@ -181,7 +164,6 @@ static CUptiResult subscribe(CUpti_SubscriberHandle *subscriber, CUpti_CallbackF
 	atomic_store(&cupti_state.callback, callback);
 	atomic_store(&cupti_state.userdata, userdata);
 	atomic_store(&cupti_state.subscribed, true);
-	atomic_store(&standin_driver_call, call_driver);
 	*subscriber = (CUpti_SubscriberHandle)(void *)&subscriber_place;
 	return CUPTI_SUCCESS;
 }
@@ -189,7 +171,6 @@ static CUptiResult subscribe(CUpti_SubscriberHandle *subscriber, CUpti_CallbackF
 EXPORT CUptiResult cuptiSubscribe(CUpti_SubscriberHandle *subscriber, CUpti_CallbackFunc callback,
 				  void *userdata)
 {
-	finalize_undo();
 	FAULT(TAPE_cuptiSubscribe);
 	return subscribe(subscriber, callback, userdata);
 }
@@ -201,7 +182,6 @@ EXPORT CUptiResult cuptiSubscribe_v2(CUpti_SubscriberHandle *subscriber,
 	static const char other[] = "another tool (scripted)";
 	int forced;
 
-	finalize_undo();
 	if (standin_fault(TAPE_cuptiSubscribe_v2, &forced)) {
 		if (forced == CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED && parameters &&
 		    parameters->oldSubscriberName && parameters->oldSubscriberSize >= sizeof(other))
@@ -262,7 +242,6 @@ EXPORT CUptiResult cuptiEnableDomain(uint32_t enable, CUpti_SubscriberHandle sub
 EXPORT CUptiResult cuptiActivityRegisterCallbacks(CUpti_BuffersCallbackRequestFunc request,
 						  CUpti_BuffersCallbackCompleteFunc complete)
 {
-	finalize_undo();
 	FAULT(TAPE_cuptiActivityRegisterCallbacks);
 	if (!request || !complete)
 		return CUPTI_ERROR_INVALID_PARAMETER;
@@ -394,16 +373,17 @@ EXPORT CUptiResult cuptiActivityPopExternalCorrelationId(CUpti_ExternalCorrelati
 	return CUPTI_SUCCESS;
 }
 
-void cupti_end(void)
+/* Ends all clients of the process, and its clock. */
+EXPORT CUptiResult cuptiFinalize(void)
 {
+	if (atomic_load(&cupti_state.request))
+		deliver_finished(true);
 	atomic_store(&cupti_state.subscribed, false);
 	disable_all();
 	for (size_t i = 0; i < KINDS_MAX; i++)
 		atomic_store(&cupti_state.kinds[i], false);
-	atomic_store(&cupti_state.request, NULL);
-	atomic_store(&cupti_state.complete, NULL);
 	atomic_store(&cupti_state.clock_offset_ns, 0);
-	atomic_store(&cupti_state.shares_buffers, false);
+	return CUPTI_SUCCESS;
 }
 
 EXPORT CUptiResult cuptiSetThreadIdType(CUpti_ActivityThreadIdType type)
@@ -518,7 +498,6 @@ void call_recorder(unsigned domain, unsigned cbid, const void *data)
 		atomic_fetch_add_explicit(&withheld, 1, memory_order_relaxed);
 		return;
 	}
-	finalize_enter();
 	atomic_fetch_add_explicit(&callbacks, 1, memory_order_relaxed);
 	standin_in_callback = domain == CUPTI_CB_DOMAIN_RESOURCE ? cbid : 0;
 	if (domain == CUPTI_CB_DOMAIN_DRIVER_API)
@@ -530,7 +509,6 @@ void call_recorder(unsigned domain, unsigned cbid, const void *data)
 	    cbid == CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel &&
 	    ((const CUpti_CallbackData *)data)->callbackSite == CUPTI_API_EXIT)
 		atomic_fetch_add(&standin_witness()->launches, 1);
-	finalize_leave();
 }
 
 /*
@@ -546,9 +524,7 @@ static bool enter_call(const struct tape_event *e)
 	uint64_t every = standin_faults()->failed_launch_every;
 	bool is_launch = name && strstr(name, "Launch") && !strstr(name, "HostFunc");
 
-	finalize_enter();
 	hold_buffers();
-	finalize_leave();
 	if (failing != e->correlation) /* no driver's call inside of the runtime's one */
 		failing = every && is_launch && (atomic_fetch_add(&launches, 1) + 1) % every == 0
 				  ? e->correlation
@@ -650,9 +626,6 @@ static void play_api(const struct tape_event *e)
 	}
 	if (data.context)
 		atomic_store(&standin_current_context, e->context);
-	if (e->domain == CUPTI_CB_DOMAIN_DRIVER_API && data.functionName &&
-	    strstr(data.functionName, "Synchronize"))
-		finalize_follow_wait(e->site == CUPTI_API_EXIT);
 	if (launching)
 		atomic_fetch_sub(&all_launching, 1);
 	launching = false;
@@ -664,11 +637,8 @@ static void play_api(const struct tape_event *e)
 			usleep((useconds_t)standin_faults()->launch_us);
 	}
 	/* Work begins after the last callback on its call's entry. */
-	if (e->site == CUPTI_API_ENTER && e->domain == CUPTI_CB_DOMAIN_DRIVER_API) {
-		finalize_enter();
+	if (e->site == CUPTI_API_ENTER && e->domain == CUPTI_CB_DOMAIN_DRIVER_API)
 		launches_reserve(e->correlation, failing && failing == e->correlation);
-		finalize_leave();
-	}
 	if (launches || (graph && e->site == CUPTI_API_ENTER)) {
 		range_profiler_launch(data.context, correlation, data.symbolName);
 		if (launches)
@@ -781,5 +751,4 @@ const struct standin_player standin_player = {
 	.unread = delivery_unread,
 	.set_patience = set_patience,
 	.counts = counts,
-	.witness = standin_witness,
 };

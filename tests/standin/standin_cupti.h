@@ -20,15 +20,6 @@ struct standin_counts {
 	uint64_t records_withheld, records_dropped;
 };
 
-/* Counts that outlive the process. */
-struct witness {
-	atomic_uint_fast64_t
-		launches; /* calls of cuLaunchKernel after whose end the recorder was called */
-	atomic_uint_fast64_t kernels; /* written into the recorder's buffers */
-	atomic_uint_fast64_t finalized; /* how often CUPTI has ended */
-	atomic_uint_fast64_t late_calls; /* of functions of a CUPTI that had ended */
-};
-
 /* tape-play finds it by the name `standin_player`. */
 struct standin_player {
 	/* Plays a record of the tape on the calling thread: calls the recorder's callbacks. */
@@ -46,7 +37,6 @@ struct standin_player {
 	 */
 	void (*set_patience)(uint64_t ns);
 	struct standin_counts (*counts)(void);
-	struct witness *(*witness)(void);
 };
 
 struct cupti_state {
@@ -69,19 +59,6 @@ extern struct cupti_state cupti_state;
 /* Whether the recorder has enabled the callback. */
 bool wants_callback(unsigned domain, unsigned cbid);
 void call_recorder(unsigned domain, unsigned cbid, const void *data);
-
-/* Ends the subscription, and disables everything. */
-void cupti_end(void);
-
-/* standin_finalize.c. Enclose what a call of the program does inside CUPTI. */
-void finalize_enter(void);
-void finalize_leave(void);
-/* A call that waits for the GPU begins or ends. */
-void finalize_follow_wait(bool ends);
-/* Whether CUPTI has ended; counts a call then. */
-bool finalize_is_over(void);
-/* Somebody begins to use CUPTI anew. */
-void finalize_undo(void);
 
 /* The resource callback that the calling thread is in; 0: none. */
 extern __thread unsigned standin_in_callback;
@@ -146,11 +123,14 @@ void deliver_past(uint32_t kind);
 void hold_buffers(void);
 /* Returns the held buffers, empty. */
 void return_held_buffers(void);
-/* CUPTI has ended: the held buffers are the recorder's again. */
-void forget_held_buffers(void);
 void delivery_counts(struct standin_counts *counts);
 
-/* witness.c */
+/* witness.c: counts that outlive the process. */
+struct witness {
+	atomic_uint_fast64_t
+		launches; /* calls of cuLaunchKernel after whose end the recorder was called */
+	atomic_uint_fast64_t kernels; /* written into the recorder's buffers */
+};
 struct witness *standin_witness(void);
 
 unsigned delivery_unread(void);

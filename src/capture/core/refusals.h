@@ -43,7 +43,6 @@ void refusal_clear(struct refusal *r);
 enum refused {
 	REFUSAL_LIBRARY, /* the vendor's library, and with it all GPU work */
 	REFUSAL_ENGINE, /* the engine that was requested */
-	REFUSAL_LEAVING, /* to end the vendor's library with the recording, so it stays */
 	REFUSALS,
 };
 extern struct refusal refusals[REFUSALS];

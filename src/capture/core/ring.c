@@ -278,7 +278,6 @@ void rings_after_fork(void)
 		rings[i].named = false;
 		rings[i].externals_open.kinds = 0;
 		rings[i].stacks = NULL;
-		atomic_store(&rings[i].in_cupti, false);
 		rings[i].lost_reported = atomic_load(&rings[i].lost);
 		rings[i].calls_reported = atomic_load(&rings[i].calls);
 		rings[i].sampled_calls_reported = atomic_load(&rings[i].sampled_calls);

@@ -96,7 +96,6 @@ struct ring {
 	uint32_t claims;			/* number of threads that have owned the ring */
 	/* a signal handler that interrupts a push must not push */
 	bool pushing;
-	atomic_bool in_cupti;			/* callback_guard.h's: a callback calls CUPTI */
 	struct stack_maker *stacks;		/* stack_capture.c's; it stays with the ring */
 	char name[16];				/* the thread's, first and at its end */
 	/* the nodes that the thread clones belong to an executable graph */

@@ -13,7 +13,6 @@
 #include "capture/cuda/correlation.h"
 #include "capture/cuda/devices.h"
 #include "capture/cuda/graph_nodes.h"
-#include "capture/cuda/hub/callback_guard.h"
 #include "capture/cuda/hub/hub.h"
 #include "capture/stack/stack_capture.h"
 #include "capture/core/shared_area.h"
@@ -101,11 +100,8 @@ static NOINLINE uint32_t add_handles(struct ring *r, struct ring_event *event, u
 		return 0;
 	if (event->flags & CALL_HAS_RESULT)
 		return slots;
-	if (!callback_guard_enter(r))
-		return slots;
 	event->flags |= CALL_HAS_HANDLES;
 	call_handles_read(&handles[api][cbid], subscribed, data, &event[slots]);
-	callback_guard_leave(r);
 	return slots + 1;
 }
 
@@ -225,20 +221,16 @@ static void note_context(const CUpti_ResourceData *data)
 
 static void on_resource(CUpti_CallbackId cbid, const CUpti_ResourceData *data)
 {
-	struct ring *r;
-
-	if (cbid == CUPTI_CBID_RESOURCE_MODULE_UNLOAD_STARTING) {
+	switch (cbid) {
+	case CUPTI_CBID_RESOURCE_MODULE_UNLOAD_STARTING:
 		atomic_store(&module_unloaded, true);
-		return;
-	}
-	r = ring_get();
-	if (!callback_guard_enter(r))
-		return;
-	if (cbid == CUPTI_CBID_RESOURCE_CONTEXT_CREATED)
+		break;
+	case CUPTI_CBID_RESOURCE_CONTEXT_CREATED:
 		note_context(data);
-	else
+		break;
+	default:
 		graph_nodes_callback(cbid, data);
-	callback_guard_leave(r);
+	}
 }
 
 static void on_fatal_error(const CUpti_StateData *state)
@@ -316,7 +308,7 @@ const struct hub_client trace_client = {
 	.exit = on_call_of_all,
 };
 
-bool api_function_waits(const struct hub_function *f)
+static bool waits_for_gpu(const struct hub_function *f)
 {
 	bool copies = f->kind == api_kind_memcpy || f->kind == api_kind_memset;
 
@@ -357,7 +349,7 @@ static void find_functions(const struct cupti *cupti)
 				(f->kind == api_kind_event || f->kind == api_kind_query
 					 ? WITHOUT_STACK
 					 : 0) |
-				(api_function_waits(f) ? WAITS : 0) |
+				(waits_for_gpu(f) ? WAITS : 0) |
 				(f->kind == api_kind_allocate ? ALLOCATES : 0);
 			share_function(f, api);
 		}
@@ -514,12 +506,6 @@ enum api_kind api_function_write(struct writer *w, uint32_t function)
 	if (!name || !known[api_function_index(function)])
 		write_function(w, function, name, kind);
 	return kind;
-}
-
-void api_calls_finalized(void)
-{
-	atomic_store(&module_unloaded, true);
-	correlation_restart(clock_monotonic_ns());
 }
 
 bool api_calls_take_module_unloaded(void)

@@ -57,9 +57,6 @@ static inline unsigned api_function_index(uint32_t function)
 /* Returns a function's name (NULL if unknown; static storage) and its kind. */
 const char *api_function_name(uint32_t function, enum api_kind *kind);
 
-/* Whether a function of CUDA returns only when work of the GPU has ended. */
-bool api_function_waits(const struct hub_function *f);
-
 /*
  * Writes the row of a function id, once per recording, that is, since api_functions_begin().
  * Returns the function's kind. Collector's thread.
@@ -69,8 +66,6 @@ void api_functions_begin(void);
 
 /* Bit i: a context was created on device i in this subscription. */
 uint64_t api_calls_devices(void);
-/* CUPTI has ended, and the names of kernels with it. */
-void api_calls_finalized(void);
 /* Set by callbacks; the collector reads both and clears the first. */
 bool api_calls_take_module_unloaded(void);
 bool api_calls_fatal(void);

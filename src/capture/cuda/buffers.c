@@ -23,8 +23,6 @@ static struct buffer_slot *slots = own_slots; /* or the area's, as region */
  */
 typedef atomic_uint_fast64_t list;
 
-static atomic_bool discards;
-static atomic_uint completing; /* threads in buffers_on_complete() */
 static uint8_t *region; /* of all slots */
 static list warm, cold, full; /* free with pages, free without; full: latest first */
 static atomic_uint warm_count, fresh; /* fresh: the first slot that was never used */
@@ -183,18 +181,13 @@ bool buffers_has(const uint8_t *buffer)
 	return region && buffer >= region && buffer < region + REGION_BYTES;
 }
 
-/* The buffer's records are not read. */
-static void give_up(unsigned slot)
-{
-	atomic_store(&slots[slot].is_full, false);
-	memset(bytes_of(slot), 0, slots[slot].size);
-	push_warm(slot);
-}
-
-static void complete(uint8_t *buffer, size_t valid)
+void buffers_on_complete(void *context, uint32_t stream, uint8_t *buffer, size_t size, size_t valid)
 {
 	unsigned slot, behind;
 
+	(void)context;
+	(void)stream;
+	(void)size;
 	if (!buffers_has(buffer))
 		return;
 	slot = (unsigned)((size_t)(buffer - region) / BUFFER_BYTES) + 1;
@@ -206,8 +199,10 @@ static void complete(uint8_t *buffer, size_t valid)
 		return;
 	slots[slot].valid = MIN(valid, slots[slot].size);
 	atomic_fetch_sub(&with_cupti, 1);
-	if (slots[slot].is_unread || atomic_load(&discards)) {
-		give_up(slot);
+	if (slots[slot].is_unread) {
+		atomic_store(&slots[slot].is_full, false);
+		memset(bytes_of(slot), 0, slots[slot].size);
+		push_warm(slot);
 		return;
 	}
 	behind = atomic_fetch_add(&waiting, 1);
@@ -217,36 +212,6 @@ static void complete(uint8_t *buffer, size_t valid)
 	collector_count_progress();
 	if (atomic_load(&collector_idle) || behind == WAKE_AT)
 		collector_wake();
-}
-
-void buffers_on_complete(void *context, uint32_t stream, uint8_t *buffer, size_t size, size_t valid)
-{
-	(void)context;
-	(void)stream;
-	(void)size;
-	atomic_fetch_add(&completing, 1);
-	complete(buffer, valid);
-	atomic_fetch_sub(&completing, 1);
-}
-
-bool buffers_are_decoded(void)
-{
-	return !atomic_load(&completing) && atomic_load(&decoded) == atomic_load(&completed);
-}
-
-void buffers_discard(bool on)
-{
-	atomic_store(&discards, on);
-}
-
-void buffers_reclaim(void)
-{
-	for (unsigned slot = 1; slot <= atomic_load(&fresh); slot++) {
-		if (!atomic_exchange(&slots[slot].is_out, false))
-			continue;
-		atomic_fetch_sub(&with_cupti, 1);
-		give_up(slot);
-	}
 }
 
 uint64_t buffers_completed(void)
@@ -382,8 +347,6 @@ void buffers_after_fork(void)
 	warm = cold = full = 0;
 	warm_count = fresh = 0;
 	with_cupti = waiting = 0;
-	discards = false;
-	completing = 0;
 	completed = decoded = 0;
 	in_order = high_water = high_water_last = 0;
 }

@@ -66,16 +66,6 @@ void buffers_on_request(uint8_t **buffer, size_t *size, size_t *max_records);
 void buffers_on_complete(void *context, uint32_t stream, uint8_t *buffer, size_t size,
 			 size_t valid);
 
-/*
- * CUPTI is being finalized, or no longer: the records of buffers that it returns meanwhile are not
- * read, because they may refer to memory that is gone. Any thread.
- */
-void buffers_discard(bool on);
-/* Whether no buffer that CUPTI has returned is still to be read. Any thread. */
-bool buffers_are_decoded(void);
-/* CUPTI has ended: buffers that it has not returned are free. */
-void buffers_reclaim(void);
-
 /* Whether `buffer` is one of ours. Any thread. */
 bool buffers_has(const uint8_t *buffer);
 

@@ -24,18 +24,6 @@ void correlation_cross(uint32_t id, uint64_t now_ns)
 	atomic_store(&shared_area_head->correlation_half, atomic_load(&correlation_half));
 }
 
-void correlation_restart(uint64_t now_ns)
-{
-	unsigned half = atomic_load(&correlation_half), next = (half | 1) + 1;
-
-	if (half == CORRELATION_NONE)
-		return;
-	for (unsigned h = half + 1; h <= next; h++)
-		atomic_store(&entered_ns[h % HALVES], now_ns);
-	atomic_store(&correlation_half, next);
-	atomic_store(&shared_area_head->correlation_half, next);
-}
-
 static uint64_t entered(unsigned h)
 {
 	return atomic_load_explicit(&entered_ns[h % HALVES], memory_order_relaxed);

@@ -45,9 +45,6 @@ static inline void correlation_enter(uint32_t id, uint64_t now_ns)
  */
 uint64_t correlation_widen(uint32_t id, uint64_t time_ns);
 
-/* CUPTI has ended, and its next ids begin anew: they count as those of a later half. */
-void correlation_restart(uint64_t now_ns);
-
 /* Called in the child of a fork, where ids start again. */
 void correlation_reset(void);
 

@@ -25,7 +25,6 @@
 #include "capture/cuda/clock_pairs.h"
 #include "capture/cuda/correlation.h"
 #include "capture/cuda/cupti_clock.h"
-#include "capture/cuda/cupti_finalize.h"
 #include "capture/cuda/cupti_gap.h"
 #include "capture/cuda/devices.h"
 #include "capture/cuda/graph_nodes.h"
@@ -74,15 +73,13 @@ static struct {
 	atomic_bool held_by_other;
 	bool late; /* CUDA was initialized before the recorder */
 	bool has_past; /* CUDA was in use while we were not subscribed; the vendor thread's */
-	bool finalized; /* CUPTI has ended, and begins with the next subscription */
-	const char *engine_used; /* the last one ever; NULL: none */
 	atomic_bool open; /* a window is open */
 	bool clock_noted; /* that CUPTI returns no time; the vendor thread's */
 	atomic_uint_fast64_t dropped; /* records that CUPTI reports as dropped */
 	atomic_uint_fast64_t flushed_ns;
 	bool watches_nodes; /* the vendor thread's */
 	atomic_uint_fast64_t opened_ns, closed_ns; /* of struct activity_window */
-	struct launched_work work;
+	atomic_bool under_way; /* work was launched whose records have not come */
 
 	/* the collector's */
 	bool failed; /* CUPTI failed, and the recording reports it */
@@ -129,10 +126,8 @@ static void watch_nodes(void)
  */
 static void attach_engine(bool late)
 {
-	if (!hub_attach(atomic_load(&self.engine), late))
-		return;
-	self.engine_used = setting_engine_names[atomic_load(&self.engine)];
-	api_calls_watch(self.enabled ? &self.applied : NULL);
+	if (hub_attach(atomic_load(&self.engine), late))
+		api_calls_watch(self.enabled ? &self.applied : NULL);
 }
 
 static void note_held(const char *other)
@@ -170,7 +165,6 @@ static bool subscribe(void)
 		note_no_cupti("cuptiSubscribe: ", cupti_result_text(&self.cupti, result));
 	if (result != CUPTI_SUCCESS)
 		return false;
-	self.finalized = false;
 	attributes_set(&self.cupti);
 	result = self.cupti.ActivityRegisterCallbacks(
 		buffers_on_request, (CUpti_BuffersCallbackCompleteFunc)buffers_on_complete);
@@ -272,7 +266,7 @@ static void flush_tail(void)
 	uint64_t begun = clock_machine_ns();
 	struct timespec t = { .tv_nsec = TAIL_POLL_NS };
 
-	for (flush(0); atomic_load(&self.work.is_under_way) && clock_machine_ns() - begun < TAIL_NS;
+	for (flush(0); atomic_load(&self.under_way) && clock_machine_ns() - begun < TAIL_NS;
 	     flush(0)) {
 		clock_nanosleep(CLOCK_MONOTONIC, 0, &t, NULL);
 		collector_count_progress();
@@ -292,34 +286,17 @@ static void become_dormant(void)
 	self.dormant = true;
 }
 
-/* Whether CUPTI has ended, if that is requested. */
-static bool finalize(void)
-{
-	struct finalize_how how = { .cupti = &self.cupti,
-				    .driver = &self.driver,
-				    .used_by = share_used_by,
-				    .engine = self.engine_used,
-				    .work = &self.work };
-
-	self.finalized = self.applied.finalize && cupti_finalize(&how);
-	return self.finalized;
-}
-
 /* Stays subscribed while an engine has contexts: it is unknown if CUPTI tolerates leaving then. */
 static void unsubscribe(void)
 {
 	if (hub_detach()) {
 		activity_kinds_disable();
-		vendor_enter("cuptiActivityDisable");
+		vendor_enter("cuptiUnsubscribe");
 		hub_close_window();
 		attributes_zeroed(&self.cupti, 0);
-		vendor_leave();
-		if (!finalize()) {
-			vendor_enter("cuptiUnsubscribe");
-			self.cupti.Unsubscribe(self.subscriber);
-			vendor_leave();
-		}
+		self.cupti.Unsubscribe(self.subscriber);
 		hub_unsubscribed();
+		vendor_leave();
 		self.subscribed = self.dormant = false;
 	} else {
 		become_dormant();
@@ -332,7 +309,7 @@ static void read_clock(void)
 {
 	bool known;
 
-	if (share_clock_is_clients() || self.finalized)
+	if (share_clock_is_clients())
 		return;
 	vendor_enter("cuptiGetTimestamp");
 	known = clock_pairs_read(&self.cupti);
@@ -457,7 +434,7 @@ static void begin(struct writer *w, const struct source_start *how)
 	api_functions_begin();
 	self.devices_written = self.late_written = self.failed = false;
 	self.first_call = self.last_call = self.kernel_calls = self.graph_calls = 0;
-	self.work.is_under_way = self.work.has_ended = self.work.has_captured = false;
+	atomic_store(&self.under_way, false);
 }
 
 /* --- the vendor thread --- */
@@ -604,10 +581,8 @@ static void find_work_under_way(void)
 	const struct activity_counts *c = activity_counts();
 	bool graphs = activity_kinds_launch_records() && self.graph_calls > c->graph_launches;
 
-	atomic_store_explicit(&self.work.is_under_way, self.kernel_calls > c->launched || graphs,
+	atomic_store_explicit(&self.under_way, self.kernel_calls > c->launched || graphs,
 			      memory_order_relaxed);
-	if (c->launched || c->graph_launches)
-		atomic_store_explicit(&self.work.has_ended, true, memory_order_relaxed);
 }
 
 /* CUDA may have been initialized after the recording began. */
@@ -698,7 +673,7 @@ static bool unfinished(uint64_t now)
 		return false;
 	if (quiet < GRACE_NS)
 		return true;
-	if (!atomic_load(&self.work.is_under_way) || quiet > LOST_NS)
+	if (!atomic_load(&self.under_way) || quiet > LOST_NS)
 		return false;
 	return quiet < SLOW_NS || now - atomic_load(&self.flushed_ns) >= NS_PER_S;
 }
@@ -709,8 +684,6 @@ static void count_launch(enum api_kind kind, int32_t result)
 		return;
 	self.kernel_calls += kind == api_kind_launch;
 	self.graph_calls += kind == api_kind_graph_launch;
-	if (unlikely(kind == api_kind_begin_capture))
-		atomic_store(&self.work.has_captured, true);
 }
 
 static uint64_t on_api_call(struct writer *w, const struct ring *r, uint64_t position)
@@ -775,7 +748,6 @@ static void after_fork(void)
 	clock_pairs_reset();
 	devices_reset();
 	hub_after_fork();
-	cupti_finalize_after_fork();
 	share_after_fork();
 }
 

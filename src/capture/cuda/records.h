@@ -15,7 +15,6 @@
 
 #define CUPTI_12_3 21u
 #define CUPTI_12_4 22u
-#define CUPTI_12_6 24u
 #define CUPTI_12_8 26u
 #define CUPTI_13_0 130000u
 #define CUPTI_13_1 130100u /* records are longer from here on; their beginning is read */

@@ -82,7 +82,6 @@
 	F(Unsubscribe, REQUIRED)                                                                   \
 	F(EnableCallback, REQUIRED)                                                                \
 	F(EnableDomain, REQUIRED)                                                                  \
-	F(Finalize, OPTIONAL)                                                                      \
 	F(GetCallbackName, REQUIRED)                                                               \
 	F(ActivityRegisterCallbacks, REQUIRED)                                                     \
 	F(ActivityEnable, REQUIRED)                                                                \

@@ -96,11 +96,6 @@ uint64_t cuda_player_records(uint32_t kind)
 	return found;
 }
 
-const struct witness *cuda_player_witness(void)
-{
-	return self.standin->witness();
-}
-
 uint64_t cuda_player_callbacks(void)
 {
 	return self.standin->counts().callbacks;

@@ -18,9 +18,6 @@ void cuda_player_open_made(const char *program, const char *count);
 /* Records of a kind (CUPTI's number) that the tape has. */
 uint64_t cuda_player_records(uint32_t kind);
 
-/* What the stand-in counts besides. */
-const struct witness *cuda_player_witness(void);
-
 /* Callbacks that the recorder was given so far. */
 uint64_t cuda_player_callbacks(void);
 /*

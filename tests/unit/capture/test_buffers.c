@@ -190,34 +190,6 @@ static void test_what_was_not_lent_is_not_taken(void **state)
 	assert_false(buffers_take_full(&full));
 }
 
-/* CUPTI ends: what it returns meanwhile is not read, and what it does not return is free. */
-static void test_a_cupti_that_ends(void **state)
-{
-	struct lent kept = borrow(), returned = borrow(), next[2];
-	struct full_buffer full;
-	uint64_t completed = buffers_completed();
-
-	(void)state;
-	memset(kept.bytes, 0xff, kept.size);
-	buffers_discard(true);
-	complete(&returned, 1);
-	buffers_discard(false);
-	buffers_reclaim();
-	complete(&kept, 1); /* too late: it is not CUPTI's any more */
-	assert_false(buffers_take_full(&full));
-	assert_int_equal(buffers_completed(), completed);
-	memset(kept.bytes, 0, RECORD);
-	for (unsigned i = 0; i < 2; i++) {
-		next[i] = borrow();
-		assert_true(next[i].bytes == kept.bytes || next[i].bytes == returned.bytes);
-		assert_int_equal(next[i].bytes[0] | next[i].bytes[next[i].size - 1], 0);
-	}
-	for (unsigned i = 0; i < 2; i++) {
-		complete(&next[i], 1);
-		decode(1, QUICK_NS);
-	}
-}
-
 static void test_a_part_of_one_is_not_taken(void **state)
 {
 	struct lent l = borrow(), part = { l.bytes + 64, l.size - 64, 1 };
@@ -368,7 +340,6 @@ int main(void)
 		cmocka_unit_test_setup(test_full_ones_come_in_order_and_zeroed, start),
 		cmocka_unit_test_setup(test_what_was_not_lent_is_not_taken, start),
 		cmocka_unit_test_setup(test_a_part_of_one_is_not_taken, start),
-		cmocka_unit_test(test_a_cupti_that_ends),
 		cmocka_unit_test_setup(test_what_a_parent_lent, start),
 		cmocka_unit_test_setup(test_as_many_as_threads, start),
 		cmocka_unit_test_setup(test_many_that_wait, start),

@@ -116,25 +116,6 @@ static void test_a_thread_that_is_late(void **state)
 	expect(HALF + 2, CORRELATION_NOW);
 }
 
-/* CUPTI has ended and begins anew with small ids, or goes on counting. */
-static void test_ids_that_begin_anew(void **state)
-{
-	(void)state;
-	correlation_restart(HOUR); /* there was no call yet */
-	enter(5, HOUR);
-	correlation_restart(2 * HOUR);
-	enter(1, 3 * HOUR);
-	expect(5, HOUR);
-	expect(2 * HALF + 1, 3 * HOUR);
-	expect(2 * HALF + 1, CORRELATION_NOW);
-	enter(3 * HALF + 5, 4 * HOUR);
-	correlation_restart(5 * HOUR);
-	enter(1, 6 * HOUR);
-	expect(3 * HALF + 5, 4 * HOUR + 1);
-	expect(4 * HALF + 1, 6 * HOUR);
-	expect(2 * HALF + 1, 3 * HOUR);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -145,7 +126,6 @@ int main(void)
 		cmocka_unit_test_setup(test_work_that_begins_in_the_next_half, start),
 		cmocka_unit_test_setup(test_work_that_seems_to_begin_before_its_call, start),
 		cmocka_unit_test_setup(test_a_thread_that_is_late, start),
-		cmocka_unit_test_setup(test_ids_that_begin_anew, start),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

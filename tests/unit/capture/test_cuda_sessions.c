@@ -384,42 +384,6 @@ static void test_sessions_while_a_thread_launches(void **state)
 	pthread_join(thread, NULL);
 }
 
-/*
- * The last of them ends CUPTI, beside a thread that launches as fast as it can; the next one has
- * everything again.
- */
-static void test_cupti_ends_while_a_thread_launches(void **state)
-{
-	struct settings finalizing = cuda_sink_plain;
-	pthread_t thread;
-
-	(void)state;
-	finalizing.finalize = true;
-	finalizing.own_profiler = SETTING_OWN_PROFILER_SHARE;
-	atomic_store(&launching, true);
-	assert_int_equal(pthread_create(&thread, NULL, launch_all_the_time, NULL), 0);
-	for (unsigned i = 0; i < 6; i++) {
-		struct cuda_sink *first = cuda_sink_new(), *second = cuda_sink_new();
-		struct session *a = cuda_sink_session(first, &finalizing, SESSION_BY_nvidia);
-		struct session *b =
-			i % 3 ? cuda_sink_session(second, &finalizing, SESSION_BY_nvidia) : NULL;
-
-		while (first->counting.rows[TABLE_kernel] < 40)
-			usleep(1000);
-		session_close(i % 2 ? &a : &b);
-		session_close(i % 2 ? &b : &a);
-		assert_true(first->counting.closed && !collector_running());
-		assert_int_equal(first->undefined + second->undefined, 0);
-		assert_int_equal(first->lost + second->lost, 0);
-		cuda_sink_free(first);
-		cuda_sink_free(second);
-	}
-	atomic_store(&launching, false);
-	pthread_join(thread, NULL);
-	assert_int_equal(cuda_player_witness()->late_calls, 0);
-	assert_true(cuda_player_witness()->finalized > 0);
-}
-
 static int play(const void *tape)
 {
 	const struct CMUnitTest tests[] = {
@@ -437,20 +401,6 @@ static int play(const void *tape)
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
 
-/*
- * On the other tapes are launches that were captured; their recorder did not watch captures, so
- * that they seem to be work that never ends.
- */
-static int play_launches(const void *tape)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_cupti_ends_while_a_thread_launches),
-	};
-
-	cuda_player_open(tape);
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
-
 /* A process has one tape. */
 int main(void)
 {
@@ -459,5 +409,5 @@ int main(void)
 
 	for (size_t i = 0; i < ARRAY_SIZE(tapes); i++)
 		failed += cuda_player_in_child(play, tapes[i]);
-	return failed + cuda_player_in_child(play_launches, TAPES "/launch.tape");
+	return failed;
 }

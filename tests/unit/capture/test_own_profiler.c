@@ -27,8 +27,7 @@
 static struct settings shared = { .engine = SETTING_ENGINE_TRACE,
 				  .cuda = true,
 				  .graphs = SETTING_GRAPHS_NODE,
-				  .own_profiler = SETTING_OWN_PROFILER_SHARE,
-				  .finalize = true };
+				  .own_profiler = SETTING_OWN_PROFILER_SHARE };
 
 static struct {
 	void (*step)(size_t index, size_t count, const char *function, unsigned site);

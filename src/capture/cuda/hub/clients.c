@@ -6,7 +6,6 @@
 #include "capture/cuda/hub/hub.h"
 
 #define CLIENTS(C)                                                                                 \
-	C(finalize) /* the last one where a call ends: then CUPTI is gone */                       \
 	C(pc_sampling) /* samples must not be read while code is loaded, by the engines either */  \
 	C(launches)                                                                                \
 	C(pm_sampling)                                                                             \

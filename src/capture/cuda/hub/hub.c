@@ -405,11 +405,6 @@ bool hub_attach(int engine, bool late)
 	return any;
 }
 
-void hub_attach_client(const struct hub_client *c)
-{
-	attach(c, atomic_load(&attached_engine), true);
-}
-
 bool hub_is_attached(const struct hub_client *c)
 {
 	return atomic_load(&c->wishes->is_attached);

@@ -119,8 +119,6 @@ void hub_unsubscribed(void);
  * then the functions that they want must be enabled (api_calls_watch).
  */
 bool hub_attach(int engine, bool late);
-/* Attaches a client that no engine needs. */
-void hub_attach_client(const struct hub_client *c);
 bool hub_is_attached(const struct hub_client *c);
 /* Returns false if some client must keep the subscription. */
 bool hub_detach(void);

@@ -17,14 +17,14 @@
 		F(SetThreadIdType) F(ActivityRegisterCallbacks) F(ActivityEnable)                  \
 			F(ActivityEnableAndDump) F(ActivityDisable) F(ActivityFlushAll)            \
 				F(ActivityGetNextRecord) F(ActivityGetNumDroppedRecords)           \
-					F(ActivitySetAttribute) F(Finalize)
+					F(ActivitySetAttribute)
 
 #define CLIENTS_FUNCTIONS(F)                                                                       \
 	F(EnableAllDomains)                                                                        \
 	F(GetCallbackState) F(ActivityRegisterTimestampCallback) F(ActivityEnableContext)          \
 		F(ActivityDisableContext) F(ActivityEnableHWTrace) F(ActivityFlush)                \
 			F(ActivityFlushPeriod) F(ActivityGetAttribute) F(GetThreadIdType)          \
-				F(GetLastError)
+				F(GetLastError) F(Finalize)
 
 /*
  * Functions that take the GPU's counters or patch code, which only one client at a time can do.
@@ -39,7 +39,7 @@
 #define RECORDERS_FUNCTIONS(F)                                                                     \
 	F(Subscribe)                                                                               \
 	F(Subscribe_v2) F(Unsubscribe) F(ActivityRegisterCallbacks)                                \
-		F(ActivityGetNumDroppedRecords) F(Finalize)
+		F(ActivityGetNumDroppedRecords)
 
 /* The functions of CUPTI itself. */
 struct real_cupti {

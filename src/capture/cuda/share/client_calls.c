@@ -8,7 +8,6 @@
 #include "capture/core/collector.h"
 #include "capture/cuda/api_calls.h"
 #include "capture/cuda/buffers.h"
-#include "capture/cuda/cupti_finalize.h"
 #include "capture/cuda/share/client_records.h"
 #include "capture/cuda/share/import_redirect.h"
 #include "capture/core/pause.h"
@@ -28,17 +27,6 @@ static struct {
 } attributes[ATTRIBUTES];
 
 static __thread CUptiResult last_error __attribute__((tls_model("initial-exec")));
-
-/* For calls by which the client begins to use CUPTI: returns the result of one. */
-#define HOLDING(call)                                                                              \
-	do {                                                                                       \
-		CUptiResult result_;                                                               \
-                                                                                                   \
-		cupti_finalize_hold();                                                             \
-		result_ = call;                                                                    \
-		cupti_finalize_let();                                                              \
-		return result_;                                                                    \
-	} while (0)
 
 static CUptiResult answer(CUptiResult result)
 {
@@ -96,8 +84,8 @@ static CUptiResult watch(CUptiResult result)
 	return result;
 }
 
-static CUptiResult subscribe(CUpti_SubscriberHandle *handle, CUpti_CallbackFunc callback,
-			     void *user)
+static CUptiResult CUPTIAPI own_Subscribe(CUpti_SubscriberHandle *handle,
+					  CUpti_CallbackFunc callback, void *user)
 {
 	struct subscription *s;
 	CUptiResult result;
@@ -119,12 +107,6 @@ static CUptiResult subscribe(CUpti_SubscriberHandle *handle, CUpti_CallbackFunc 
 	}
 	*handle = (CUpti_SubscriberHandle)(void *)s;
 	return CUPTI_SUCCESS;
-}
-
-static CUptiResult CUPTIAPI own_Subscribe(CUpti_SubscriberHandle *handle,
-					  CUpti_CallbackFunc callback, void *user)
-{
-	HOLDING(subscribe(handle, callback, user));
 }
 
 /* Later versions of the parameters request multiple subscribers, which are not supported here. */
@@ -252,24 +234,20 @@ static CUptiResult CUPTIAPI own_ActivityRegisterCallbacks(
 		return answer(CUPTI_ERROR_INVALID_PARAMETER);
 	client_keep_loaded((void *)request);
 	copies_register(request, complete);
-	HOLDING(client_is_shared() ? CUPTI_SUCCESS : client_register_really(request));
+	return client_is_shared() ? CUPTI_SUCCESS : client_register_really(request);
 }
 
-static CUptiResult register_clock(CUpti_TimestampCallbackFunc read)
+static CUptiResult CUPTIAPI own_ActivityRegisterTimestampCallback(CUpti_TimestampCallbackFunc read)
 {
+
+	if (!read)
+		return answer(CUPTI_ERROR_INVALID_PARAMETER);
+	client_keep_loaded((void *)read);
 	copies_register_clock(read);
 	if (client_is_shared())
 		return CUPTI_SUCCESS;
 	atomic_store(&client.has_clock, true);
 	return real_cupti.ActivityRegisterTimestampCallback(read);
-}
-
-static CUptiResult CUPTIAPI own_ActivityRegisterTimestampCallback(CUpti_TimestampCallbackFunc read)
-{
-	if (!read)
-		return answer(CUPTI_ERROR_INVALID_PARAMETER);
-	client_keep_loaded((void *)read);
-	HOLDING(register_clock(read));
 }
 
 static bool is_recorded(CUpti_ActivityKind kind)
@@ -288,7 +266,7 @@ static bool is_refused(CUpti_ActivityKind kind)
 	       (kind == CUPTI_ACTIVITY_KIND_KERNEL || kind == CUPTI_ACTIVITY_KIND_GRAPH_TRACE);
 }
 
-static CUptiResult enable_kind(CUpti_ActivityKind kind)
+static CUptiResult CUPTIAPI own_ActivityEnable(CUpti_ActivityKind kind)
 {
 	CUptiResult result;
 
@@ -304,11 +282,6 @@ static CUptiResult enable_kind(CUpti_ActivityKind kind)
 		copies_disable((uint32_t)kind);
 	client_update();
 	return answer(result);
-}
-
-static CUptiResult CUPTIAPI own_ActivityEnable(CUpti_ActivityKind kind)
-{
-	HOLDING(enable_kind(kind));
 }
 
 static CUptiResult CUPTIAPI own_ActivityDisable(CUpti_ActivityKind kind)
@@ -531,20 +504,12 @@ static CUptiResult refuse_counters(const char *engine)
 	return answer(CUPTI_ERROR_HARDWARE_BUSY);
 }
 
-static CUptiResult take_counters(CUptiResult(CUPTIAPI *real)(void *), void *what)
-{
-	const char *engine = hub_counters_engine();
-
-	if (engine)
-		return refuse_counters(engine);
-	atomic_store(&client.has_counters, true);
-	return real(what);
-}
-
 #define F(name)                                                                                    \
 	static CUptiResult CUPTIAPI own_##name(void *what)                                         \
 	{                                                                                          \
-		HOLDING(take_counters(real_cupti.name, what));                                     \
+		const char *engine = hub_counters_engine();                                        \
+                                                                                                   \
+		return engine ? refuse_counters(engine) : real_cupti.name(what);                   \
 	}
 COUNTER_FUNCTIONS(F)
 #undef F
@@ -574,7 +539,7 @@ static CUptiResult CUPTIAPI own_Finalize(void)
 	atomic_store(&client.thread_id_type, -1);
 	if (client_is_shared())
 		return CUPTI_SUCCESS;
-	result = real_cupti.recorder.Finalize();
+	result = real_cupti.Finalize();
 	atomic_store(&client.has_clock, false);
 	return answer(result);
 }

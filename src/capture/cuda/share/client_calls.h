@@ -13,7 +13,6 @@ struct client {
 	atomic_bool is_kept; /* CUPTI is not shared: CUPTI itself answers the client */
 	atomic_bool is_noted; /* there is a client, and a capability note says so */
 	atomic_bool has_clock; /* CUPTI uses the client's clock, which cannot be undone */
-	atomic_bool has_counters; /* the client has used CUPTI's profilers */
 	atomic_uint refused; /* number of subscriptions that CUPTI refused */
 	atomic_int thread_id_type; /* set by the client; -1: not set */
 	_Atomic(const char *) refused_for; /* engine for which the client was refused; or NULL */

@@ -103,19 +103,6 @@ static CUptiResult CUPTIAPI recorder_Unsubscribe(CUpti_SubscriberHandle handle)
 	return result;
 }
 
-/* The client wants nothing (share_used_by). If it comes back, its calls make CUPTI begin anew. */
-static CUptiResult CUPTIAPI recorder_Finalize(void)
-{
-	CUptiResult result = real_cupti.recorder.Finalize();
-
-	if (result == CUPTI_SUCCESS) {
-		hub_unsubscribed();
-		atomic_store(&client.is_shared, false);
-		client_update();
-	}
-	return result;
-}
-
 /* Records that CUPTI has dropped are lost to both. */
 static CUptiResult CUPTIAPI recorder_ActivityGetNumDroppedRecords(CUcontext context,
 								  uint32_t stream, size_t *dropped)
@@ -263,17 +250,6 @@ void share_end(struct writer *w, const char *requested)
 				 : capability_state_off,
 			requested, is_kept ? "keep" : "share",
 			text.length ? strbuf_text(&text) : "no other client of CUPTI");
-}
-
-const char *share_used_by(void)
-{
-	if (!atomic_load(&wrapped))
-		return "with --own-profiler keep it is not known whether the program uses it "
-		       "itself";
-	if (client_subscription() || copies_registered() || hub_wants_anything(&profiler_client) ||
-	    atomic_load(&client.has_clock) || atomic_load(&client.has_counters))
-		return "the program's own profiler uses it";
-	return NULL;
 }
 
 /* CUDA does not work in the child until exec(). */

@@ -44,12 +44,6 @@ bool share_clock_is_clients(void);
  */
 void share_end(struct writer *w, const char *requested);
 
-/*
- * Returns why CUPTI must not be finalized on account of the program's own profiler; NULL: it does
- * not use CUPTI. Any thread; never waits.
- */
-const char *share_used_by(void);
-
 void share_after_fork(void);
 
 #endif
