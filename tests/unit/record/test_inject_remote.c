@@ -2,7 +2,8 @@
  * Loading a library into running programs: those that it must not disturb
  * (tests/support/inject/victim.c), and those that are refused.
  *
- * Each is tried PITOT_INJECT_REPETITIONS times, by default thrice; a hundred times by `make stress`.
+ * Each is tried PITOT_INJECT_REPETITIONS times, by default thrice; by `make stress` a hundred
+ * times.
  */
 #include "record/inject_remote/inject_remote.h"
 
