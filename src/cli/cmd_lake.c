@@ -254,7 +254,7 @@ static int run_lake(struct context *c, int argc, char **argv)
 const struct command cmd_lake = {
 	.name = "lake",
 	.group = COMMAND_MACHINE,
-	.summary = "make, list, compact and read the folder or bucket into which agents ship",
+	.summary = "make, list, compact and read what agents ship into",
 	.usage = "init LAKE | ls LAKE | compact LAKE | get [options] LAKE WINDOW",
 	.description =
 		"A lake is a folder, or a bucket of object storage: s3://BUCKET/PREFIX. init makes "

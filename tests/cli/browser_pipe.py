@@ -33,7 +33,8 @@ class Tab:
             self.complaints.append(found["params"]["entry"])
         return found
 
-    def call(self, method, **parameters):
+    def ask(self, method, **parameters):
+        """The browser's answer, which may be an error."""
         self.number += 1
         command = {"id": self.number, "method": method, "params": parameters}
         if self.session:
@@ -41,6 +42,10 @@ class Tab:
         os.write(self.write, json.dumps(command).encode() + b"\0")
         while (found := self.message()).get("id") != self.number:
             pass
+        return found
+
+    def call(self, method, **parameters):
+        found = self.ask(method, **parameters)
         assert "error" not in found, found["error"]
         return found["result"]
 
@@ -60,11 +65,11 @@ class Tab:
         self.arrive(ready)
 
     def arrive(self, ready):
-        """Waits for an expression, while the page may become another one."""
+        """Waits for an expression, while the page may become another one, in which case the browser answers with an error."""
 
         def is_there():
-            result = self.call("Runtime.evaluate", expression=f"Boolean({ready})", returnByValue=True)
-            return result["result"].get("value") is True
+            found = self.ask("Runtime.evaluate", expression=f"Boolean({ready})", returnByValue=True)
+            return "result" in found and found["result"]["result"].get("value") is True
 
         wait_until(is_there, ready)
 
