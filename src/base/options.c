@@ -47,7 +47,8 @@ static unsigned distance(const char *a, size_t a_length, const char *b, size_t b
 
 /*
  * Returns the edit distance between `known` and the mistyped word, 1 if the word is a prefix of
- * `known`, or UINT32_MAX if they are too different.
+ * `known`, 2 if it is the last of the words that make `known` ("name" of "config_name"), or
+ * UINT32_MAX if they are too different.
  */
 static unsigned nearness(const char *word, size_t length, const char *known)
 {
@@ -58,6 +59,10 @@ static unsigned nearness(const char *word, size_t length, const char *known)
 		return UINT32_MAX;
 	if (length >= 2 && strncmp(word, known, length) == 0)
 		return 1;
+	if (length >= 2 && known_length > length &&
+	    strchr("_-", known[known_length - length - 1]) &&
+	    strcmp(known + known_length - length, word) == 0)
+		return 2;
 	d = distance(word, length, known, known_length);
 	return d <= MAX(length, known_length) / 3 ? d : UINT32_MAX;
 }

@@ -346,6 +346,7 @@ static void nearest_words(void **state)
 	static const char *const commands[] = {
 		"record", "report", "export", "info", "view", NULL
 	};
+	static const char *const columns[] = { "start_ns", "config_name", "max-size", NULL };
 	char endless[300];
 
 	(void)state;
@@ -355,6 +356,9 @@ static void nearest_words(void **state)
 	assert_string_equal(options_nearest("reprot", commands), "report");
 	assert_string_equal(options_nearest("inf", commands), "info");
 	assert_string_equal(options_nearest("exp", commands), "export");
+	assert_string_equal(options_nearest("name", columns), "config_name");
+	assert_string_equal(options_nearest("size", columns), "max-size");
+	assert_null(options_nearest("s", columns));
 	assert_null(options_nearest("frobnicate", commands));
 	assert_null(options_nearest("", commands));
 	assert_null(options_nearest(endless, commands));
