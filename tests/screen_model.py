@@ -21,9 +21,12 @@ class Screen:
     def __init__(self, columns, lines):
         self.alternate = False
         self.cursor_is_shown = self.wraps = True
+        self.columns = self.lines = 0
         self.resize(columns, lines)
 
     def resize(self, columns, lines):
+        """What was drawn for the size before may still come, and is cut, as by a terminal."""
+        self.most = max(columns, self.columns), max(lines, self.lines)
         self.columns, self.lines = columns, lines
         self.x = self.y = 0
         self.reverse = False
@@ -76,7 +79,8 @@ class Screen:
             setattr(self, name, letter == "h")
         elif letter == "H":
             row, column = values if len(values) == 2 else (1, 1)
-            assert 1 <= row <= self.lines and 1 <= column <= self.columns
+            assert 1 <= column <= self.most[0] and 1 <= row <= self.most[1]
+            row, column = min(row, self.lines), min(column, self.columns)
             self.y, self.x = row - 1, column - 1
         elif letter == "A":
             self.y = max(self.y - (values[0] or 1), 0)
