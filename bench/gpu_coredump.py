@@ -83,22 +83,25 @@ def exception(bench, what, expected):
 
 
 def hang(bench):
-    """A rule requests a core file of the kernel that hangs; what becomes of the program afterwards is only said."""
-    options = ["--gpu-coredump", "-v", "--ring", "64M", "--when", "hang > 1s", "--post", "1s"]
-    with subprocess.Popen([*bench.record("hang", *options), "hang"], env=CLEAN, stderr=subprocess.PIPE, text=True) as record:
-        began, dump = time.monotonic(), bench.folder / "hang-dump-1.pitot"
-        while time.monotonic() - began < 25 and record.poll() is None and not any(dump.glob("record.*.pit")):
+    """A byte through the driver's pipe requests a core file of the kernel that hangs; what becomes of the program afterwards is only said."""
+    with subprocess.Popen([*bench.record("hang", "--gpu-coredump", "-v"), "hang"], env=CLEAN, stderr=subprocess.PIPE, text=True) as record:
+        began, cores, requested = time.monotonic(), bench.folder / "hang.pitot" / "gpu-cores", False
+        while time.monotonic() - began < 25 and record.poll() is None and not any(cores.glob("*.nvcudmp")):
             time.sleep(0.05)
+            for pipe in cores.glob("*.pipe") if not requested and time.monotonic() - began > 3 else ():
+                with open(os.open(pipe, os.O_RDWR | os.O_NONBLOCK), "wb", closefd=True) as request:
+                    requested = request.write(b"1") == 1
+        time.sleep(1)
         seconds, lives = time.monotonic() - began, record.poll() is None
         for child in run(["pgrep", "-P", record.pid]).stdout.split():
             os.kill(int(child), signal.SIGKILL)
         said = record.communicate(timeout=LIMIT)[1]
-    bench.describe("hang-dump-1")
-    rows = bench.rows("hang-dump-1", "gpu_core")
+    bench.describe("hang")
+    rows = bench.rows("hang", "gpu_core")
     bench.check("hang: a core file was requested and written", bool(rows), f"after {seconds:.1f} s; the program {'lives' if lives else 'has ended'}")
     bench.check("hang: the kernel", any(KERNELS["hang"] in str(row["kernel"]) for row in rows))
     bench.check("hang: the line", any(row["line"] == line_of("hang") for row in rows), str([(row["line"], row["threads"]) for row in rows]))
-    print(f"       hang: {' | '.join(bench.words('hang-dump-1').splitlines())}", flush=True)
+    print(f"       hang: {' | '.join(bench.words('hang').splitlines())}", flush=True)
     if not rows:
         print(said[-2000:], flush=True)
 
