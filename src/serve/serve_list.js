@@ -3,17 +3,6 @@ const find = (id) => document.getElementById(id), body = find("list").tBodies[0]
 const WAIT_MS = 700, REST_MS = 5000, rows = new Map(); /* id -> { row, of: what it shows } */
 let all = [], has_more = false;
 
-function add(parent, tag, text, name) {
-	const element = document.createElement(tag);
-
-	if (text !== undefined)
-		element.textContent = text;
-	if (name)
-		element.className = name;
-	parent.append(element);
-	return element;
-}
-
 function duration(ns) {
 	const units = ["ns", "us", "ms", "s"];
 	let unit = 0;

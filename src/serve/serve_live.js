@@ -1,17 +1,6 @@
 /* What `pitot top --json` knows, every two seconds. Texts of programs are only ever text. */
 const find = (id) => document.getElementById(id), EVERY_MS = 2000;
 
-function add(parent, tag, text, name) {
-	const element = document.createElement(tag);
-
-	if (text !== undefined)
-		element.textContent = text;
-	if (name)
-		element.className = name;
-	parent.append(element);
-	return element;
-}
-
 /* Columns: [head, class, text of an item]. */
 function fill(table, columns, items) {
 	table.textContent = "";

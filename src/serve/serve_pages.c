@@ -9,7 +9,8 @@
 #include "base/json.h"
 
 /* Embedded by cmake/PitotEmbed.cmake. */
-extern const char serve_css[], serve_list_js[], serve_live_js[], page_search_js[];
+extern const char serve_css[], serve_list_js[], serve_live_js[], page_search_js[],
+	page_elements_js[];
 
 static void begin(struct strbuf *out, const char *title, const char *head)
 {
@@ -22,8 +23,9 @@ static void begin(struct strbuf *out, const char *title, const char *head)
 
 static void end(const struct serve *s, const char *search, const char *script, struct strbuf *out)
 {
-	strbuf_addf(out, "<script nonce=\"%s\" type=\"module\">\n%s%s</script>\n</body>\n</html>\n",
-		    s->nonce, search, script);
+	strbuf_addf(out,
+		    "<script nonce=\"%s\" type=\"module\">\n%s%s%s</script>\n</body>\n</html>\n",
+		    s->nonce, search, page_elements_js, script);
 }
 
 void serve_problem(struct serve *s, uint64_t connection, unsigned status, const char *text)

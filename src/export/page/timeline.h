@@ -41,7 +41,8 @@
 
 /* Embedded from src/export/page/ by cmake/PitotEmbed.cmake. */
 extern const char timeline_css[], timeline_data_js[], timeline_draw_js[], timeline_panels_js[],
-	timeline_input_js[], timeline_served_js[], timeline_whole_js[], page_search_js[];
+	timeline_input_js[], timeline_served_js[], timeline_whole_js[], page_search_js[],
+	page_elements_js[];
 
 /* In the order in which a group shows them; K(NAME, its word in JSON). */
 #define TRACK_KINDS(K)                                                                             \

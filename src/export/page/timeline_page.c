@@ -430,9 +430,9 @@ int timeline_render(struct timeline *t)
 	if (!t->is_served)
 		r = add_columns(t);
 	html_add_script(&t->out, " type=\"module\"");
-	strbuf_addf(&t->out, "%s%s%s%s%s%s</script>\n</body>\n</html>\n", page_search_js,
+	strbuf_addf(&t->out, "%s%s%s%s%s%s%s</script>\n</body>\n</html>\n", page_search_js,
 		    timeline_data_js, t->is_served ? timeline_served_js : timeline_whole_js,
-		    timeline_draw_js, timeline_panels_js, timeline_input_js);
+		    timeline_draw_js, page_elements_js, timeline_panels_js, timeline_input_js);
 	return r < 0 || t->out.failed || t->text.failed || t->name.failed ||
 			       t->view.scope_text.failed
 		       ? -ENOMEM

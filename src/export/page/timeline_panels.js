@@ -17,17 +17,6 @@ function related(id) {
 	return found;
 }
 
-function add(parent, tag, text, name) {
-	const element = document.createElement(tag);
-
-	if (text !== undefined)
-		element.textContent = text;
-	if (name)
-		element.className = name;
-	parent.append(element);
-	return element;
-}
-
 function add_line(table, key, value) {
 	const line = add(table, "tr");
 
