@@ -603,7 +603,6 @@ static int run(struct report *r, void *result)
 	vec_sort(&f.out->works, compare_works);
 	for (size_t i = 0; i < f.out->works.count && !f.failed; i++)
 		find_late(&f, &f.out->works.data[i]);
-	last_cores_join(r->trace, f.out);
 	map_release(&f.stream_of);
 	map_release(&f.call_of);
 	map_release(&f.record_of);

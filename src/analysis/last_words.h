@@ -50,8 +50,6 @@ struct last_wait {
 struct last_core {
 	uint32_t row; /* of gpu_core */
 	uint32_t process; /* TRACE_NO_ROW: unknown, or it was not recorded */
-	uint32_t caller; /* line of the kernel's launch, or CALLER_NONE */
-	uint64_t launched_ns; /* 0: unknown */
 };
 
 /* A process that died, or that has works or waits. */
@@ -80,7 +78,5 @@ struct last_words {
 
 /* Lists the core files, with the processes that they are of. Returns 0 or -ENOMEM. */
 int last_cores_find(const struct trace *t, struct last_words *out) MUST_USE;
-/* Finds the launches of their kernels among what had not ended. */
-void last_cores_join(const struct trace *t, struct last_words *out);
 
 #endif

@@ -308,14 +308,6 @@ static void add_core(const struct report *r, const struct last_core *core, struc
 	} else {
 		strbuf_adds(out, "core file of a GPU");
 	}
-	if (core->launched_ns)
-		sentence_add(
-			out, WORDS("; launched at "),
-			DURATION(core->launched_ns - MIN(core->launched_ns, r->span_start_ns)));
-	if (core->caller != CALLER_NONE) {
-		strbuf_adds(out, " at ");
-		report_line_text(r, core->caller, CALLER_NONE, out);
-	}
 	if (column_has(c->valid.reason, row)) {
 		strbuf_adds(out, "; ");
 		add_text_of(r, c->reason[row], out);
@@ -463,14 +455,10 @@ static const struct field wait_fields[] = {
 
 ROW_READ(read_core, struct last_core, add_core(v->report, row, &out->text))
 ROW_IF(is_core_recorded, struct last_core, row->process != TRACE_NO_ROW)
-ROW_IF(is_core_launch_known, struct last_core, row->launched_ns)
 
 static const struct field core_fields[] = {
 	FIELD("pid", NULL, PID, CORE(process), .when = is_core_recorded, .null = true),
 	FIELD("text", NULL, TEXT, .value = read_core),
-	FIELD("caller", NULL, LINE, CORE(caller)),
-	FIELD("launched_ns", NULL, TIME, CORE(launched_ns), .when = is_core_launch_known,
-	      .null = true),
 };
 
 static const struct field process_fields[] = {

@@ -517,11 +517,10 @@ static void check_path(const struct report *r, const struct job *job)
 /* All ranks, those that are late by most first. */
 static void check_order(const struct rank_times *t)
 {
-	uint64_t seen = 0;
+	uint64_t seen = 0, before_ns = UINT64_MAX;
 
-	for (size_t i = 0; i < t->count; i++) {
-		assert_true(!i ||
-			    t->items[t->by_late[i]].late_ns <= t->items[t->by_late[i - 1]].late_ns);
+	for (size_t i = 0; i < t->count; before_ns = t->items[t->by_late[i++]].late_ns) {
+		assert_true(t->items[t->by_late[i]].late_ns <= before_ns);
 		seen |= UINT64_C(1) << t->by_late[i];
 	}
 	assert_true(t->count > RANKS_MAX || seen == UINT64_MAX >> (64 - t->count));
