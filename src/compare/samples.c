@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/resample.h"
+
 static int by_value(const void *left, const void *right)
 {
 	const double *a = left, *b = right;
@@ -151,16 +153,6 @@ static int find_shift(struct sample a, struct sample b, double *shift)
 
 /* --- bootstrap --- */
 
-/* Steele, Lea and Flood's splitmix64. */
-static uint64_t next_random(uint64_t *state)
-{
-	uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
-
-	z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-	z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
-	return z ^ z >> 31;
-}
-
 /*
  * The median of a sample drawn with replacement. How often each of the sorted values was drawn is
  * enough for it.
@@ -172,21 +164,13 @@ static double resampled_median(const double *sorted, size_t count, uint32_t *dra
 
 	memset(drawn, 0, count * sizeof(*drawn));
 	for (size_t k = 0; k < count; k++)
-		drawn[(uint64_t)((unsigned __int128)next_random(state) * count >> 64)]++;
+		drawn[(uint64_t)((unsigned __int128)resample_random(state) * count >> 64)]++;
 	while (seen + drawn[i] <= (count - 1) / 2)
 		seen += drawn[i++];
 	low = sorted[i];
 	while (seen + drawn[i] <= count / 2)
 		seen += drawn[i++];
 	return (low + sorted[i]) / 2;
-}
-
-/* Sets the bounds within which 95 % of the values lie, which it sorts. */
-static void bounds_of(double *values, size_t count, double *low, double *high)
-{
-	qsort(values, count, sizeof(*values), by_value);
-	*low = values[count / 40];
-	*high = values[count - 1 - count / 40];
 }
 
 static int find_intervals(struct sample a, struct sample b, uint64_t seed,
@@ -213,9 +197,9 @@ static int find_intervals(struct sample a, struct sample b, uint64_t seed,
 			has_ratios &= of_a != 0;
 			ratios[i] = has_ratios ? changes[i] / of_a : 0;
 		}
-		bounds_of(changes, resamples, &out->change_low, &out->change_high);
+		resample_bounds(changes, resamples, &out->change_low, &out->change_high);
 		if (has_ratios)
-			bounds_of(ratios, resamples, &out->low, &out->high);
+			resample_bounds(ratios, resamples, &out->low, &out->high);
 	}
 	free(sorted);
 	free(drawn);

@@ -3,21 +3,10 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "base/search.h"
+#include "base/resample.h"
 
 #define RESAMPLES 1000u
-#define BEYOND (RESAMPLES / 40) /* shares beyond each end of the interval: 2.5 % */
 #define SEED UINT64_C(0x6c617465)
-
-/* Steele, Lea and Flood's splitmix64. */
-static uint64_t next_random(uint64_t *state)
-{
-	uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
-
-	z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-	z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
-	return z ^ z >> 31;
-}
 
 static void add(struct late_round *sum, const struct late_round *round)
 {
@@ -31,18 +20,6 @@ static double share_of(uint64_t part, uint64_t whole)
 	return whole ? (double)part / (double)whole : 0;
 }
 
-static int compare(const void *a, const void *b)
-{
-	return ORDER_OF(*(const double *)a, *(const double *)b);
-}
-
-static void set_interval(double *shares, struct late_share *out)
-{
-	qsort(shares, RESAMPLES, sizeof(*shares), compare);
-	out->low = shares[BEYOND];
-	out->high = shares[RESAMPLES - 1 - BEYOND];
-}
-
 static void resample(const struct late_round *rounds, size_t count, uint64_t span_ns,
 		     double *shares, struct late_evidence *out)
 {
@@ -52,14 +29,14 @@ static void resample(const struct late_round *rounds, size_t count, uint64_t spa
 		struct late_round sum = { 0 };
 
 		for (size_t k = 0; k < count; k++)
-			add(&sum, &rounds[next_random(&state) % count]);
+			add(&sum, &rounds[resample_random(&state) % count]);
 		shares[i] = share_of(sum.all_ns, span_ns);
 		shares[RESAMPLES + i] = share_of(sum.own_ns, span_ns);
 		shares[2 * RESAMPLES + i] = share_of(sum.own_ns, sum.all_ns);
 	}
-	set_interval(shares, &out->all);
-	set_interval(shares + RESAMPLES, &out->own);
-	set_interval(shares + 2 * RESAMPLES, &out->part);
+	resample_bounds(shares, RESAMPLES, &out->all.low, &out->all.high);
+	resample_bounds(shares + RESAMPLES, RESAMPLES, &out->own.low, &out->own.high);
+	resample_bounds(shares + 2 * RESAMPLES, RESAMPLES, &out->part.low, &out->part.high);
 }
 
 int late_evidence_find(const struct late_round *rounds, size_t count, struct late_evidence *out)
