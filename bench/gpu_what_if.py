@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 """How far predictions of pitot what-if are from the truth: pairs of programs that are one change apart.
 
-usage: bench/gpu_what_if.py BUILD [FOLDER], on a machine with a GPU and PyTorch; FOLDER gets the recordings
-First `pitot calibrate` runs. For each pair one process runs A and B bare, in turns, and then A alone, which is recorded, since steps of two
-processes differ more than recording adds. B is predicted from the recording, with the calibration and without; transforms are written down
-here. A virtual machine is slower for seconds at a time, bare or recorded, so that all times are 10th percentiles: of 40 steps each by the
-program's clock, and of a quarter of a second each in the recording, from which B is then predicted. Prints what recording added to a
-launching call, A corrected against A bare, and B predicted against B bare: the error, and whether B lies within the bar. Three minutes.
+usage: bench/gpu_what_if.py BUILD [FOLDER] [--repeat 3] [--only spin,host], on a machine with a GPU and PyTorch; FOLDER gets the recordings
+First `pitot calibrate` runs. Of each pair there are two processes, one bare and one that is recorded, which take turns: A and B bare, A
+recorded, and back. A virtual machine is slower for seconds at a time, so that only what was measured within a second is compared: what is
+predicted of B from A's recorded steps of a turn, with the calibration and without, and B bare in that turn. Transforms are written down here.
+Prints what recording added to a launching call, A corrected against A bare, and B predicted against B bare: medians over turns, and those over
+processes, which differ by more than recording adds; and in how many turns B lies within the bar. Two minutes for each repetition.
 """
+import argparse
+import concurrent.futures
 import json
 import os
 import statistics
@@ -26,39 +28,45 @@ PAIRS = {  # the transform; RATIO: of the kernels of B to those of A, BUSY: what
     "tf32": "kernel:*gemm* xRATIO",
     "tf32-tiny": "kernel:*gemm* xRATIO",
     "graph": "graph step launch=6us",
+    "fuse": "fuse 8 x0.125",
+    "pinned": "copies pinned",
+    "overlap": "overlap copies",
 }
 WAYS = ("calibrated", "assumed")  # of knowing what recording adds to calls
-LIMIT = 60  # seconds for one run
-DELAY, UNTIL, WINDOW = 10, 14, 0.25  # seconds: recording begins, the program ends, and a part of the recording
+ROUNDS, LIMIT = 5, 60  # turns of a pair of processes, and seconds that a command may take
+MARGIN_S = 0.04  # around a turn, between its begin as the program's input says and as the recording does
 ALONE = """
-import sys, time
+import statistics, sys, time
 import torch
 sys.path.insert(0, sys.argv[1])
 import what_if_pairs
-def ms(width, batch, tf32):
-    \"\"\"Of matrix products between kernels that use the cache, as in the program.\"\"\"
+def graph(a, weights, multiply, tf32):
     torch.backends.cuda.matmul.allow_tf32 = tf32
-    a, weights = torch.randn(batch, width, device="cuda"), [torch.randn(width, width, device="cuda") for _ in range(8)]
-    begin, end, took = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True), []
-    for multiply in (True, False):
-        graph, product = torch.cuda.CUDAGraph(), torch.mm(a, weights[0])
-        torch.relu(product)
-        with torch.cuda.graph(graph):
-            for i in range(96):
-                if multiply:
-                    product = torch.mm(a, weights[i % 8])
-                torch.relu(product)
-        times = []
-        for _ in range(5):
-            begin.record()
-            graph.replay()
-            end.record()
-            torch.cuda.synchronize()
-            times.append(begin.elapsed_time(end))
-        took.append(min(times))
-    return took[0] - took[1]
-for width, batch in ((4096, 4096), (1024, 64)):
-    print(ms(width, batch, True) / ms(width, batch, False))
+    made, product = torch.cuda.CUDAGraph(), torch.mm(a, weights[0])
+    torch.relu(product)
+    torch.cuda.synchronize()
+    with torch.cuda.graph(made):
+        for i in range(48):
+            if multiply:
+                product = torch.mm(a, weights[i % 8])
+            torch.relu(product)
+    return made
+def ms(made):
+    begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    made.replay()
+    begin.record()
+    made.replay()
+    end.record()
+    torch.cuda.synchronize()
+    return begin.elapsed_time(end)
+for width, batch in ((4096, 4096), (1024, 64)): # matrix products between kernels that use the cache, as in the program, in turns
+    a, weights = torch.randn(batch, width, device="cuda"), [torch.randn(width, width, device="cuda") / width ** 0.5 for _ in range(8)]
+    made = [graph(a, weights, *kind) for kind in ((False, False), (True, False), (True, True))]
+    ratios = []
+    for _ in range(7):
+        none, fp32, tf32 = [ms(m) for m in made]
+        ratios.append((tf32 - none) / (fp32 - none))
+    print(statistics.median(ratios))
 begin = time.perf_counter()
 for _ in range(2000):
     what_if_pairs.busy()
@@ -79,78 +87,125 @@ def run(*command, cache=None):
     return done.stdout
 
 
-def tenth(values):
-    return sorted(values)[len(values) // 10] if values else float("nan")
+class Process:
+    """A program of the pair that waits for its turns; recorded with a command before it."""
+
+    def __init__(self, name, *before):
+        self.started = time.monotonic()
+        self.child = subprocess.Popen([*before, sys.executable, str(PROGRAM), name], text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+    def ready(self):
+        if self.child.stdout.readline().strip() != "ready":
+            raise RuntimeError(f"{self.child.args}: did not begin")
+
+    def turn(self, variant):
+        """Returns the time of a step in microseconds, and the seconds from this process's start at which the turn began and ended."""
+        begin = time.monotonic() - self.started
+        self.child.stdin.write(variant + "\n")
+        self.child.stdin.flush()
+        return float(self.child.stdout.readline()), begin, time.monotonic() - self.started
+
+    def end(self):
+        self.child.stdin.close()
+        self.child.wait(LIMIT)
 
 
-def record(pitot, recording, name):
-    """Records program A of a process that has run A and B bare before. Returns times of steps by the program's own clock."""
+def take_turns(pitot, recording, name):
+    """Returns for each round the step times of A and B bare and of A recorded, and the window of the recording."""
     stacks = [] if name == "host" else ["--stacks", "none"]
-    printed = run(pitot, "record", "-q", "--force", "--no-cpu", *stacks, "--delay", f"{DELAY}s", "-o", recording, "--", sys.executable, PROGRAM,
-                  name, DELAY, UNTIL)
-    series = json.loads(printed or '{"A": [], "B": [], "alone": []}')
-    for what, key in (("A bare", "A"), ("B bare", "B"), ("A recorded", "alone")):
-        times = series[key]
-        if times:
-            print(f"{name}: {what}: {len(times)} times, 10th percentile {tenth(times):.0f}, median {statistics.median(times):.0f}, longest "
-                  f"{max(times):.0f} us", flush=True)
-    return {key: tenth(times) for key, times in series.items()}
+    recorded = Process(name, pitot, "record", "-q", "--force", "--no-cpu", *stacks, "-o", recording, "--")
+    bare, rounds = Process(name), []
+    for process in (recorded, bare):
+        process.ready()
+    for index in range(2 * ROUNDS):
+        order = ("A", "B", "R") if index % 2 == 0 else ("R", "B", "A")
+        times = {}
+        for variant in order:
+            step, begin, end = recorded.turn("A") if variant == "R" else bare.turn(variant)
+            times[variant] = step
+            if variant == "R":
+                times["window"] = ["--since", f"{begin - MARGIN_S:.3f}s", "--until", f"{end + MARGIN_S:.3f}s"]
+        rounds.append(times)
+    for process in (recorded, bare):
+        process.end()
+    return rounds
 
 
-def predict(pitot, recording, name, transform, caches):
-    """Returns predictions by their ways, from the part of the recording that has the 10th percentile of step times."""
-    verdict = json.loads(run(pitot, "report", "--json", recording) or "{}").get("verdict", {})
-    print(f"{name}: A is {verdict.get('text')}: {verdict.get('evidence')}", flush=True)
-    parts = []
-    for index in range(2, int((UNTIL - DELAY - 1) / WINDOW)):
-        window = ["--since", f"{DELAY + index * WINDOW}s", "--until", f"{DELAY + (index + 1) * WINDOW}s"]
-        predicted = json.loads(run(pitot, "what-if", "--json", *window, recording, transform, cache=caches["calibrated"]) or "{}")
-        if predicted:
-            parts.append((predicted["recorded"]["step_ns"], window, predicted))
-    if not parts:
-        return {}
-    parts.sort(key=lambda part: part[0])
-    _, window, predicted = parts[len(parts) // 10]
-    return {"calibrated": predicted,
-            "assumed": json.loads(run(pitot, "what-if", "--json", *window, recording, transform, cache=caches["assumed"]) or "{}")}
+def predict(pitot, recording, transform, times, caches):
+    """Adds to the times of a round what is predicted from its window."""
+    for way in WAYS:
+        times[way] = json.loads(run(pitot, "what-if", "--json", *times["window"], recording, transform, cache=caches[way]) or "{}")
 
 
-def print_row(name, way, prediction, times):
-    if not prediction:
-        print(f"{name:10} {way:10} no result")
-        return
-    a, b, alone = (times[key] for key in ("A", "B", "alone"))
-    corrected, said = (prediction[key]["step_ns"] / 1e3 for key in ("corrected", "predicted"))
+def row_of(way, times):
+    """Returns the figures of one round, in microseconds and as ratios."""
+    prediction = times[way]
+    recorded, corrected, said = (prediction[key]["step_ns"] / 1e3 for key in ("recorded", "corrected", "predicted"))
     launches = prediction["launching_calls"] / (prediction["steps"] or 1)
-    bar = prediction["uncertainty_ns"] / 1e3
-    print(f"{name:10} {way:10} {(alone - a) / launches:+7.2f} {alone:9.1f} {prediction['recorded']['step_ns'] / 1e3:9.1f} "
-          f"{corrected:9.1f} {a:9.1f} {corrected / a - 1:+7.1%} {said:9.1f} {b:9.1f} {said / b - 1:+7.1%} {bar:8.1f} "
-          f"{b / a - 1:+7.1%} {said / corrected - 1:+7.1%} "
-          f"{'bar' if abs(said - b) <= bar else 'twice' if abs(said - b) <= 2 * bar else 'no'}", flush=True)
+    return {"added": (times["R"] - times["A"]) / launches, "program": times["R"], "recorded": recorded, "corrected": corrected, "A": times["A"],
+            "A error": corrected / times["A"] - 1, "said": said, "B": times["B"], "error": said / times["B"] - 1,
+            "bar": prediction["uncertainty_ns"] / 1e3, "true": times["B"] / times["A"] - 1, "change": said / corrected - 1,
+            "misses": abs(said - times["B"]) / (prediction["uncertainty_ns"] / 1e3)}
+
+
+def print_row(name, way, rows):
+    if not rows:
+        print(f"{name:10} {way:10} no result", flush=True)
+        return None
+    median = {key: statistics.median(row[key] for row in rows) for key in rows[0]}
+    within = [sum(row["misses"] <= bars for row in rows) for bars in (1, 2)]
+    print(f"{name:10} {way:10} {median['added']:+7.2f} {median['program']:9.1f} {median['recorded']:9.1f} {median['corrected']:9.1f} "
+          f"{median['A']:9.1f} {median['A error']:+7.1%} {median['said']:9.1f} {median['B']:9.1f} {median['error']:+7.1%} {median['bar']:8.1f} "
+          f"{median['true']:+7.1%} {median['change']:+7.1%} {within[0]:3}, {within[1]} of {len(rows)}", flush=True)
+    return median
+
+
+def print_table(title, found):
+    """found: rows by pair and way. Ends with the errors of true changes, and the changes predicted where there is none."""
+    print(f"\n{title}\n{'pair':10} {'call cost':10} {'added':>7} {'recorded':>9} {'by Pitot':>9} {'corrected':>9} {'A bare':>9} {'error':>7} "
+          f"{'predicted':>9} {'B bare':>9} {'error':>7} {'+/-':>8} {'true':>7} {'said':>7} in the bar, in twice the bar", flush=True)
+    for way in WAYS:
+        medians = [print_row(name, way, rows[way]) for name, rows in found.items()]
+        changes = [abs(m["error"]) for m in medians if m and abs(m["true"]) >= 0.03]
+        nulls = [abs(m["change"]) for m in medians if m and abs(m["true"]) < 0.03]
+        wrong = sum(m["true"] * m["change"] < 0 for m in medians if m and abs(m["true"]) >= 0.03)
+        if changes:
+            print(f"{way}: error of {len(changes)} changes of 3 % and more {statistics.median(changes):.1%} in the median, {max(changes):.1%} "
+                  f"at worst, {wrong} directions wrong; {len(nulls)} others are predicted to change by at most {max(nulls, default=0):.1%}",
+                  flush=True)
 
 
 def main():
-    pitot, started = Path(sys.argv[1]) / "pitot", time.monotonic()
-    with tempfile.TemporaryDirectory() as temporary:
-        folder = Path(sys.argv[2] if len(sys.argv) > 2 else temporary)
+    options = argparse.ArgumentParser()
+    options.add_argument("build", type=Path)
+    options.add_argument("folder", type=Path, nargs="?")
+    options.add_argument("--repeat", type=int, default=3)
+    options.add_argument("--only", default=",".join(PAIRS))
+    options = options.parse_args()
+    pitot, started = options.build / "pitot", time.monotonic()
+    with tempfile.TemporaryDirectory() as temporary, concurrent.futures.ThreadPoolExecutor(max(1, (os.cpu_count() or 1) - 2)) as pool:
+        folder = options.folder or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
         caches = {way: Path(temporary) / way for way in WAYS}
         for cache in caches.values():
             cache.mkdir()
-        print(run(pitot, "calibrate", "--json", cache=caches["calibrated"]), f"{time.monotonic() - started:.0f} s", flush=True)
-        large, small, busy = [float(line) for line in run(sys.executable, "-c", ALONE, PROGRAM.parent).split()] or [1.0, 1.0, 20.0]
-        print(f"TF32 matrix products take x{large:.3f} of FP32, small ones x{small:.3f}; busy() takes {busy:.2f} us", flush=True)
-        found = {}
-        for name, transform in PAIRS.items():
-            transform = transform.replace("RATIO", f"{large if name == 'tf32' else small:.4f}").replace("BUSY", f"{busy:.2f}")
-            print(f"{name}: '{transform}'", flush=True)
-            times = record(pitot, folder / f"{name}.pitot", name)
-            found[name] = predict(pitot, folder / f"{name}.pitot", name, transform, caches), times
-    print(f"\n{'pair':10} {'call cost':10} {'added':>7} {'recorded':>9} {'by Pitot':>9} {'corrected':>9} {'A bare':>9} {'error':>7} "
-          f"{'predicted':>9} {'B bare':>9} {'error':>7} {'+/-':>8} {'true':>7} {'said':>7} within")
-    for name, (predictions, times) in found.items():
-        for way in WAYS:
-            print_row(name, way, predictions.get(way), times)
+        found = {name: {way: [] for way in WAYS} for name in options.only.split(",")}
+        for repetition in range(options.repeat):
+            print(run(pitot, "calibrate", "--json", cache=caches["calibrated"]), f"{time.monotonic() - started:.0f} s", flush=True)
+            large, small, busy = [float(line) for line in run(sys.executable, "-c", ALONE, PROGRAM.parent).split()] or [1.0, 1.0, 20.0]
+            print(f"TF32 matrix products take x{large:.3f} of FP32, small ones x{small:.3f}; busy() takes {busy:.2f} us", flush=True)
+            one = {}
+            for name in found:
+                transform = PAIRS[name].replace("RATIO", f"{large if name == 'tf32' else small:.4f}").replace("BUSY", f"{busy:.2f}")
+                recording = folder / f"{name}-{repetition}.pitot"
+                rounds = take_turns(pitot, recording, name)
+                list(pool.map(lambda times: predict(pitot, recording, transform, times, caches), rounds))  # noqa: B023 - ends at once
+                one[name] = {way: [row_of(way, times) for times in rounds if times[way]] for way in WAYS}
+                for way in WAYS:
+                    found[name][way] += one[name][way]
+                print(f"{name}: '{transform}': {len(rounds)} turns, {time.monotonic() - started:.0f} s", flush=True)
+            print_table(f"Processes {repetition + 1}", one)
+    print_table(f"All {options.repeat} pairs of processes", found)
     print(f"{time.monotonic() - started:.0f} s; steps in us; added: to a launching call, by the program's own clock")
 
 

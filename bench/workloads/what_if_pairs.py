@@ -1,20 +1,20 @@
 """Programs in pairs, a change apart, for bench/gpu_what_if.py: inference by a stack of layers, a step of which is an NVTX range.
 
-usage: what_if_pairs.py NAME DELAY UNTIL
-Variants A and B run in turns until the process is DELAY seconds old, from then on A alone, until it is UNTIL seconds old. Prints the times
-of steps in microseconds, each the mean of some: {"A": […], "B": […], "alone": […]}
+usage: what_if_pairs.py NAME
+Makes variants A and B, prints "ready", and then runs the one that each line of its input names, for a tenth of a second or more: prints the
+time of a step in microseconds, the median of several means. Ends with its input.
 """
-import json
-import os
+import statistics
 import sys
 import time
 
 import torch
 
 WARM_UP, STEPS, LAYERS = 10, 40, 8
-MARGIN_S = 0.6  # left out around the moment from which on A runs alone
+BURST_S = 0.1  # at least, of steps that are measured
 SPIN_CYCLES = 400_000  # about 200 us
 BUSY_NS = 20_000
+FUSED = 8  # kernels of the pair "fuse" that become one
 
 
 def busy():
@@ -42,9 +42,13 @@ def one_launch_each(x, count, wait):
 class Program:
     """A step, and what it needs. changed: variant B, which lacks the cost that variant A has, or is faster."""
 
+    SIZES = {"tf32": (4096, 4096), "overlap": (2048, 2048)}  # others are launch-bound: width and batch
+    STEPS_OF = {"tf32": 8, "pinned": 20}  # at a time, of programs whose steps are long
+
     def __init__(self, name, changed):
         self.with_tf32 = name in ("tf32", "tf32-tiny") and changed
-        width, batch = (4096, 4096) if name == "tf32" else (1024, 64)
+        width, batch = self.SIZES.get(name, (1024, 64))
+        self.steps = self.STEPS_OF.get(name, STEPS)
         self.weights = [torch.randn(width, width, device="cuda") / width ** 0.5 for _ in range(LAYERS)]
         self.x = torch.randn(batch, width, device="cuda")
         self.side, self.result = torch.cuda.Stream(), torch.empty(width, pin_memory=True)
@@ -52,6 +56,8 @@ class Program:
         self.step = getattr(self, name.replace("-", "_"))
         if name == "graph" and changed:
             self.make_graph()
+        if name in ("pinned", "overlap"):
+            self.make_input(is_pinned=changed or name == "overlap")
 
     def make_graph(self):
         self.graph_of = torch.cuda.CUDAGraph()
@@ -59,6 +65,14 @@ class Program:
         torch.cuda.synchronize()
         with torch.cuda.graph(self.graph_of):
             layers(self.x, self.weights)
+
+    def make_input(self, is_pinned):
+        """Of 16 MiB a step, which two buffers take in turns, and a mask of the same size that is always pinned."""
+        self.input = torch.ones(2048, 2048, pin_memory=is_pinned)
+        self.mask = torch.ones(2048, 2048, pin_memory=True)
+        self.buffers = [torch.empty(2048, 2048, device="cuda") for _ in range(2)]
+        self.copied, self.used = [torch.cuda.Event() for _ in range(2)], [torch.cuda.Event() for _ in range(2)]
+        self.turn = 0
 
     def spin(self):
         layers(self.x, self.weights, (lambda: None) if self.changed else lambda: torch.cuda._sleep(SPIN_CYCLES))
@@ -94,6 +108,31 @@ class Program:
         else:
             layers(self.x, self.weights)
 
+    def fuse(self):
+        for _ in range(3 * FUSED):
+            for _ in range(1 if self.changed else FUSED):
+                self.x.add_(1)
+
+    def pinned(self):
+        self.buffers[0].copy_(self.mask, non_blocking=True)
+        self.buffers[1].copy_(self.input, non_blocking=True)
+        layers(self.x, self.weights)
+
+    def overlap(self):
+        """The copy of a step is prefetched by variant B, on a stream of its own, into the buffer that is free."""
+        self.turn ^= 1
+        buffer, copied, used = self.buffers[self.turn], self.copied[self.turn], self.used[self.turn]
+        stream = torch.cuda.current_stream()
+        with torch.cuda.stream(self.side if self.changed else stream):
+            if self.changed:
+                self.side.wait_event(used)
+            buffer.copy_(self.input, non_blocking=True)
+            copied.record()
+        if self.changed:
+            stream.wait_event(copied)
+        layers(buffer, self.weights[:4])
+        used.record()
+
 
 def make(name, changed):
     program = Program(name, changed)
@@ -105,36 +144,35 @@ def make(name, changed):
 
 def measure(program):
     """Steps follow each other without a wait; their number is the same, so is what waits at their end."""
-    torch.backends.cuda.matmul.allow_tf32 = program.with_tf32
     start = time.perf_counter()
-    for _ in range(STEPS):
+    for _ in range(program.steps):
         torch.cuda.nvtx.range_push("step")
         program.step()
         torch.cuda.nvtx.range_pop()
     torch.cuda.synchronize()
-    return (time.perf_counter() - start) / STEPS * 1e6
+    return (time.perf_counter() - start) / program.steps * 1e6
 
 
-def age():
-    """Seconds since this process began."""
-    with open("/proc/self/stat", encoding="utf-8") as stat:
-        ticks = int(stat.read().rsplit(")", 1)[1].split()[19])
-    return time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")
+def burst(program):
+    """The first steps after a pause are not measured: caches and clocks are another program's."""
+    torch.backends.cuda.matmul.allow_tf32 = program.with_tf32
+    for _ in range(WARM_UP if program.steps == STEPS else 2):
+        program.step()
+    torch.cuda.synchronize()
+    times, begin = [], time.perf_counter()
+    while time.perf_counter() - begin < BURST_S:
+        times.append(measure(program))
+    return statistics.median(times)
 
 
 def main():
-    name, delay, until = sys.argv[1], float(sys.argv[2]), float(sys.argv[3])
-    times = {"A": [], "B": [], "alone": []}
     with torch.no_grad():
-        programs = {"A": make(name, False), "B": make(name, True)}
-        while age() < delay - MARGIN_S:
-            for variant in "ABBA":
-                times[variant].append(round(measure(programs[variant]), 2))
-        while age() < delay + MARGIN_S:
-            measure(programs["A"])
-        while age() < until:
-            times["alone"].append(round(measure(programs["A"]), 2))
-    print(json.dumps(times), flush=True)
+        programs = {"A": make(sys.argv[1], False), "B": make(sys.argv[1], True)}
+        for program in programs.values():
+            burst(program)
+        print("ready", flush=True)
+        for line in sys.stdin:
+            print(f"{burst(programs[line.strip()]):.2f}", flush=True)
 
 
 if __name__ == "__main__":
