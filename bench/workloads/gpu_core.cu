@@ -97,7 +97,7 @@ int main(int argc, char **argv)
 		tiny<<<1, 32>>>(a);
 	CHECK(cudaDeviceSynchronize());
 	if (!strcmp(what, "illegal"))
-		writes_nowhere<<<8, 64>>>(a, reinterpret_cast<int *>(8));
+		writes_nowhere<<<8, 64>>>(a, reinterpret_cast<int *>(a) + (1l << 40));
 	else if (!strcmp(what, "assert"))
 		asserts<<<8, 64>>>(a, argc);
 	else if (!strcmp(what, "misaligned"))
