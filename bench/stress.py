@@ -4,12 +4,16 @@ of threads, a day of launches whose ids wrap, 10,000 sessions, 1,000 recordings 
 each program that makes it difficult, a hanging GPU, a SIGKILL while only the GPU works and at 1,000 other moments, a ring that is dumped
 10,000 times.
 
-usage: bench/stress.py BUILD [--only NAME,…]
+usage: bench/stress.py BUILD [--only NAME,…] [--jobs N] [--kills N]
+
+With --jobs so many of the 1,000 (--kills) recordings of `sweep` are made and killed at a time. They need BUILD's pitot, libpitot.so and standin/ only, end
+after 8 minutes at most, and leave the recordings of wrong ones in the current folder.
 
 Exits with 1 if something hung, crashed, was wrong or was lost without being counted.
 """
 import argparse
 import collections
+import concurrent.futures
 import gzip
 import json
 import os
@@ -48,6 +52,8 @@ HANG_SECONDS = 4
 GENERATIONS = 1_000_000  # texts, kernels and stacks
 SNAPSHOTS = 10_000
 SWEEP = 1000
+SWEEP_S = 450
+SWEEP_LIMIT_S = 30  # for one command
 LIMIT_S = 3600
 
 
@@ -61,8 +67,8 @@ def expect(condition, what):
 
 
 class Stress:
-    def __init__(self, build, folder):
-        self.build, self.folder, self.count = build, folder, 0
+    def __init__(self, build, folder, jobs=1, kills=SWEEP):
+        self.build, self.folder, self.count, self.jobs, self.kills = build, folder, 0, jobs, kills
 
     def tape(self, program, *count):
         path = self.folder / f"{program}.tape"
@@ -298,24 +304,52 @@ class Stress:
 
     def sweep(self):
         """SIGKILL at each of so many places of a tape, random but the same in each run; nothing is lost or there twice."""
-        recordings = collections.Counter()
+        found, begun = collections.Counter(), time.monotonic()
         places = random.Random(2)
-        for i in range(SWEEP):
-            witness, folder = self.folder / "witness", self.folder / "killed.pitot"
-            witness.write_bytes(bytes(16))
+        print("kills  launches     kernels  wrong  seconds", flush=True)
+        with concurrent.futures.ThreadPoolExecutor(self.jobs) as pool:
+            kills = [pool.submit(self.killed_at, i, places.randrange(1, 9500), begun + SWEEP_S) for i in range(self.kills)]
+            for done in concurrent.futures.as_completed(kills):
+                found.update(done.result())
+                if found["kills"] % max(self.kills // 20, 1) == 0 or found["kills"] == self.kills:
+                    print(f"{found['kills']:5} {found['launches']:9} {found['kernels']:11} {found['wrong']:6} {time.monotonic() - begun:8.0f}", flush=True)
+        result = f"{found['kills']} of {self.kills} kills, {found['launches']} launches and {found['kernels']} kernels in the recordings: each once"
+        expect(not found["wrong"], f"{found['wrong']} of {found['kills']} kills")
+        expect(found["kills"], f"none in {SWEEP_S} s")
+        return result
+
+    def killed_at(self, number, place, end):
+        """Returns how much was in the recording, nothing if there is no time left. What is wrong is printed, and its recording kept."""
+        if time.monotonic() > end:
+            return {}
+        folder = self.folder / f"{number}.pitot"
+        try:
+            found = {**self.kill_at(place, folder), "wrong": 0}
+        except (Wrong, OSError, subprocess.SubprocessError, ValueError) as wrong:
+            print(f"WRONG: kill {number}, at {place}: {wrong}", flush=True)
+            shutil.copytree(folder, f"wrong-kill-{number}.pitot", dirs_exist_ok=True)
+            found = {"wrong": 1}
+        shutil.rmtree(folder, ignore_errors=True)
+        return {**found, "kills": 1}
+
+    def kill_at(self, place, folder):
+        witness = folder.with_suffix(".witness")
+        witness.write_bytes(bytes(16))
+        with open(folder.with_suffix(".said"), "w+") as said:
             subprocess.run([self.build / "pitot", "record", "-q", "-f", "-o", folder, "--no-cpu", "--stacks", "none", "--no-symbols", "--",
-                            self.build / "standin/tape-play", "--now", "--repeat", "2", "--exit", "kill", "--exit-at", str(places.randrange(1, 9500)),
-                            SOURCE / "tests/data/tapes/train.tape"], capture_output=True, check=False,
+                            self.build / "standin/tape-play", "--now", "--repeat", "2", "--exit", "kill", "--exit-at", str(place),
+                            SOURCE / "tests/data/tapes/train.tape"], stdout=said, stderr=said, check=False, timeout=SWEEP_LIMIT_S,
                            env={**os.environ, "PITOT_STANDIN_WITNESS": str(witness)})
-            launched, ended = struct.unpack("QQ", witness.read_bytes())
-            calls = [(row["thread"], row["correlation"]) for row in self.rows(folder, "api_call") if row["function"] == "cuLaunchKernel"]
-            work = [(row["correlation"], row["start_ns"]) for row in self.rows(folder, "kernel")]
-            expect(len(set(calls)) == len(calls) and len(set(work)) == len(work), f"kill {i}: rows are there twice")
-            expect(launched <= len(calls) <= launched + 1, f"kill {i}: {len(calls)} launches of {launched}")
-            expect(ended <= len(work) <= ended + 2, f"kill {i}: {len(work)} kernels of {ended}")
-            recordings["launches"] += len(calls)
-            recordings["kernels"] += len(work)
-        return f"{SWEEP} kills, {dict(recordings)} in the recordings: each once"
+            said.seek(0)
+            expect(folder.exists(), f"no recording: {said.read()[-500:]}")
+        launched, ended = struct.unpack("QQ", witness.read_bytes())
+        calls = [(row["thread"], row["correlation"]) for row in self.rows(folder, "api_call", "-c", "thread,correlation,function")
+                 if row["function"] == "cuLaunchKernel"]
+        work = [(row["correlation"], row["start_ns"]) for row in self.rows(folder, "kernel", "-c", "correlation,start_ns")]
+        expect(len(set(calls)) == len(calls) and len(set(work)) == len(work), "rows are there twice")
+        expect(launched <= len(calls) <= launched + 1, f"{len(calls)} launches of {launched}")
+        expect(ended <= len(work) <= ended + 2, f"{len(work)} kernels of {ended}")
+        return {"launches": len(calls), "kernels": len(work)}
 
     @staticmethod
     def kill(process):
@@ -335,13 +369,15 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("build", type=pathlib.Path)
     parser.add_argument("--only", type=lambda text: text.split(","), default=names)
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--kills", type=int, default=SWEEP)
     arguments = parser.parse_args()
     bad = 0
     for name in arguments.only:
         begun = time.monotonic()
         with tempfile.TemporaryDirectory() as folder:
             try:
-                text = getattr(Stress(arguments.build.resolve(), pathlib.Path(folder)), name)()
+                text = getattr(Stress(arguments.build.resolve(), pathlib.Path(folder), arguments.jobs, arguments.kills), name)()
             except Wrong as wrong:
                 text, bad = f"WRONG: {wrong}", bad + 1
         print(f"{name:8} {text} ({time.monotonic() - begun:.0f} s)", flush=True)
