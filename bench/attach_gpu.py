@@ -6,9 +6,8 @@ windows  A training that is prepared (PITOT_IDLE=1), with streams and a CUDA gra
 look     `pitot top` beside nvidia-smi and what it costs, and `pitot dump --stacks`.
 inject   Ten trainings and ten launch loops that nobody has prepared are recorded with --inject: through which thread, or why not.
 turns    Launches and steps of prepared and of plain programs, in turns.
-leave    What CUPTI costs when it has been left in several ways (bench/workloads/leave.c); only if it is named; a minute.
 
-Without a stage all others run, in less than five minutes. Needs a GPU and PyTorch, and nvcc for the launch loops. Prints as it goes.
+Without a stage all run, in less than five minutes. Needs a GPU and PyTorch, and nvcc for the launch loops. Prints as it goes.
 """
 import bisect
 import collections
@@ -32,8 +31,6 @@ WINDOWS, PROCESSES, TURNS = 100, 10, 4
 WINDOWS_S, LIMIT_S = 140, 285
 # To a client that came after a graph was instantiated, CUPTI shows this copy of it as a kernel.
 LATE_COPY = {"kernel": "memcpy32_post", "copy": "memcpy DtoD"}
-CUDA = Path(os.environ.get("CUDA_HOME", "/usr/local/cuda"))
-LEAVES = ["none", "callbacks", "kernels", "both", "finalize", "thread"]
 BEGUN = time.monotonic()
 
 # Both write "begun end" of each step in ns since 1970, wait for a file `FILE.go` before they work, and end with FILE.stop.
@@ -343,35 +340,6 @@ def turns(folder):
         say(f"turns: {kind} {'prepared' if prepared else 'plain   '}: {' '.join(f'{value:.1f}' for value in values)} us a step, median {statistics.median(values):.1f}")
 
 
-def leave(folder):
-    """Steps of a launch loop before a tracer comes, and after it has left in one of several ways."""
-    libraries = [CUDA / "lib64", CUDA / "extras/CUPTI/lib64"]
-    status, _, errors, _ = run("cc", "-O2", "-shared", "-fPIC", "-pthread", f"-I{CUDA}/include", f"-I{CUDA}/extras/CUPTI/include", "-o", folder / "libleave.so",
-                               Path(__file__).resolve().parent / "workloads/leave.c", *[f"-L{path}" for path in libraries], "-lcupti",
-                               *[f"-Wl,-rpath,{path}" for path in libraries])
-    if status:
-        return say(f"leave: {errors[:500]}")
-    seen = collections.defaultdict(list)
-    for turn in range(2):
-        for way in LEAVES:
-            file = folder / f"{way}{turn}"
-            program = Program(folder, "loop", file.name, CUDA_INJECTION64_PATH=str(folder / "libleave.so"), LEAVE=way, LEAVE_FILE=str(file))
-            program.start()
-            before = measure(1)
-            if way != "none":
-                Path(f"{file}.attach").touch()
-            end = time.monotonic() + 8
-            while way != "none" and not Path(f"{file}.left").exists() and program.process.poll() is None and time.monotonic() < end:
-                time.sleep(0.05)
-            time.sleep(0.3)
-            after, used = measure(1), program.used() if program.process.poll() is None else {}
-            steps = program.steps()
-            seen[way].append((median_us(steps, *before), median_us(steps, *after)))
-            say(f"leave {way}: {seen[way][-1][0]:.1f} us a step before, {seen[way][-1][1]:.1f} after; {used}; ends with {program.end()}")
-    for way, pairs in seen.items():
-        say(f"leave {way}: {' '.join(f'{100 * after / before - 100:+.1f}%' for before, after in pairs)}")
-
-
 def main():
     stages = sys.argv[2:] or ["windows", "look", "inject", "turns"]
     say(f"{platform.release()}, Python {platform.python_version()}, {os.cpu_count()} processors; "
@@ -396,8 +364,6 @@ def main():
             inject(folder)
         if "turns" in stages:
             turns(folder)
-        if "leave" in stages:
-            leave(folder)
     say(f"{time.monotonic() - BEGUN:.0f} s")
 
 
