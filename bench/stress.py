@@ -6,8 +6,9 @@ each program that makes it difficult, a hanging GPU, a SIGKILL while only the GP
 
 usage: bench/stress.py BUILD [--only NAME,…] [--jobs N] [--kills N]
 
-With --jobs so many of the 1,000 (--kills) recordings of `sweep` are made and killed at a time. They need BUILD's pitot, libpitot.so and standin/ only, end
-after 8 minutes at most, and leave the recordings of wrong ones in the current folder.
+--jobs: `sweep` makes and kills so many of its 1,000 (--kills) recordings at a time, and `victims` runs in so many processes. `sweep` needs
+nothing of BUILD but pitot, libpitot.so and standin/, ends after 8 minutes at most and leaves the recordings of wrong ones in the current
+folder; `victims` needs nothing but tests/test_inject_remote and tests/support/inject.
 
 Exits with 1 if something hung, crashed, was wrong or was lost without being counted.
 """
@@ -19,10 +20,12 @@ import json
 import os
 import pathlib
 import random
+import re
 import shutil
 import struct
 import subprocess
 import tempfile
+import threading
 import time
 
 SOURCE = pathlib.Path(__file__).resolve().parents[1]
@@ -252,10 +255,29 @@ class Stress:
 
     def victims(self):
         """None hangs, crashes, or sees a result that its system call would not have had by itself (tests/support/inject/victim.c)."""
-        done = subprocess.run([self.build / "tests/test_inject_remote"], env={**os.environ, "PITOT_INJECT_REPETITIONS": str(INJECTIONS)},
-                              capture_output=True, text=True, timeout=LIMIT_S)
-        expect(done.returncode == 0, (done.stdout + done.stderr)[-2000:])
-        return done.stdout.splitlines()[-1]
+        rounds = -(-INJECTIONS // self.jobs)
+        with concurrent.futures.ThreadPoolExecutor(self.jobs) as pool:
+            totals = list(pool.map(lambda job: self.inject(job, rounds), range(self.jobs)))
+        loaded, late, programs = (sum(numbers) for numbers in zip(*totals))
+        return (f"{self.jobs} times {rounds} of each kind: {loaded} libraries loaded, {late} more after the time limit, "
+                f"{programs} programs went on")
+
+    def inject(self, job, rounds):
+        """Prints each test as it ends. The last line has the totals."""
+        begun, lines = time.monotonic(), []
+        process = subprocess.Popen([self.build / "tests/test_inject_remote"], env={**os.environ, "PITOT_INJECT_REPETITIONS": str(rounds)},
+                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        stop = threading.Timer(LIMIT_S, process.kill)
+        stop.start()
+        for line in process.stdout:
+            lines.append(line)
+            if re.match(r"\[ +(OK|FAILED|SKIPPED)", line):
+                print(f"         {time.monotonic() - begun:4.0f} s, process {job}: {line.strip()}", flush=True)
+        status = process.wait()
+        stop.cancel()
+        total = re.match(r"(\d+) libraries loaded, (\d+) more after the time limit, (\d+) programs", lines[-1] if lines else "")
+        expect(status == 0 and total, f"process {job}, status {status}: {''.join(lines)[-2000:]}")
+        return [int(number) for number in total.groups()]
 
     def state(self, pid):
         with open(f"/proc/{pid}/maps") as file:

@@ -37,6 +37,22 @@ struct victim {
 /* libraries that were loaded in time, and later; programs that went on afterwards */
 static unsigned loads, late, programs;
 
+/* Of a file beside the test, wherever both are. Static storage, until the third call from now. */
+static const char *beside(const char *name)
+{
+	static char paths[3][4096];
+	static unsigned at;
+	char *path = paths[at++ % ARRAY_SIZE(paths)], *slash;
+	ssize_t length = readlink("/proc/self/exe", path, sizeof(paths[0]) - 64);
+
+	assert_true(length > 0);
+	path[length] = '\0';
+	slash = strrchr(path, '/');
+	assert_non_null(slash);
+	snprintf(slash, 64, "/support/inject/%s", name);
+	return path;
+}
+
 static unsigned repetitions(void)
 {
 	const char *text = getenv("PITOT_INJECT_REPETITIONS");
@@ -60,13 +76,13 @@ static struct victim start_with(void (*prepare)(void), const char *sleep, const 
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		snprintf(number, sizeof(number), "%d", injected[1]);
 		setenv("INJECTED_FD", number, 1);
-		setenv("SLEEPS_LIBRARY", INJECT "/sleeps.so", 1);
-		setenv("LOADED_LIBRARY", INJECT "/injectee.so", 1);
+		setenv("SLEEPS_LIBRARY", beside("sleeps.so"), 1);
+		setenv("LOADED_LIBRARY", beside("injectee.so"), 1);
 		unsetenv("LD_PRELOAD");
 		dup2(ready[1], STDOUT_FILENO);
 		if (prepare)
 			prepare();
-		execl(INJECT "/victim", "victim", sleep, work, threads, NULL);
+		execl(beside("victim"), "victim", sleep, work, threads, NULL);
 		_exit(6);
 	}
 	close(ready[1]);
@@ -96,7 +112,7 @@ static void end(struct victim v)
 
 static int load(struct victim v, struct inject_thread *thread, struct error *e)
 {
-	int rc = inject_remote(v.pid, INJECT "/injectee.so", false, thread, e);
+	int rc = inject_remote(v.pid, beside("injectee.so"), false, thread, e);
 
 	loads += rc == 0;
 	return rc;
@@ -153,7 +169,7 @@ static void test_programs_that_are_not_disturbed(void **state)
 				assert_string_equal(thread.call, loaded[i].call);
 			/* It may be done again, and the program goes on in any case. */
 			assert_int_equal(
-				inject_remote(v.pid, INJECT "/injectee.so", true, &thread, &e), 0);
+				inject_remote(v.pid, beside("injectee.so"), true, &thread, &e), 0);
 			end(v);
 		}
 }
@@ -179,7 +195,7 @@ static void test_threads_that_are_refused(void **state)
 		struct inject_thread thread;
 		struct error e = { 0 };
 
-		assert_int_equal(inject_remote(v.pid, INJECT "/injectee.so", true, &thread, &e),
+		assert_int_equal(inject_remote(v.pid, beside("injectee.so"), true, &thread, &e),
 				 E_UNSUPPORTED);
 		if (!strstr(e.text, refused[i].why))
 			fail_msg("%s: %s", refused[i].sleep, e.text);
@@ -254,15 +270,14 @@ static const struct {
 	void (*prepare)(void);
 	const char *library, *why;
 } unusable[] = {
-	{ ignore_traps, INJECT "/injectee.so", "has SIGTRAP ignored" },
-	{ forbid_listening, INJECT "/injectee.so",
-	  "a seccomp filter, which does not allow listen" },
-	{ end_at_modules, INJECT "/injectee.so", "a seccomp filter, which would end it if" },
-	{ limit_files, INJECT "/injectee.so", "has no room for more open files" },
-	{ limit_memory, INJECT "/injectee.so", "cannot wait for recordings" },
-	{ switch_off, INJECT "/injectee.so", "has recording switched off (PITOT_DISABLED)" },
-	{ NULL, INJECT "/nothing.so", "does not see '" INJECT "/nothing.so'" },
-	{ NULL, INJECT "/victim", "its loader refuses it" }, /* a program, not a library */
+	{ ignore_traps, "injectee.so", "has SIGTRAP ignored" },
+	{ forbid_listening, "injectee.so", "a seccomp filter, which does not allow listen" },
+	{ end_at_modules, "injectee.so", "a seccomp filter, which would end it if" },
+	{ limit_files, "injectee.so", "has no room for more open files" },
+	{ limit_memory, "injectee.so", "cannot wait for recordings" },
+	{ switch_off, "injectee.so", "has recording switched off (PITOT_DISABLED)" },
+	{ NULL, "nothing.so", "support/inject/nothing.so'" },
+	{ NULL, "victim", "its loader refuses it" }, /* a program, not a library */
 };
 
 static void test_processes_that_are_refused(void **state)
@@ -273,7 +288,8 @@ static void test_processes_that_are_refused(void **state)
 		struct inject_thread thread;
 		struct error e = { 0 };
 
-		assert_true(inject_remote(v.pid, unusable[i].library, false, &thread, &e) < 0);
+		assert_true(inject_remote(v.pid, beside(unusable[i].library), false, &thread, &e) <
+			    0);
 		if (!strstr(e.text, unusable[i].why) &&
 		    (geteuid() == 0 || !strstr(e.text, "cannot be read")))
 			fail_msg("'%s': %s", unusable[i].why, e.text);
@@ -313,7 +329,7 @@ static void test_filters_that_cannot_be_read(void **state)
 		struct error e = { 0 };
 
 		forbid_modules(); /* one that has a filter itself may not either */
-		if (inject_remote(v.pid, INJECT "/injectee.so", false, &thread, &e) !=
+		if (inject_remote(v.pid, beside("injectee.so"), false, &thread, &e) !=
 		    E_UNSUPPORTED)
 			_exit(1);
 		_exit(strstr(e.text, "cannot be read (Permission denied): run pitot with sudo")
@@ -334,7 +350,7 @@ static void test_a_process_that_is_traced(void **state)
 
 	(void)state;
 	assert_int_equal(ptrace(PTRACE_SEIZE, v.pid, NULL, NULL), 0);
-	assert_int_equal(inject_remote(v.pid, INJECT "/injectee.so", false, &thread, &e), -EBUSY);
+	assert_int_equal(inject_remote(v.pid, beside("injectee.so"), false, &thread, &e), -EBUSY);
 	snprintf(why, sizeof(why), "is traced by process %d", (int)getpid());
 	assert_non_null(strstr(e.text, why));
 	kill(v.pid, SIGKILL);
@@ -381,7 +397,7 @@ static void test_signals(void **state)
 				kill(v.pid, n % 2 ? SIGCONT : SIGSTOP);
 		}
 		for (unsigned n = 0; n < 5; n++)
-			(void)!inject_remote(v.pid, INJECT "/injectee.so", n % 2, &thread, &e);
+			(void)!inject_remote(v.pid, beside("injectee.so"), n % 2, &thread, &e);
 		kill(sender, SIGKILL);
 		waitpid(sender, NULL, 0);
 		kill(v.pid, SIGCONT);
@@ -442,7 +458,7 @@ static void test_several_at_once(void **state)
 		pids[i] = fork();
 		if (pids[i])
 			continue;
-		switch (inject_remote(v.pid, INJECT "/injectee.so", false, &thread, &e)) {
+		switch (inject_remote(v.pid, beside("injectee.so"), false, &thread, &e)) {
 		case 0:
 			_exit(0);
 		case -EBUSY:
