@@ -23,6 +23,7 @@
  */
 #define GRAPH_NODE_COST_NS 3500u
 #define GRAPH_EXPENSIVE_SHARE 10u /* expensive above 1/10 of the time */
+#define BY_CORRELATION (UINT64_C(1) << 63)
 #define EXPENSIVE_NS (50 * NS_PER_MS) /* a lower cost is not worth a hint */
 
 struct replay {
@@ -97,12 +98,19 @@ static struct replay *replay_of(struct tally *t, uint32_t process, uint32_t grap
 	return &t->replays.data[*index];
 }
 
+/* The same for kernels and copies of a launch, whatever else was loaded of either table. */
+static uint64_t launch_of(const struct event_columns *c, uint64_t row)
+{
+	if (c->launches && c->launches[row] != TRACE_NO_ROW)
+		return c->launches[row];
+	return BY_CORRELATION | c->correlation[row];
+}
+
 static int add_row(struct tally *t, const struct event_columns *c, uint64_t row, uint32_t process)
 {
 	bool timed = event_is_timed(c, row);
 	bool node = schema_table(c->table)->roles[ROLE_GRAPH_NODE] >= 0; /* else a whole graph */
-	struct replay *r = replay_of(t, process, c->graph[row],
-				     c->correlation ? c->correlation[row] : c->launches[row]);
+	struct replay *r = replay_of(t, process, c->graph[row], launch_of(c, row));
 	struct graph_group *g;
 
 	if (!r)
