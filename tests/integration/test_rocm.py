@@ -113,6 +113,85 @@ def test_ranges_of_roctx(hip, table):
     assert whole[0] == whole[1]
 
 
+def graph_of(work):
+    """(graph, node of its launch, stream): what names a piece of work in a graph."""
+    assert work["graph_node"] is None or work["graph_node"] >> 32 == work["graph"]
+    return work["graph"], work["graph_node"] and work["graph_node"] & 0xffffffff, work["stream"]
+
+
+def test_nodes_of_graphs(hip, table, build, pitot):
+    """Each dispatch and copy of a launch of a graph is a node, the same one in each launch; other work is none."""
+    _, truth = hip(command=[build / "standin/hip_program", ROUNDS, "graphs"])
+    launches = {c["correlation"]: i for i, c in enumerate(c for c in table("api_call") if c["function"] == "hipGraphLaunch")}
+    assert len(launches) == 2 * ROUNDS
+    found = {correlation: [] for correlation in launches}
+    for work in sorted(table("kernel") + table("memcpy"), key=lambda work: work["start_ns"]):
+        if work["correlation"] in launches:
+            found[work["correlation"]].append(graph_of(work))
+        else:
+            assert graph_of(work)[:2] == (None, None)
+    for correlation, nodes in found.items():
+        graph, stream = (5, 6) if launches[correlation] % 2 else (3, 4)
+        assert nodes == [(graph, 1 + i, stream) for i in range(graph + 1)]
+        assert len([t for t in truth if t["correlation"] == correlation]) == graph + 1
+    graphs = json.loads(pitot("report", "--json", "hip.pitot").stdout)["graphs"]
+    assert {(g["graph"], g["launches"], g["nodes"]) for g in graphs} == {(3, ROUNDS, 4 * ROUNDS), (5, ROUNDS, 6 * ROUNDS)}
+
+
+def test_an_sdk_that_does_not_tell_graphs(hip, table, build):
+    hip(command=[build / "standin/hip_program", ROUNDS, "graphs"], fault="no-graphs")
+    assert {graph_of(work)[:2] for work in table("kernel") + table("memcpy")} == {(None, None)}
+    assert [(c["state"], c["reason"]) for c in table("capability") if c["name"] == "graph_node"] == [
+        ("degraded", "ROCprofiler-SDK 1.2.1 does not tell graphs apart, 1.3 does")]
+
+
+def test_launches_of_graphs_as_one(hip, table, build):
+    """What was asked for is not there, so more is recorded, and that is said."""
+    hip("--graphs", "launch", command=[build / "standin/hip_program", 1, "graphs"])
+    assert len([k for k in table("kernel") if k["graph"]]) == 8 and table("graph_launch") == []
+    assert [c["state"] for c in table("capability") if c["name"] == "graph_launch"] == ["unavailable"]
+
+
+MEMORY = "operation", "kind", "address", "bytes", "device"
+
+
+def test_allocations(hip, table, build, pitot):
+    """Every allocation and release is what the SDK told; a release says what it released, by its address."""
+    _, truth = hip("--memory", command=[build / "standin/hip_program", 1, "memory"])
+    told = [t for t in truth if t["what"] == "memory" and t["address"]]
+    rows = table("allocation")
+    assert len(rows) == len(told) == 8
+    offset = told[0]["end"] - rows[0]["time_ns"]
+    calls = by_correlation(table("api_call"))
+    live = {}
+    for row, tells in zip(rows, told):
+        is_release = tells["operation"] in (3, 4)
+        if not is_release:
+            place = ("pinned", 0) if tells["agent"] == 99 else ("device", tells["agent"] - 100)
+            live[tells["address"]] = place[0], tells["address"], tells["bytes"], place[1]
+        expected = live.pop(tells["address"], ("unknown", tells["address"], None, 0)) if is_release else live[tells["address"]]
+        assert tuple(row[name] for name in MEMORY) == ("release" if is_release else "allocation", *expected)
+        assert row["time_ns"] + offset == tells["start" if is_release else "end"]
+        assert row["correlation"] == tells["correlation"] and calls[row["correlation"]]["stack"]
+    assert {kind for kind, *_ in live.values()} == {"device"} and len(live) == 1
+    assert len(table("kernel")) == len(table("memcpy")) == 3
+    report = pitot("report", "--memory", "hip.pitot").stdout
+    assert "device, device 1" in report and "2.0 MiB" in report and "never released" in report
+
+
+def test_allocations_only_if_wanted(hip, table, build):
+    hip(command=[build / "standin/hip_program", 1, "memory"])
+    assert table("allocation") == []
+    assert {"hipMalloc", "hipHostFree"} <= {c["function"] for c in table("api_call")}
+
+
+def test_an_sdk_that_refuses_allocations(hip, table, build):
+    hip("--memory", command=[build / "standin/hip_program", 1, "memory"], fault="no-allocations")
+    assert table("allocation") == [] and len(table("kernel")) == 3
+    assert [(c["state"], c["reason"]) for c in table("capability") if c["name"] == "allocation"] == [
+        ("unavailable", "ROCprofiler-SDK 1.3.5 refuses to record them")]
+
+
 def test_gpus(hip, table):
     hip()
     devices = table("device")
@@ -159,8 +238,9 @@ def test_what_the_sdk_does_wrong_is_a_loss(hip, table, fault, reasons):
         assert {c["name"] for c in table("kernel_config")} == {"unknown kernel"}
 
 
-def test_work_without_a_stream_is_shown_by_its_queue(hip, table):
-    hip(fault="no-streams")
+@pytest.mark.parametrize("fault", ["no-streams", "many-streams", "status:configure_external_correlation_id_request_service"])
+def test_work_without_a_stream_is_shown_by_its_queue(hip, table, fault):
+    hip(fault=fault)
     assert all(k["stream"] == BLOCKED | k["channel"] for k in table("kernel"))
     assert [(c["state"], c["actual"]) for c in table("capability") if c["name"] == "stream"] == [("degraded", "queues")]
 
@@ -196,7 +276,7 @@ def test_each_function_that_fails(hip, table, function):
 
 
 NAMING = {"iterate_callback_tracing_kind_operations", "query_callback_tracing_kind_operation_name"}
-HARMLESS = {"stop_context", "flush_buffer", "push_external_correlation_id", "pop_external_correlation_id", *NAMING}
+HARMLESS = {"stop_context", "flush_buffer", "configure_external_correlation_id_request_service", *NAMING}
 
 
 COUNT = ("--engine", "range-profiler", "--metrics")

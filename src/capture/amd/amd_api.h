@@ -20,19 +20,23 @@ enum amd_callback_kind {
 	AMD_CALLBACK_MARKER_CORE = 7,
 	AMD_CALLBACK_CODE_OBJECT = 10,
 	AMD_CALLBACK_HIP_STREAM = 20,
+	AMD_CALLBACK_HIP_GRAPH = 22, /* from version 1.3 on */
 };
 enum amd_buffer_kind {
 	AMD_BUFFER_MEMORY_COPY = 10,
 	AMD_BUFFER_KERNEL_DISPATCH = 11,
+	AMD_BUFFER_MEMORY_ALLOCATION = 16,
 };
 enum { AMD_CATEGORY_TRACING = 1 };
 enum { AMD_LOSSLESS = 2 };
 enum { AMD_AGENT_VERSION = 1, AMD_AGENT_GPU = 2 };
 enum amd_phase { AMD_ENTER = 1, AMD_EXIT = 2 };
 enum { AMD_CODE_OBJECT_LOAD = 1, AMD_CODE_OBJECT_SYMBOL = 2 };
-enum { AMD_STREAM_SET = 3 };
+enum { AMD_STREAM_SET = 3, AMD_GRAPH_LAUNCH = 3 };
+enum { AMD_REQUEST_COPY = 10, AMD_REQUEST_DISPATCH = 11 };
 enum { AMD_VISIBLE_HIP = 2 }; /* for HIP: what its variables hide has no number there */
 enum { AMD_COPY_HTOH = 1, AMD_COPY_HTOD = 2, AMD_COPY_DTOH = 3, AMD_COPY_DTOD = 4 };
+enum { AMD_ALLOCATE = 1, AMD_VMEM_ALLOCATE = 2, AMD_FREE = 3, AMD_VMEM_FREE = 4 };
 
 struct amd_client {
 	size_t size;
@@ -50,7 +54,7 @@ struct amd_configured {
 
 struct amd_async_correlation {
 	uint64_t internal; /* the innermost traced call's, unique in the process */
-	uint64_t external; /* what rocprofiler_push_external_correlation_id() set on its thread */
+	uint64_t external; /* what the tool answered when the SDK requested one */
 };
 struct amd_correlation {
 	uint64_t internal, external, ancestor;
@@ -105,6 +109,20 @@ struct amd_copy {
 _Static_assert(offsetof(struct amd_copy, to_agent) == 56, "");
 _Static_assert(offsetof(struct amd_copy, bytes) == 72, "");
 
+/* Of memory that HSA hands out: pools of HIP, not what a framework makes of them. */
+struct amd_allocation {
+	uint64_t size;
+	uint32_t kind;
+	int32_t operation;
+	struct amd_correlation correlation;
+	uint64_t thread, start, end; /* of the call */
+	uint64_t agent; /* of the memory; 0: unknown, as it is of what is released */
+	uint64_t address, bytes; /* bytes 0: a release */
+};
+_Static_assert(offsetof(struct amd_allocation, start) == 48, "");
+_Static_assert(offsetof(struct amd_allocation, address) == 72, "");
+_Static_assert(sizeof(struct amd_allocation) == 88, "");
+
 struct amd_symbol {
 	uint64_t size, kernel, code_object;
 	const char *name; /* mangled, with ".kd" at its end */
@@ -117,7 +135,8 @@ _Static_assert(offsetof(struct amd_symbol, group_bytes) == 48, "");
 _Static_assert(offsetof(struct amd_symbol, sgprs) == 56, "");
 _Static_assert(offsetof(struct amd_symbol, agprs) == 64, "");
 
-struct amd_stream {
+/* Of a stream, or of an executable graph. */
+struct amd_handle {
 	uint64_t size, id;
 	const void *value;
 };
@@ -183,6 +202,8 @@ _Static_assert(offsetof(struct amd_counter, description) == 16, "");
 typedef void amd_on_callback(struct amd_callback record, uint64_t *user, void *data);
 typedef void amd_on_buffer(uint64_t context, uint64_t buffer, struct amd_record_header **headers,
 			   size_t count, void *data, uint64_t dropped);
+typedef int amd_on_request(uint64_t thread, uint64_t context, uint32_t kind, int32_t operation,
+			   uint64_t correlation, uint64_t *external, void *data);
 typedef int amd_on_operation(uint32_t kind, int32_t operation, void *data);
 typedef int amd_on_agents(uint32_t version, const void **agents, size_t count, void *data);
 typedef void amd_on_thread(uint32_t library, void *data);
@@ -215,8 +236,8 @@ typedef void amd_on_values(struct amd_counted dispatch, struct amd_counter_value
 	  const char **name, uint64_t *length)                                                     \
 	F(query_available_agents, int, uint32_t version, amd_on_agents *callback,                  \
 	  size_t agent_bytes, void *data)                                                          \
-	F(push_external_correlation_id, int, uint64_t context, uint64_t thread, uint64_t id)       \
-	F(pop_external_correlation_id, int, uint64_t context, uint64_t thread, uint64_t *id)
+	F(configure_external_correlation_id_request_service, int, uint64_t context,                \
+	  const uint32_t *kinds, size_t count, amd_on_request *callback, void *data)
 
 /* Required for counters only. */
 #define AMD_COUNTER_FUNCTIONS(F)                                                                   \

@@ -18,6 +18,13 @@
 #define MARKER_RESULT_FROM_END 8u
 #define MARKER_ID_FROM_END 24u /* roctxRangeStop's argument */
 
+/* As struct amd_origin can hold. */
+#define STREAMS_MAX (1u << 20)
+#define GRAPHS_MAX (1u << 22)
+#define NODES_MAX ((1u << 22) - 1)
+
+static __thread struct amd_origin origin; /* of what this thread enqueues */
+
 enum marker { MARKER_NONE, MARKER_MARK, MARKER_PUSH, MARKER_POP, MARKER_START, MARKER_STOP };
 
 static struct {
@@ -87,6 +94,18 @@ static uint64_t payload_word(const void *payload, size_t from_end, size_t bytes)
 	return word;
 }
 
+/* For RCCL's collectives, which are joined with it. Correlation ids beyond 32 bits are unknown. */
+static NOINLINE void note_launch(struct ring *r, const struct amd_callback *record)
+{
+	uint64_t id = record->correlation.internal;
+
+	if (self.kinds[MIN((uint32_t)record->operation, OPERATIONS_MAX - 1)] != api_kind_launch)
+		return;
+	r->launch.count++;
+	r->launch.correlation = id <= UINT32_MAX ? (uint32_t)id : 0;
+	r->launch.kernel = NULL;
+}
+
 static void on_call(const struct amd_callback *record, uint64_t *start)
 {
 	struct ring *r = ring_get();
@@ -95,9 +114,11 @@ static void on_call(const struct amd_callback *record, uint64_t *start)
 
 	/* After a fork the SDK still calls; ROCm does not work in the child. */
 	if (record->phase == AMD_ENTER)
-		*start = atomic_load(&amd_context) ? clock_monotonic_ns() : 0;
+		*start = atomic_load(&amd_records) ? clock_monotonic_ns() : 0;
 	if (record->phase != AMD_EXIT || !*start || !r)
 		return;
+	if (unlikely(atomic_load_explicit(&ring_notes_launches, memory_order_relaxed)))
+		note_launch(r, record);
 	event[0].a = *start;
 	event[0].b = clock_monotonic_ns();
 	event[0].d = (uint32_t)payload_word(record->payload, HIP_RESULT_FROM_END, 4);
@@ -151,24 +172,48 @@ void amd_calls_on_callback(struct amd_callback record, uint64_t *user, void *dat
 		on_marker(&record);
 }
 
-void amd_calls_on_stream(struct amd_callback record, uint64_t *user, void *data)
+void amd_calls_on_origin(struct amd_callback record, uint64_t *user, void *data)
 {
-	const struct amd_stream *stream = record.payload;
-	const struct amd_sdk *sdk = amd_sdk();
-	uint64_t context = atomic_load(&amd_context), id;
+	const struct amd_handle *handle = record.payload;
+	bool is_graph = record.kind == AMD_CALLBACK_HIP_GRAPH;
+	struct amd_origin before;
 
 	(void)data;
-	if (record.operation != AMD_STREAM_SET || !sdk)
+	if (record.operation != (is_graph ? AMD_GRAPH_LAUNCH : AMD_STREAM_SET) ||
+	    handle->size < offsetof(struct amd_handle, value))
 		return;
-	if (record.phase == AMD_ENTER)
-		*user = context && stream->size >= offsetof(struct amd_stream, value) &&
-					sdk->push_external_correlation_id(context, record.thread,
-									  stream->id + 1) ==
-						AMD_SUCCESS
-				? context
-				: 0;
-	else if (record.phase == AMD_EXIT && *user)
-		sdk->pop_external_correlation_id(*user, record.thread, &id);
+	if (record.phase == AMD_ENTER) {
+		memcpy(user, &origin, sizeof(*user));
+		if (is_graph) {
+			origin.graph = handle->id < GRAPHS_MAX ? handle->id : 0;
+			origin.node = 0;
+		} else {
+			origin.stream = handle->id < STREAMS_MAX - 1 ? handle->id + 1 : 0;
+		}
+	} else if (record.phase == AMD_EXIT) {
+		memcpy(&before, user, sizeof(before));
+		if (is_graph) {
+			origin.graph = before.graph;
+			origin.node = before.node;
+		} else {
+			origin.stream = before.stream;
+		}
+	}
+}
+
+int amd_calls_on_request(uint64_t thread, uint64_t context, uint32_t kind, int32_t operation,
+			 uint64_t correlation, uint64_t *external, void *data)
+{
+	(void)thread;
+	(void)context;
+	(void)kind;
+	(void)operation;
+	(void)correlation;
+	(void)data;
+	if (origin.graph && origin.node < NODES_MAX)
+		origin.node++;
+	memcpy(external, &origin, sizeof(*external));
+	return 0;
 }
 
 /* --- the collector's thread --- */

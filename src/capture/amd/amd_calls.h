@@ -20,11 +20,23 @@
 bool amd_calls_wants(uint32_t kind, int32_t operation, const char *name);
 
 amd_on_callback amd_calls_on_callback;
+
 /*
- * Attaches the id of the stream that a call is about to the work that it enqueues, plus 1: records
- * of work name a hardware queue, which streams share.
+ * The external id of work, which says what its record does not: records name a hardware queue,
+ * which streams share, and no graph. 0: unknown, or more than these bits have.
  */
-amd_on_callback amd_calls_on_stream;
+struct amd_origin {
+	uint64_t stream : 20; /* its id plus 1 */
+	uint64_t graph : 22;
+	uint64_t
+		node : 22; /* number in a launch of that graph, from 1: in the order of enqueuing */
+};
+_Static_assert(sizeof(struct amd_origin) == sizeof(uint64_t), "an external id");
+
+/* The SDK tells the stream of a call, or the graph that one launches, before and after it. */
+amd_on_callback amd_calls_on_origin;
+/* The SDK requests the external id of work, on the thread that enqueues it. */
+amd_on_request amd_calls_on_request;
 
 /* Makes the row of a call; returns its slots. Collector's thread. */
 uint64_t amd_calls_event(struct writer *w, const struct ring *r, uint64_t position);

@@ -11,13 +11,15 @@
 static struct {
 	_Atomic(enum amd_state) state;
 	struct amd_sdk sdk;
-	uint64_t trace, counters, buffer;
+	struct amd_contexts contexts;
+	uint64_t buffer;
 	const char *lacking; /* a function of counters, which it does not have */
-	bool records;
+	bool records_memory;
+	uint32_t number;
 	char version[32], refusal[256];
 } self;
 
-atomic_uint_fast64_t amd_context;
+atomic_bool amd_records;
 
 enum amd_state amd_state(void)
 {
@@ -53,8 +55,14 @@ void amd_refuse(const char *format, ...)
 
 void amd_set_version(uint32_t version)
 {
+	self.number = version;
 	snprintf(self.version, sizeof(self.version), "%u.%u.%u", version / 10000,
 		 version / 100 % 100, version % 100);
+}
+
+bool amd_has_graphs(void)
+{
+	return self.number >= 10300;
 }
 
 bool amd_check(const char *function, int status)
@@ -99,38 +107,53 @@ const char *amd_lacks_counters(void)
 	return self.lacking;
 }
 
-void amd_ready(uint64_t context, uint64_t counters, uint64_t buffer)
+void amd_ready(const struct amd_contexts *contexts, uint64_t buffer)
 {
-	self.trace = context;
-	self.counters = counters;
+	self.contexts = *contexts;
 	self.buffer = buffer;
 	atomic_store(&self.state, AMD_READY);
 }
 
+bool amd_has_memory(void)
+{
+	return self.contexts.memory != 0;
+}
+
 void amd_end(void)
 {
-	atomic_store(&amd_context, 0);
+	atomic_store(&amd_records, false);
 	if (amd_state() == AMD_READY)
 		atomic_store(&self.state, AMD_ENDED);
 }
 
+/* Context 0 is none. */
 static bool set_context(uint64_t context, bool on)
 {
+	if (!context)
+		return true;
 	return on ? amd_check("start_context", self.sdk.start_context(context))
 		  : amd_check("stop_context", self.sdk.stop_context(context));
 }
 
-bool amd_record(bool on)
+bool amd_record(bool on, bool memory)
 {
-	bool done;
+	bool was_on = atomic_load(&amd_records), done = true;
 
-	if (amd_state() != AMD_READY || on == self.records)
+	memory &= on;
+	if (amd_state() != AMD_READY || (on == was_on && memory == self.records_memory))
 		return amd_state() == AMD_READY;
-	atomic_store(&amd_context, on ? self.trace : 0);
 	vendor_enter(on ? "rocprofiler_start_context" : "rocprofiler_stop_context");
-	done = set_context(self.trace, on) && (!self.counters || set_context(self.counters, on));
+	atomic_store(&amd_records, on);
+	if (on != was_on)
+		done = set_context(self.contexts.trace, on) &&
+		       set_context(self.contexts.counters, on);
+	if (memory != self.records_memory)
+		done &= set_context(self.contexts.memory, memory);
 	vendor_leave();
-	self.records = done ? on : self.records;
+	if (!done)
+		atomic_store(&amd_records, was_on);
+	else
+		self.records_memory = memory;
 	return done;
 }
 

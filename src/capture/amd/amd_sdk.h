@@ -22,21 +22,23 @@ enum amd_state amd_state(void);
 const char *amd_refusal(void);
 /* "1.2.1"; "" if the SDK has not called. */
 const char *amd_version(void);
+/* Whether its version tells which graph is launched. */
+bool amd_has_graphs(void);
 /* The SDK's functions; NULL unless it is ready. */
 const struct amd_sdk *amd_sdk(void);
 
 /*
- * Starts or stops recording calls, kernels and copies; while it is stopped, nothing of Pitot is on
- * the path of the program's calls. Work that was enqueued before is delivered all the same. Returns
- * false if the SDK refuses; amd_refusal() says why then. The vendor thread, or the one that starts
- * the session.
+ * Starts or stops recording calls, kernels and copies, and with `memory` allocations; while it is
+ * stopped, nothing of Pitot is on the path of the program's calls. Work that was enqueued before is
+ * delivered all the same. Returns false if the SDK refuses; amd_refusal() says why then. The vendor
+ * thread, or the one that starts the session.
  */
-bool amd_record(bool on);
+bool amd_record(bool on, bool memory);
 /* Hands over finished work, and waits until that has been done. Vendor thread. */
 void amd_flush(void);
 
-/* Set while calls are recorded: the context in which ids are attached to work. */
-extern atomic_uint_fast64_t amd_context;
+/* Whether calls are recorded. */
+extern atomic_bool amd_records;
 
 /* --- for amd_tool.c, while the SDK configures its tools --- */
 
@@ -49,8 +51,13 @@ const struct amd_sdk *amd_load(void);
 bool amd_check(const char *function, int status);
 /* A function of counters that the SDK lacks; NULL: none. */
 const char *amd_lacks_counters(void);
-/* `counters`: the context that counts, beside that of the trace; 0: none. */
-void amd_ready(uint64_t context, uint64_t counters, uint64_t buffer);
+/* Contexts beside that of the trace are 0 if there is none. */
+struct amd_contexts {
+	uint64_t trace, counters, memory;
+};
+void amd_ready(const struct amd_contexts *contexts, uint64_t buffer);
+/* Whether allocations can be recorded. */
+bool amd_has_memory(void);
 /* No function of the SDK is called any more. */
 void amd_end(void);
 

@@ -24,6 +24,7 @@
 static struct {
 	atomic_bool usable; /* the SDK has been asked for this session */
 	atomic_bool open; /* a window is open */
+	atomic_bool memory; /* allocations are recorded in it */
 	/* the collector's */
 	bool devices_written;
 	uint64_t active_ns, since_ns, begun_ns, work_before;
@@ -35,6 +36,22 @@ static void note_refused(const char *why)
 {
 	refusal_set(&refusals[REFUSAL_LIBRARY], "%s", why);
 	capability_note(feature_rocm, capability_state_unavailable, "trace", "none", "%s", why);
+}
+
+static void note_limits(const struct settings *wanted)
+{
+	capability_note(feature_context, capability_state_unavailable, NULL, NULL,
+			"ROCm has no contexts");
+	if (!amd_has_graphs())
+		capability_note(feature_graph_node, capability_state_degraded, "nodes", "launches",
+				"ROCprofiler-SDK %s does not tell graphs apart, 1.3 does",
+				amd_version());
+	if (wanted->graphs == SETTING_GRAPHS_LAUNCH)
+		capability_note(feature_graph_launch, capability_state_unavailable, "launch",
+				"node", "of AMD's GPUs, the nodes of graphs are recorded");
+	if (wanted->memory && !amd_has_memory())
+		capability_note(feature_allocation, capability_state_unavailable, "allocations",
+				"none", "ROCprofiler-SDK %s refuses to record them", amd_version());
 }
 
 /* Without a note: the process has not used HIP, or its machine has no ROCm. */
@@ -53,15 +70,15 @@ static void extend(const struct source_start *how)
 		return;
 	capability_note(feature_rocm, capability_state_on, "trace", "trace",
 			"ROCprofiler-SDK %s; not yet run on AMD hardware", amd_version());
-	capability_note(feature_context, capability_state_unavailable, NULL, NULL,
-			"ROCm has no contexts");
+	note_limits(how->wanted);
 	amd_counters_start(how->wanted);
 	if (!amd_calls_watched())
 		capability_note(feature_api_call, capability_state_unavailable, "launches", "none",
 				"ROCprofiler-SDK names no function of HIP");
 	atomic_store(&self.usable, true);
 	atomic_store(&self.open, how->open);
-	if (how->open && !amd_record(true))
+	atomic_store(&self.memory, how->wanted->memory);
+	if (how->open && !amd_record(true, how->wanted->memory))
 		note_refused(amd_refusal());
 }
 
@@ -72,6 +89,7 @@ static void begin(struct writer *w, const struct source_start *how)
 	(void)w;
 	(void)how;
 	amd_calls_begin();
+	amd_work_begin();
 	amd_counters_begin();
 	self.devices_written = false;
 	self.active_ns = 0;
@@ -89,6 +107,7 @@ static void window(const struct settings *settings, struct writer *w)
 {
 	(void)w;
 	atomic_store(&self.open, settings && settings_trace_gpus(settings));
+	atomic_store(&self.memory, settings && settings->memory);
 }
 
 static uint64_t collect(struct writer *w, uint64_t now_ns)
@@ -111,7 +130,7 @@ static uint64_t vendor(unsigned reasons, uint64_t now_ns)
 	if (!atomic_load(&self.usable))
 		return UINT64_MAX;
 	if (!(reasons & VENDOR_EXIT))
-		amd_record(atomic_load(&self.open) && !closes);
+		amd_record(atomic_load(&self.open) && !closes, atomic_load(&self.memory));
 	if (reasons & (VENDOR_FLUSH | VENDOR_CLOSE | VENDOR_EXIT))
 		amd_flush();
 	if (closes)

@@ -85,9 +85,30 @@ static bool make_buffer(uint64_t context, uint64_t *buffer)
 		   *buffer);
 }
 
+/*
+ * What the trace is complete without: the origin of work, which is unknown then, and allocations,
+ * in a context that only --memory starts.
+ */
+static void configure_more(struct amd_contexts *contexts, uint64_t buffer)
+{
+	static const uint32_t work[] = { AMD_REQUEST_COPY, AMD_REQUEST_DISPATCH };
+
+	(void)sdk->configure_external_correlation_id_request_service(
+		contexts->trace, work, ARRAY_SIZE(work), amd_calls_on_request, NULL);
+	if (amd_has_graphs())
+		(void)sdk->configure_callback_tracing_service(contexts->trace,
+							      AMD_CALLBACK_HIP_GRAPH, NULL, 0,
+							      amd_calls_on_origin, NULL);
+	if (sdk->create_context(&contexts->memory) != AMD_SUCCESS ||
+	    sdk->configure_buffer_tracing_service(contexts->memory, AMD_BUFFER_MEMORY_ALLOCATION,
+						  NULL, 0, buffer) != AMD_SUCCESS)
+		contexts->memory = 0;
+}
+
 /* Kernels are watched for always, in a context of their own: code is loaded before sessions. */
 static bool configure(void)
 {
+	struct amd_contexts contexts = { .trace = 0 };
 	uint64_t kernels = 0, trace = 0, buffer = 0;
 
 	if (!(sdk = amd_load()) || !amd_check("query_available_agents", amd_devices_read(sdk)) ||
@@ -97,10 +118,13 @@ static bool configure(void)
 		  amd_kernels_on_callback, NULL) &&
 	      watch(trace, AMD_CALLBACK_HIP_RUNTIME) && watch(trace, AMD_CALLBACK_MARKER_CORE) &&
 	      TRY(configure_callback_tracing_service, trace, AMD_CALLBACK_HIP_STREAM, NULL, 0,
-		  amd_calls_on_stream, NULL) &&
+		  amd_calls_on_origin, NULL) &&
 	      make_buffer(trace, &buffer) && TRY(start_context, kernels)))
 		return false;
-	amd_ready(trace, amd_counters_configure(sdk), buffer);
+	contexts.trace = trace;
+	contexts.counters = amd_counters_configure(sdk);
+	configure_more(&contexts, buffer);
+	amd_ready(&contexts, buffer);
 	return true;
 }
 

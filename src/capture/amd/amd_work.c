@@ -5,7 +5,9 @@
 
 #include "base/clock.h"
 #include "base/counter.h"
+#include "base/map.h"
 #include "capture/amd/amd_boottime.h"
+#include "capture/amd/amd_calls.h"
 #include "capture/amd/amd_devices.h"
 #include "capture/amd/amd_kernels.h"
 #include "capture/core/collector.h"
@@ -13,14 +15,15 @@
 
 /*
  * The three slots after the event's first, which has: a start, b end, flags enum work_kind, c the
- * copy's operation.
+ * operation of a copy or allocation.
  */
-enum work_kind { WORK_KERNEL, WORK_COPY };
+enum work_kind { WORK_KERNEL, WORK_COPY, WORK_ALLOCATION };
 struct work {
 	uint64_t correlation;
-	uint64_t stream; /* 0: unknown; else the id plus 1 */
-	uint64_t agent, queue; /* a copy's: the agents to and from */
-	uint64_t kernel; /* a copy's: bytes */
+	struct amd_origin origin;
+	uint64_t agent;
+	uint64_t queue; /* a copy's: the agent from which; an allocation's: the address */
+	uint64_t kernel; /* a copy's and an allocation's: bytes */
 	uint32_t private_bytes, group_bytes, workgroup[3], grid[3];
 	uint64_t unused[3];
 };
@@ -39,6 +42,10 @@ static struct {
 	/* the collector's */
 	uint64_t work, no_time, reversed_time, no_stream;
 } counts;
+
+/* The collector's: what is allocated, by address: bytes << 8 | place. */
+static struct map live = MAP_INIT;
+enum { PLACE_UNKNOWN, PLACE_HOST, PLACE_GPU }; /* PLACE_GPU + device */
 
 /* --- on the SDK's thread --- */
 
@@ -73,10 +80,11 @@ void amd_work_push(const struct ring_event *events, unsigned slots)
 		counter_add(&r->lost, 1);
 }
 
-static void push(const struct ring_event *event, const struct work *work)
+static void push(const struct ring_event *event, struct work *work, uint64_t external)
 {
 	struct ring_event slots[WORK_SLOTS] = { *event };
 
+	memcpy(&work->origin, &external, sizeof(work->origin));
 	memcpy(&slots[1], work, sizeof(*work));
 	amd_work_push(slots, WORK_SLOTS);
 }
@@ -85,7 +93,6 @@ static void push_dispatch(const struct amd_dispatch *d)
 {
 	struct work work = {
 		.correlation = d->correlation.internal,
-		.stream = d->correlation.external,
 		.agent = d->agent,
 		.queue = d->queue,
 		.kernel = d->kernel,
@@ -95,13 +102,13 @@ static void push_dispatch(const struct amd_dispatch *d)
 
 	memcpy(work.workgroup, d->workgroup, sizeof(work.workgroup));
 	memcpy(work.grid, d->grid, sizeof(work.grid));
-	push(&(struct ring_event){ .a = d->start, .b = d->end, .kind = RING_HIP_WORK }, &work);
+	push(&(struct ring_event){ .a = d->start, .b = d->end, .kind = RING_HIP_WORK }, &work,
+	     d->correlation.external);
 }
 
 static void push_copy(const struct amd_copy *c)
 {
 	struct work work = { .correlation = c->correlation.internal,
-			     .stream = c->correlation.external,
 			     .agent = c->to_agent,
 			     .queue = c->from_agent,
 			     .kernel = c->bytes };
@@ -111,22 +118,38 @@ static void push_copy(const struct amd_copy *c)
 				   .c = (uint32_t)c->operation,
 				   .kind = RING_HIP_WORK,
 				   .flags = WORK_COPY },
-	     &work);
+	     &work, c->correlation.external);
+}
+
+static void push_allocation(const struct amd_allocation *a)
+{
+	struct work work = { .correlation = a->correlation.internal,
+			     .agent = a->agent,
+			     .queue = a->address,
+			     .kernel = a->bytes };
+
+	push(&(struct ring_event){ .a = a->start,
+				   .b = a->end,
+				   .c = (uint32_t)a->operation,
+				   .kind = RING_HIP_WORK,
+				   .flags = WORK_ALLOCATION },
+	     &work, 0);
 }
 
 static void read_record(const struct amd_record_header *header)
 {
-	const struct amd_dispatch *record = header->payload;
-	bool is_kernel = header->kind == AMD_BUFFER_KERNEL_DISPATCH;
+	uint32_t kind = header->category == AMD_CATEGORY_TRACING ? header->kind : 0;
+	uint64_t size;
 
-	if (header->category != AMD_CATEGORY_TRACING ||
-	    (!is_kernel && header->kind != AMD_BUFFER_MEMORY_COPY) ||
-	    record->size < (is_kernel ? sizeof(struct amd_dispatch) : sizeof(struct amd_copy)))
-		atomic_fetch_add(&counts.unknown, 1);
-	else if (is_kernel)
-		push_dispatch(record);
-	else
+	memcpy(&size, header->payload, sizeof(size));
+	if (kind == AMD_BUFFER_KERNEL_DISPATCH && size >= sizeof(struct amd_dispatch))
+		push_dispatch(header->payload);
+	else if (kind == AMD_BUFFER_MEMORY_COPY && size >= sizeof(struct amd_copy))
 		push_copy(header->payload);
+	else if (kind == AMD_BUFFER_MEMORY_ALLOCATION && size >= sizeof(struct amd_allocation))
+		push_allocation(header->payload);
+	else
+		atomic_fetch_add(&counts.unknown, 1);
 }
 
 /* The SDK's count of drops is of the buffer's whole life. */
@@ -209,11 +232,21 @@ static uint32_t config_of(struct writer *w, const struct work *work)
 /* Copies have no queue: without a stream they are in one of their own for each GPU. */
 static uint32_t stream_of(const struct work *work, bool is_kernel)
 {
-	if (work->stream)
-		return (uint32_t)(work->stream - 1);
+	if (work->origin.stream)
+		return work->origin.stream - 1u;
 	counts.no_stream++;
 	return STREAM_OF_QUEUE | (is_kernel ? (uint32_t)work->queue & (STREAM_OF_QUEUE - 1) : 0);
 }
+
+#define SET_NODE(row, table, origin)                                                               \
+	do {                                                                                       \
+		if ((origin).graph && (origin).node) {                                             \
+			(row)->graph = (origin).graph;                                             \
+			(row)->graph_node = (uint64_t)(origin).graph << 32 | (origin).node;        \
+			ROW_PRESENT(row, table, graph);                                            \
+			ROW_PRESENT(row, table, graph_node);                                       \
+		}                                                                                  \
+	} while (0)
 
 static void write_kernel(struct writer *w, const struct ring_event *event, const struct work *work)
 {
@@ -225,6 +258,7 @@ static void write_kernel(struct writer *w, const struct ring_event *event, const
 				  .channel = (uint32_t)work->queue };
 
 	ROW_PRESENT(&row, kernel, channel);
+	SET_NODE(&row, kernel, work->origin);
 	if (set_times(event, &row.start_ns, &row.end_ns)) {
 		ROW_PRESENT(&row, kernel, start_ns);
 		ROW_PRESENT(&row, kernel, end_ns);
@@ -255,6 +289,7 @@ static void write_copy(struct writer *w, const struct ring_event *event, const s
 	};
 
 	ROW_PRESENT(&row, memcpy, bytes);
+	SET_NODE(&row, memcpy, work->origin);
 	if (to_gpu && from_gpu && to != from) {
 		row.kind = copy_kind_PtoP;
 		row.source_device = from;
@@ -269,6 +304,60 @@ static void write_copy(struct writer *w, const struct ring_event *event, const s
 	writer_append(w, TABLE_memcpy, &row);
 }
 
+/* Returns what is known of memory that is released, and forgets it; or notes what is allocated. */
+static uint64_t follow(const struct work *work, bool is_release)
+{
+	uint32_t device = amd_device_of(work->agent);
+	uint64_t place = !work->agent              ? PLACE_UNKNOWN
+			 : device == AMD_NO_DEVICE ? PLACE_HOST
+						   : PLACE_GPU + device,
+		 memory = work->kernel << 8 | place;
+
+	if (is_release) {
+		memory = 0;
+		map_remove(&live, work->queue, &memory);
+	} else {
+		(void)!map_put(&live, work->queue,
+			       memory); /* else the release is of unknown size */
+	}
+	return memory;
+}
+
+/* An address of 0 is of an allocation that failed. */
+static void write_allocation(struct writer *w, const struct ring_event *event,
+			     const struct work *work)
+{
+	bool is_release = event->c == AMD_FREE || event->c == AMD_VMEM_FREE;
+	uint64_t memory = work->queue ? follow(work, is_release) : 0, place = memory & 0xff, start,
+		 end;
+	struct row_allocation row = {
+		.missing = schema_missing(TABLE_allocation),
+		.operation = is_release ? memory_operation_release : memory_operation_allocation,
+		.kind = place >= PLACE_GPU    ? memory_kind_device
+			: place == PLACE_HOST ? memory_kind_pinned
+					      : memory_kind_unknown,
+		.address = work->queue,
+		.bytes = memory >> 8,
+		.correlation = work->correlation,
+		.device = place >= PLACE_GPU ? (uint32_t)place - PLACE_GPU : 0,
+	};
+
+	if (!work->queue)
+		return;
+	if (row.bytes)
+		ROW_PRESENT(&row, allocation, bytes);
+	if (set_times(event, &start, &end)) {
+		row.time_ns = is_release ? start : end;
+		ROW_PRESENT(&row, allocation, time_ns);
+	}
+	writer_append(w, TABLE_allocation, &row);
+}
+
+void amd_work_begin(void)
+{
+	map_clear(&live);
+}
+
 uint64_t amd_work_event(struct writer *w, const struct ring *r, uint64_t position)
 {
 	const struct ring_event *event = ring_slot(r, position);
@@ -277,8 +366,10 @@ uint64_t amd_work_event(struct writer *w, const struct ring *r, uint64_t positio
 	for (unsigned i = 1; i < WORK_SLOTS; i++)
 		memcpy((char *)&work + (i - 1) * sizeof(*event), ring_slot(r, position + i),
 		       sizeof(*event));
-	counts.work++;
-	if (event->flags == WORK_COPY)
+	counts.work += event->flags != WORK_ALLOCATION;
+	if (event->flags == WORK_ALLOCATION)
+		write_allocation(w, event, &work);
+	else if (event->flags == WORK_COPY)
 		write_copy(w, event, &work);
 	else
 		write_kernel(w, event, &work);

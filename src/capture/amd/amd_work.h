@@ -1,7 +1,7 @@
 /*
- * amd_work.h: kernels and copies, from ROCprofiler-SDK's buffer. The SDK calls with records on a
- * thread that it made for us, which puts them into its ring and waits while that is full: records
- * are lost only if the collector has stopped or hangs, and are not waited for then.
+ * amd_work.h: kernels, copies and allocations, from ROCprofiler-SDK's buffer. The SDK calls with
+ * records on a thread that it made for us, which puts them into its ring and waits while that is
+ * full: records are lost only if the collector has stopped or hangs, and are not waited for then.
  */
 #ifndef PITOT_CAPTURE_AMD_AMD_WORK_H
 #define PITOT_CAPTURE_AMD_AMD_WORK_H
@@ -14,7 +14,10 @@ amd_on_buffer amd_work_on_buffer;
 /* Puts an event into the ring of a thread of the SDK, which waits while it is full. */
 void amd_work_push(const struct ring_event *events, unsigned slots);
 
-/* Makes the row of a kernel or copy; returns its slots. Collector's thread. */
+/* Makes the row of a kernel, copy or allocation; returns its slots. Collector's thread. */
+/* Called when a recording begins. */
+void amd_work_begin(void);
+
 uint64_t amd_work_event(struct writer *w, const struct ring *r, uint64_t position);
 
 /* Since the recorder was loaded. Any thread; `work` has rows, the others are losses. */

@@ -1,10 +1,12 @@
 /*
- * hip_program.c: a program that uses HIP and ROCTx, the stand-ins': hip_program [ROUNDS [fork]].
- * With "fork" a child of it calls HIP, too, in the middle.
+ * hip_program.c: a program that uses HIP and ROCTx, the stand-ins': hip_program [ROUNDS [WHAT]].
+ * WHAT: fork (a child of it calls HIP, too, in the middle), graphs (it launches two of them),
+ * memory (it allocates some).
  */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -17,6 +19,11 @@ int hipExtModuleLaunchKernel(uintptr_t f, uint32_t x, uint32_t y, uint32_t z, ui
 			     uint32_t gy, uint32_t gz, size_t shared, uint64_t stream);
 int hipMemcpy(void *to, const void *from, size_t bytes, int kind);
 int hipMemcpyAsync(void *to, const void *from, size_t bytes, int kind, uint64_t stream);
+int hipGraphLaunch(uint64_t graph, uint64_t stream);
+int hipMalloc(void **out, size_t bytes);
+int hipFree(void *memory);
+int hipHostMalloc(void **out, size_t bytes, unsigned flags);
+int hipHostFree(void *memory);
 int hipDeviceSynchronize(void);
 int hipStreamSynchronize(uint64_t stream);
 void roctxMarkA(const char *message);
@@ -36,6 +43,31 @@ __attribute__((noinline)) static void launch_all(unsigned round)
 	hipMemcpyAsync(NULL, NULL, 777, 4, 3);
 }
 
+/* Executable graphs 3 and 5, of 4 and 6 nodes. Work after a launch is in none. */
+static void launch_graphs(unsigned rounds)
+{
+	for (unsigned i = 0; i < rounds; i++) {
+		hipGraphLaunch(3, 4);
+		hipMemcpyAsync(NULL, NULL, 1, 1, 3);
+		hipGraphLaunch(5, 6);
+	}
+}
+
+static void use_memory(void)
+{
+	void *small, *large, *host, *none, *kept;
+
+	hipMalloc(&small, 4096);
+	hipMalloc(&large, (1 << 21) + 1); /* of the second GPU, by a handle */
+	hipHostMalloc(&host, 8192, 0);
+	hipMalloc(&none, 0);
+	hipMalloc(&kept, 64);
+	hipFree(small);
+	hipFree(large);
+	hipHostFree(host);
+	hipFree((void *)0x1000); /* allocated before anybody looked */
+}
+
 int main(int argc, char **argv)
 {
 	unsigned rounds = argc > 1 ? (unsigned)atoi(argv[1]) : 3;
@@ -48,7 +80,11 @@ int main(int argc, char **argv)
 		launch_all(i);
 		roctxRangePop();
 	}
-	if (argc > 2 && fork() == 0) {
+	if (argc > 2 && strcmp(argv[2], "graphs") == 0)
+		launch_graphs(rounds);
+	if (argc > 2 && strcmp(argv[2], "memory") == 0)
+		use_memory();
+	if (argc > 2 && strcmp(argv[2], "fork") == 0 && fork() == 0) {
 		hipMemcpyAsync(NULL, NULL, 1, 1, 3);
 		roctxMarkA("the child's");
 		_exit(0);

@@ -3,10 +3,11 @@
  * the SDK wraps HIP's table of functions; here HIP calls hooks that the SDK fills in. Towards tools
  * both follow the protocol of AMD's public headers and source: nothing here has seen an AMD GPU.
  *
- * STANDIN_ROCM_TRUTH names a file that gets a line of JSON for each kernel, copy and call.
+ * STANDIN_ROCM_TRUTH names a file that gets a line of JSON for each kernel, copy and allocation.
  * STANDIN_ROCM_FAULT: what goes wrong: old (version 0.6), status:<function> (which fails), short,
  * longer (records), reversed, no-times, no-streams, drops, no-symbols, hang (flushes), kinds
- * (unknown ones), bare-agents (GPUs of which little is known).
+ * (unknown ones), bare-agents (GPUs of which little is known), no-graphs (version 1.2.1),
+ * no-allocations (that buffer is refused), many-streams (their ids do not fit into Pitot's).
  */
 #ifndef ROCM_STANDIN_H
 #define ROCM_STANDIN_H
@@ -33,6 +34,10 @@ struct standin_dispatch {
 #define STANDIN_HIP(F)                                                                             \
 	F(hipDeviceSynchronize, 66)                                                                \
 	F(hipEventRecord, 79)                                                                      \
+	F(hipFree, 90)                                                                             \
+	F(hipGraphLaunch, 166)                                                                     \
+	F(hipHostFree, 194)                                                                        \
+	F(hipHostMalloc, 197)                                                                      \
 	F(hipLaunchKernel, 214)                                                                    \
 	F(hipMalloc, 215)                                                                          \
 	F(hipMemcpy, 259)                                                                          \
@@ -49,6 +54,8 @@ struct standin_hooks {
 	void (*call)(uint32_t kind, int32_t operation, uint32_t phase, void *payload);
 	void (*dispatch)(const struct standin_dispatch *d);
 	void (*copy)(int32_t operation, uint64_t to, uint64_t from, uint64_t bytes);
+	/* Memory of an agent has been allocated, or what is at an address released. */
+	void (*memory)(int32_t operation, uint64_t agent, uint64_t address, uint64_t bytes);
 	void (*loaded)(const struct standin_kernel *kernel);
 	void (*wait)(void); /* until all work has ended */
 };

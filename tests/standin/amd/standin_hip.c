@@ -65,6 +65,7 @@ _Static_assert(sizeof(struct payload) == 120, "rocprofiler_callback_tracing_hip_
 
 #define HIP_KIND 5
 #define STREAM_KIND 20
+#define GRAPH_KIND 22
 #define MARKER_KIND 7
 
 static void tell(int32_t operation, uint32_t phase, int32_t result)
@@ -75,12 +76,17 @@ static void tell(int32_t operation, uint32_t phase, int32_t result)
 		hooks.call(HIP_KIND, operation, phase, &payload);
 }
 
-static void set_stream(uint64_t stream, uint32_t phase)
+static void set(uint32_t kind, uint64_t id, uint32_t phase)
 {
-	uint64_t payload[3] = { sizeof(payload), stream };
+	uint64_t payload[3] = { sizeof(payload), id };
 
 	if (hooks.call)
-		hooks.call(STREAM_KIND, 3, phase, payload);
+		hooks.call(kind, 3, phase, payload);
+}
+
+static void set_stream(uint64_t stream, uint32_t phase)
+{
+	set(STREAM_KIND, stream, phase);
 }
 
 #define CALL(operation, result, ...)                                                               \
@@ -162,6 +168,66 @@ PUBLIC int hipMemcpyAsync(void *to, const void *from, size_t bytes, int kind, ui
 	(void)to;
 	(void)from;
 	CALL(268, 0, copy(bytes, kind, stream));
+}
+
+/* An executable graph is its number here; it has that many kernels, and a copy. */
+PUBLIC int hipGraphLaunch(uint64_t graph, uint64_t stream);
+PUBLIC int hipGraphLaunch(uint64_t graph, uint64_t stream)
+{
+	struct dim3 items = { 64, 1, 1 };
+
+	CALL(166, 0, {
+		set(GRAPH_KIND, graph, 1);
+		for (uint64_t i = 0; i < graph; i++)
+			launch(i, items, items, 0, stream);
+		copy(100 * graph, 1, stream);
+		set(GRAPH_KIND, graph, 2);
+	});
+}
+
+static int allocate(int32_t call, int32_t operation, void **out, size_t bytes, uint64_t agent)
+{
+	static uintptr_t next = 0x7f0000000000;
+
+	*out = (void *)(bytes ? next : 0); /* HSA does not hand out 0 bytes */
+	next += bytes;
+	CALL(call, bytes ? 0 : 1, {
+		if (hooks.memory)
+			hooks.memory(operation, agent, (uintptr_t)*out, bytes);
+	});
+}
+
+static int release(int32_t call, int32_t operation, void *memory)
+{
+	CALL(call, 0, {
+		if (hooks.memory)
+			hooks.memory(operation, 0, (uintptr_t)memory, 0);
+	});
+}
+
+PUBLIC int hipMalloc(void **out, size_t bytes);
+PUBLIC int hipMalloc(void **out, size_t bytes)
+{
+	return allocate(215, bytes > 1 << 20 ? 2 : 1, out, bytes, STANDIN_AGENT(bytes % 2));
+}
+
+PUBLIC int hipFree(void *memory);
+PUBLIC int hipFree(void *memory)
+{
+	return release(90, (uintptr_t)memory % 4 ? 4 : 3, memory);
+}
+
+PUBLIC int hipHostMalloc(void **out, size_t bytes, unsigned flags);
+PUBLIC int hipHostMalloc(void **out, size_t bytes, unsigned flags)
+{
+	(void)flags;
+	return allocate(197, 1, out, bytes, 99);
+}
+
+PUBLIC int hipHostFree(void *memory);
+PUBLIC int hipHostFree(void *memory)
+{
+	return release(194, 3, memory);
 }
 
 PUBLIC int hipDeviceSynchronize(void);

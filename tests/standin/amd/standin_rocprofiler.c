@@ -38,12 +38,15 @@ struct service {
 static struct context {
 	bool exists, active;
 	struct service *callbacks[KINDS], *buffers[KINDS];
+	amd_on_request *request; /* for external ids of work */
+	bool requests[32]; /* by kind */
 } contexts[CONTEXTS_MAX];
 
 struct record {
 	struct amd_record_header header;
 	char payload[192];
 };
+_Static_assert(sizeof(struct amd_allocation) <= 192, "it fits into a record");
 
 static struct buffer {
 	struct record *records;
@@ -82,9 +85,7 @@ static FILE *truth;
 static __thread struct {
 	uint64_t correlations[8];
 	unsigned depth;
-	uint64_t external[CONTEXTS_MAX][8];
-	unsigned externals[CONTEXTS_MAX];
-	uint64_t user[8][CONTEXTS_MAX];
+	uint64_t user[8 + KINDS][CONTEXTS_MAX]; /* of nested calls, and by kind */
 } thread;
 
 static bool has_fault(const char *name, const char **argument)
@@ -283,6 +284,17 @@ static void *gpu_main(void *unused)
 	return unused;
 }
 
+static void request_ids(struct work *w, uint64_t correlation)
+{
+	uint32_t kind = w->is_copy ? AMD_REQUEST_COPY : AMD_REQUEST_DISPATCH;
+
+	for (unsigned i = 0; i < CONTEXTS_MAX; i++)
+		if (contexts[i].active && contexts[i].requests[kind] &&
+		    contexts[i].request(w->dispatch.thread, i + 1, kind, 0, correlation,
+					&w->external[i], NULL) != 0)
+			w->external[i] = 0;
+}
+
 static void enqueue(struct work *w)
 {
 	uint64_t correlation = thread.depth ? thread.correlations[thread.depth - 1]
@@ -293,12 +305,10 @@ static void enqueue(struct work *w)
 	w->dispatch.thread = (uint64_t)gettid();
 	w->enqueued = now();
 	choose_counters(w);
+	request_ids(w, correlation);
 	pthread_mutex_lock(&lock);
-	for (unsigned i = 0; i < CONTEXTS_MAX; i++) {
+	for (unsigned i = 0; i < CONTEXTS_MAX; i++)
 		w->contexts |= (uint64_t)contexts[i].active << i;
-		if (thread.externals[i])
-			w->external[i] = thread.external[i][thread.externals[i] - 1];
-	}
 	*last = w;
 	last = &w->next;
 	outstanding++;
@@ -343,6 +353,35 @@ static void on_copy(int32_t operation, uint64_t to, uint64_t from, uint64_t byte
 	enqueue(w);
 }
 
+/* HSA's call has returned: its record goes into the buffer on the program's thread. */
+static void on_memory(int32_t operation, uint64_t agent, uint64_t address, uint64_t bytes)
+{
+	uint64_t start = now();
+	struct amd_allocation a = { .size = sizeof(a),
+				    .kind = AMD_BUFFER_MEMORY_ALLOCATION,
+				    .operation = operation,
+				    .thread = (uint64_t)gettid(),
+				    .start = start,
+				    .end = start + 500,
+				    .agent = agent,
+				    .address = address,
+				    .bytes = bytes };
+
+	if (thread.depth)
+		a.correlation.internal = thread.correlations[thread.depth - 1];
+	if (truth)
+		fprintf(truth,
+			"{\"what\": \"memory\", \"start\": %lu, \"end\": %lu, \"operation\": %d, "
+			"\"correlation\": %lu, \"agent\": %lu, \"address\": %lu, \"bytes\": %lu}\n",
+			a.start, a.end, operation, a.correlation.internal, agent, address, bytes);
+	pthread_mutex_lock(&lock);
+	for (unsigned i = 0; i < CONTEXTS_MAX; i++)
+		if (contexts[i].active && contexts[i].buffers[a.kind])
+			insert(&buffers[contexts[i].buffers[a.kind]->buffer - 1], a.kind, &a,
+			       sizeof(a));
+	pthread_mutex_unlock(&lock);
+}
+
 static void wait_for_work(void)
 {
 	pthread_mutex_lock(&lock);
@@ -365,11 +404,13 @@ static void on_call(uint32_t kind, int32_t operation, uint32_t phase, void *payl
 
 	if (kind == AMD_CALLBACK_HIP_STREAM && has_fault("no-streams", NULL))
 		return;
+	if (kind == AMD_CALLBACK_HIP_STREAM && has_fault("many-streams", NULL))
+		((uint64_t *)payload)[1] += 1u << 20;
 	for (unsigned i = 0; i < CONTEXTS_MAX; i++)
 		any |= contexts[i].active && is_wanted(contexts[i].callbacks[kind], operation);
 	if (is_api && phase == AMD_ENTER && any && thread.depth < 8)
 		thread.correlations[thread.depth++] = atomic_fetch_add(&last_correlation, 1) + 1;
-	level = is_api ? thread.depth % 8 : 0;
+	level = is_api ? thread.depth % 8 : 8 + kind;
 	for (unsigned i = 0; i < CONTEXTS_MAX; i++) {
 		struct service *s = contexts[i].callbacks[kind];
 		struct amd_callback record = { .context = i + 1,
@@ -570,6 +611,8 @@ FUNCTION(configure_callback_tracing_service, uint64_t context, uint32_t kind,
 {
 	struct service *s = service_of(operations, count);
 
+	if (kind == AMD_CALLBACK_HIP_GRAPH && has_fault("no-graphs", NULL))
+		return INVALID;
 	s->callback = callback;
 	s->data = data;
 	contexts[context - 1].callbacks[kind] = s;
@@ -580,6 +623,8 @@ FUNCTION(configure_buffer_tracing_service, uint64_t context, uint32_t kind,
 	 const int32_t *operations, size_t count, uint64_t buffer)
 {
 	FAIL_IF_ASKED(configure_buffer_tracing_service);
+	if (kind == AMD_BUFFER_MEMORY_ALLOCATION && has_fault("no-allocations", NULL))
+		return INVALID;
 	struct service *s = service_of(operations, count);
 
 	s->buffer = buffer;
@@ -662,26 +707,15 @@ FUNCTION(query_available_agents, uint32_t version, amd_on_agents *callback, size
 						 : INVALID;
 }
 
-FUNCTION(push_external_correlation_id, uint64_t context, uint64_t tid, uint64_t id)
+FUNCTION(configure_external_correlation_id_request_service, uint64_t context, const uint32_t *kinds,
+	 size_t count, amd_on_request *callback, void *data)
 {
-	FAIL_IF_ASKED(push_external_correlation_id);
-	unsigned *depth = &thread.externals[context - 1];
-
-	if (tid != (uint64_t)gettid() || *depth == 8)
-		return INVALID;
-	thread.external[context - 1][(*depth)++] = id;
-	return AMD_SUCCESS;
-}
-
-FUNCTION(pop_external_correlation_id, uint64_t context, uint64_t tid, uint64_t *id)
-{
-	FAIL_IF_ASKED(pop_external_correlation_id);
-	unsigned *depth = &thread.externals[context - 1];
-
-	if (tid != (uint64_t)gettid() || !*depth)
-		return INVALID;
-	*id = thread.external[context - 1][--*depth];
-	return AMD_SUCCESS;
+	FAIL_IF_ASKED(configure_external_correlation_id_request_service);
+	(void)data;
+	for (size_t i = 0; i < count; i++)
+		contexts[context - 1].requests[kinds[i]] = true;
+	contexts[context - 1].request = callback;
+	return locked ? LOCKED : AMD_SUCCESS;
 }
 
 /* --- tools --- */
@@ -693,7 +727,10 @@ static void add_tool(void *function)
 	struct amd_configured *configured;
 
 	*(void **)&configure = function;
-	configured = configure(has_fault("old", NULL) ? 600 : 10201, "1.2.1", tool_count, &client);
+	configured = configure(has_fault("old", NULL)         ? 600
+			       : has_fault("no-graphs", NULL) ? 10201
+							      : 10305,
+			       "1.3.5", tool_count, &client);
 	if (configured && tool_count < COUNT(tools))
 		tools[tool_count++] = configured;
 }
@@ -772,6 +809,7 @@ PUBLIC int rocprofiler_set_api_table(const char *name, uint64_t version, uint64_
 	*(struct standin_hooks *)tables[0] = (struct standin_hooks){ .call = on_call,
 								     .dispatch = on_dispatch,
 								     .copy = on_copy,
+								     .memory = on_memory,
 								     .loaded = on_loaded,
 								     .wait = wait_for_work };
 	return 0;
