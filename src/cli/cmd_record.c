@@ -14,6 +14,7 @@
 #include "cli/record_output.h"
 #include "cli/record_windows.h"
 #include "cli/ui.h"
+#include "cli/window.h"
 #include "cupti/profiler_host.h"
 #include "format/recording_dir.h"
 #include "record/inject_remote/inject_remote.h"
@@ -22,6 +23,7 @@
 #include "record/recording.h"
 #include "record/start_time.h"
 #include "rules/rule_plan.h"
+#include "rules/step_watch.h"
 
 static struct record_request request = {
 	.recording = true,
@@ -33,11 +35,13 @@ static struct record_request request = {
 	.dumps_bytes = KEPT_DUMPS_BYTES,
 };
 
+#define STEPS_RING "64M" /* of a process, before its steps */
+
 static struct option_list pids, rules;
 static bool usual_rules = true;
 static struct record_windows windows = { .keep = 60 };
 static bool keep_given;
-static const char *start_at;
+static const char *start_at, *steps, *steps_by;
 static struct flame_request flame; /* output NULL: none */
 
 static bool given[SETTINGS_COUNT];
@@ -110,6 +114,15 @@ static const struct option options[] = {
 	/* clang-format off */
 	SETTINGS_REQUESTED(SETTING_OPTION)
 	/* clang-format on */
+	OPTION(STRING, "steps", 0, steps, "N[..M]",
+	       "record only these steps of each process, counted from 1 since it began, and so the "
+	       "same ones of all ranks, on all hosts",
+	       .group = "windows"),
+	OPTION(STRING, "steps-by", 0, steps_by, "NAME",
+	       "--steps: they are the NVTX ranges and scopes called NAME, or with `collectives` "
+	       "from one collective of NCCL to the next (default: ranges and scopes that are named "
+	       "like steps, such as step, train_step and batch)",
+	       .group = "windows"),
 	OPTION(STRING, "start-at", 0, start_at, "TIME",
 	       "start recording at this time of the day, on several hosts at once: 12:30, "
 	       "12:30:15, "
@@ -336,6 +349,40 @@ static int check_windows(const struct context *c)
 	return EXIT_DONE;
 }
 
+/* Steps are cut out of a ring, so that nothing else of the run needs room on the disk. */
+static int check_steps(const struct context *c)
+{
+	struct requested_steps *s = &request.steps;
+	uint64_t last;
+
+	if (!steps)
+		return steps_by
+			       ? cli_usage(c, "--steps-by needs --steps, such as: --steps 100..110")
+			       : EXIT_DONE;
+	if (!steps_parse(steps, &s->first, &last) || last - s->first >= STEPS_MAX)
+		return cli_usage(
+			c,
+			"--steps takes a number, such as 100, or two, such as 100..110, of "
+			"at most %u steps, not '%s'",
+			STEPS_MAX, steps);
+	if (request.ring || pids.count || request.cpu_only || !request.recording ||
+	    (request.hz_given && request.hz) || request.off_cpu || request.allocator)
+		return cli_usage(c, "--steps records the GPU work of a command, in a ring of its "
+				    "own; leave out --ring, --pid, --cpu, --off-cpu, --cpu-only, "
+				    "--memory=torch and --no-recording");
+	if (windows.every_ns || start_at || given[SETTING_ID_delay_ns] ||
+	    given[SETTING_ID_duration_ns])
+		return cli_usage(c,
+				 "--steps is a window of its own; leave out --every, --start-at, "
+				 "--delay and --duration");
+	s->count = (size_t)(last - s->first) + 1;
+	s->by_collectives = steps_by && !strcmp(steps_by, "collectives");
+	s->name = s->by_collectives ? NULL : steps_by;
+	request.ring = STEPS_RING;
+	request.hz = 0;
+	return EXIT_DONE;
+}
+
 static int check_flame(const struct context *c)
 {
 	if (!flame.output)
@@ -556,6 +603,8 @@ static int run_record(struct context *c, int argc, char **argv)
 		return run_alone(c, argc, argv);
 	choose_readings();
 	status = choose_start(c);
+	if (status == EXIT_DONE)
+		status = check_steps(c);
 	if (status != EXIT_DONE)
 		return status;
 	status = choose_gpu(c);
@@ -603,6 +652,8 @@ static const struct command_example examples[] = {
 	{ "pitot record --flame train.svg -- python train.py", "only a flame graph, in one step" },
 	{ "srun pitot record --start-at /1m --duration 10s -- python train.py",
 	  "the same ten seconds on all hosts" },
+	{ "pitot record --steps 100..110 -- torchrun --nproc-per-node 8 train.py",
+	  "the same steps of all ranks" },
 	{ "pitot record --pid 1234 --duration 10s", "record ten seconds of a running process" },
 	{ "pitot record --every 60s --for 1s -- python train.py",
 	  "a second of each minute, for days" },

@@ -167,7 +167,8 @@ static void cost_line(const struct record_summary *end, struct strbuf *out)
 	add_cost(&line, &costs[cost_kind_setup], "at start");
 	add_cost(&line, &costs[cost_kind_exit], "at exit");
 	if (!known)
-		strbuf_adds(&line, end->inside
+		strbuf_adds(&line, end->of_steps ? "unknown: processes say it when they end"
+				   : end->inside
 					   ? "unknown inside the command: its cost rows are lost"
 					   : "nothing inside the command");
 	add_cost(&line, &costs[cost_kind_sampler], "CPU sampling");
@@ -413,6 +414,7 @@ void record_output_end(const struct record_output *out, const struct recording *
 		cli_warn(c, "%s", e.text);
 		return;
 	}
+	end.of_steps = r->request->steps.count > 0;
 	why = end.no_gpu[0] ? end.no_gpu : NULL;
 	if (c->json) {
 		summary_json(&end, r, why, &text);

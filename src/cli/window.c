@@ -35,8 +35,7 @@ int window_resolve(const struct context *c, const struct trace *t, const struct 
 	return EXIT_DONE;
 }
 
-/* "17" or "17..19" */
-static bool parse_steps(const char *text, uint64_t *first, uint64_t *last)
+bool steps_parse(const char *text, uint64_t *first, uint64_t *last)
 {
 	char *end;
 
@@ -69,7 +68,7 @@ int window_of_steps(const struct context *c, const struct report *whole, const c
 
 	if (*since_ns || *until_ns != UINT64_MAX)
 		return cli_usage(c, "--step is a window of its own: leave out --since and --until");
-	if (!parse_steps(text, &first, &last))
+	if (!steps_parse(text, &first, &last))
 		return cli_usage(c, "--step takes a number, such as 17, or two, such as 17..19");
 	if (!loop)
 		return cli_usage(c, "--step: no steps were found: pitot report --steps says why");

@@ -49,6 +49,9 @@ extern const char *const graph_choices[];
 	       "only what was done inside of matching scopes or NVTX ranges; 'step/forward' is "   \
 	       "forward directly inside of step")
 
+/* Parses "17" or "17..19", which count from 1. */
+bool steps_parse(const char *text, uint64_t *first, uint64_t *last);
+
 /*
  * Converts the window to CLOCK_MONOTONIC of the recorded machine; the defaults are 0 and
  * UINT64_MAX. Returns EXIT_DONE, or EXIT_USAGE after printing that the window is empty.

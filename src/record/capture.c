@@ -39,7 +39,7 @@ static void launched(struct capture *c, const struct fact *f)
 	if (f->kind == FACT_COPY || map_remove(&c->early, f->value, &before))
 		return;
 	/* Near the first block that is read, the work of a launch may be in one that is not. */
-	if (f->time_ns + BEFORE_NS / 2 < c->start_ns)
+	if (c->read_from_ns && f->time_ns < c->read_from_ns + BEFORE_NS / 2)
 		return;
 	if (c->launches.count >= LAUNCHES_MAX)
 		map_clear(&c->launches);
@@ -64,6 +64,28 @@ static void work_ended(struct capture *c, const struct fact *f)
 		c->goes_on = true;
 }
 
+/* A collective ends the step before it, of its communicator, and begins the next one. */
+static void collective_begins(struct capture *c, const struct fact *f)
+{
+	struct fact step = { .kind = FACT_CLOSES,
+			     .time_ns = f->time_ns - 1,
+			     .thread = f->thread,
+			     .rules = STEP_RULE,
+			     .value = f->thread };
+
+	uint64_t last_call = c->steps.last_call;
+
+	c->collectives++;
+	if (!c->request->by_collectives || !f->other_ns || c->thread)
+		return;
+	c->steps.last_call = MIN(last_call, f->value - 1); /* its own launch may be known */
+	step_watch_add(&c->steps, &step);
+	c->steps.last_call = last_call;
+	step.kind = FACT_OPENS;
+	step.time_ns = f->time_ns;
+	step_watch_add(&c->steps, &step);
+}
+
 static void fact_seen(void *user, const struct fact *f)
 {
 	struct capture *c = user;
@@ -81,8 +103,11 @@ static void fact_seen(void *user, const struct fact *f)
 		break;
 	case FACT_OPENS:
 	case FACT_CLOSES:
-		if (!c->thread)
+		if (!c->thread && !c->request->by_collectives)
 			step_watch_add(&c->steps, f);
+		break;
+	case FACT_COLLECTIVE:
+		collective_begins(c, f);
 		break;
 	default:
 		break;
@@ -115,22 +140,39 @@ static int follow(struct capture *c, struct live_segment *found, struct error *e
 	if (rc < 0)
 		live_segment_release(found);
 	else if (c->segments.count == 1)
-		rule_segment_skip(c->feed, new.rows, c->start_ns - MIN(c->start_ns, BEFORE_NS));
+		rule_segment_skip(c->feed, new.rows, c->read_from_ns);
 	c->closed_ns = 0;
 	return rc < 0 ? rc : 0;
 }
 
-/* The newest segment that an attached process has asked us for. */
-static int find_attached(const struct capture *c, struct live_segment *out)
+/* The place of a segment in the ring; SIZE_MAX: it was dropped. */
+static size_t place_in_ring(const struct capture *c, const struct followed_segment *s)
 {
-	const struct segment_ring *ring = &c->attach.server.ring;
+	struct stat st;
 
-	for (size_t i = ring->segments.count; i-- > 0;) {
-		const struct ring_segment *segment = &ring->segments.data[i];
+	for (size_t i = c->ring->segments.count; i-- > 0;)
+		if (fstat(c->ring->segments.data[i].fd, &st) == 0 &&
+		    st.st_ino == s->live.segment.inode)
+			return i;
+	return SIZE_MAX;
+}
 
-		if (segment->writer == c->pid &&
-		    live_segment_open(fcntl(segment->fd, F_DUPFD_CLOEXEC, 3), out) >= 0)
+/* The process's next segment. */
+static int find_in_ring(const struct capture *c, struct live_segment *out)
+{
+	const struct followed_segment *last = current(c);
+	uint64_t session = last ? last->live.segment.header.session : c->session;
+
+	for (size_t i = last ? place_in_ring(c, last) + 1 : 0; i < c->ring->segments.count; i++) {
+		const struct ring_segment *segment = &c->ring->segments.data[i];
+
+		if (segment->writer != c->pid ||
+		    live_segment_open(fcntl(segment->fd, F_DUPFD_CLOEXEC, 3), out) < 0)
+			continue;
+		if ((!session || out->segment.header.session == session) &&
+		    (!last || out->segment.header.number > last->live.segment.header.number))
 			return 0;
+		live_segment_release(out);
 	}
 	return -ESRCH;
 }
@@ -138,9 +180,21 @@ static int find_attached(const struct capture *c, struct live_segment *out)
 static int find_segment(const struct capture *c, struct live_segment *out)
 {
 	const struct followed_segment *last = current(c);
-	uint64_t session = last ? last->live.segment.header.session : 0;
 
-	return c->is_attached ? find_attached(c, out) : live_segment_find(c->pid, session, out);
+	return c->ring ? find_in_ring(c, out)
+		       : live_segment_find(c->pid, last ? last->live.segment.header.session : 0,
+					   out);
+}
+
+/* Of a process that has executed another program nobody has the segment open. */
+static bool is_written(const struct capture *c, const struct followed_segment *s)
+{
+	size_t place;
+
+	if (!c->ring || c->is_attached)
+		return live_segment_is_written(&s->live, c->pid);
+	place = place_in_ring(c, s);
+	return place != SIZE_MAX && !c->ring->segments.data[place].is_ended;
 }
 
 /* Returns 1 if the process has begun another segment, 0, or a negative code. */
@@ -162,16 +216,20 @@ static int look_for_segment(struct capture *c, struct error *e)
 	return rc < 0 ? rc : 1;
 }
 
-/* Segments in memory belong to the process, which must not lack it because of us. */
+/*
+ * Segments in memory belong to the process, which must not lack it because of us. Before the first
+ * step the ring's own limit is enough.
+ */
 static void limit_held(struct capture *c)
 {
-	uint64_t bytes = 0;
+	bool is_waiting = c->request->first && !step_watch_has_begun(&c->steps);
+	uint64_t bytes = 0, most = is_waiting ? RING_BYTES : HELD_BYTES_MAX;
 
 	for (size_t i = c->segments.count ? c->segments.count - 1 : 0; i-- > 0;) {
 		struct followed_segment *s = &c->segments.data[i];
 
 		bytes += rule_segment_blocks(s->rows)->size;
-		if (bytes <= HELD_BYTES_MAX || !live_segment_is_memory(&s->live))
+		if (bytes <= most || !live_segment_is_memory(&s->live))
 			continue;
 		rule_segment_free(s->rows);
 		live_segment_release(&s->live);
@@ -180,9 +238,14 @@ static void limit_held(struct capture *c)
 	}
 }
 
+static bool has_ended(const struct capture *c)
+{
+	return c->process < 0 || process_has_ended(c->process);
+}
+
 static const char *why_over(const struct capture *c, uint64_t now)
 {
-	if (process_has_ended(c->process))
+	if (has_ended(c))
 		return "the process ended";
 	if (!c->segments.count)
 		return now > c->start_ns + BEGIN_NS ? "it does not begin to record" : NULL;
@@ -203,7 +266,7 @@ static void find_steps(struct capture *c)
 static int read_segments(struct capture *c, struct error *e)
 {
 	uint64_t now = clock_monotonic_ns();
-	bool has_ended = process_has_ended(c->process);
+	bool shows_more = c->ring || !has_ended(c);
 	struct followed_segment *last;
 	const char *over;
 	int rc = 1;
@@ -212,25 +275,24 @@ static int read_segments(struct capture *c, struct error *e)
 	while (rc > 0 && (last = current(c)) && rule_segment_read(c->feed, last->rows) == 0) {
 		bool is_closed = rule_segment_blocks(last->rows)->closed;
 
-		if (!is_closed && now < c->looked_ns + LOOK_NS)
+		if (!is_closed && !has_ended(c) && now < c->looked_ns + LOOK_NS)
 			break;
-		rc = has_ended ? 0 : look_for_segment(c, e);
-		/* Of a process that has executed another program nobody has the segment open. */
-		if (rc == 0 && (is_closed || !live_segment_is_written(&last->live, c->pid)))
+		rc = shows_more ? look_for_segment(c, e) : 0;
+		if (rc == 0 && (is_closed || !is_written(c, last)))
 			c->closed_ns = c->closed_ns ? c->closed_ns : now;
 	}
-	if (rc >= 0 && !current(c) && !has_ended)
+	if (rc >= 0 && !current(c) && shows_more)
 		rc = look_for_segment(c, e);
 	if (rc < 0)
 		return rc;
 	limit_held(c);
 	over = why_over(c, now);
-	if (over)
+	if (over && !*c->over)
 		snprintf(c->over, sizeof(c->over), "%s", over);
-	c->known_ns = over ? UINT64_MAX : now - LAG_NS;
+	c->known_ns = *c->over ? UINT64_MAX : now - LAG_NS;
 	rule_feed_pass(c->feed, c->known_ns);
 	find_steps(c);
-	if (!over)
+	if (!*c->over)
 		rule_watch_advance(c->watch, c->known_ns);
 	return 0;
 }
@@ -251,6 +313,7 @@ static int attach(struct capture *c, struct error *e)
 	settings_text(&s, &options);
 	rc = live_attach_add(&c->attach, c->pid, strbuf_text(&options), e);
 	c->is_attached = rc >= 0;
+	c->ring = c->is_attached ? &c->attach.server.ring : NULL;
 	return rc;
 }
 
@@ -283,10 +346,9 @@ static int make_rules(struct capture *c, struct error *e)
 	return rc;
 }
 
-int capture_open(struct capture *c, pid_t pid, const struct capture_request *request,
+static int begin(struct capture *c, pid_t pid, const struct capture_request *request,
 		 struct error *e)
 {
-	struct error none = { 0 };
 	int rc;
 
 	*c = (struct capture){ .request = request,
@@ -295,10 +357,9 @@ int capture_open(struct capture *c, pid_t pid, const struct capture_request *req
 			       .attach = LIVE_ATTACH_INIT,
 			       .start_ns = clock_monotonic_ns(),
 			       .steps.rules = STEP_RULE,
+			       .steps.first = request->first,
 			       .steps.wanted = request->steps };
 	c->steps.since_ns = UINT64_MAX; /* none yet */
-	if (c->process < 0)
-		return error_set(e, -errno, "there is no process %d", (int)pid);
 	rc = make_rules(c, e);
 	if (rc < 0)
 		return rc;
@@ -307,6 +368,20 @@ int capture_open(struct capture *c, pid_t pid, const struct capture_request *req
 	if (!c->feed)
 		return error_set(e, -ENOMEM, "out of memory");
 	rule_feed_observe(c->feed, fact_seen, c);
+	return 0;
+}
+
+int capture_open(struct capture *c, pid_t pid, const struct capture_request *request,
+		 struct error *e)
+{
+	struct error none = { 0 };
+	int rc = begin(c, pid, request, e);
+
+	if (rc >= 0 && c->process < 0)
+		return error_set(e, -ESRCH, "there is no process %d", (int)pid);
+	if (rc < 0)
+		return rc;
+	c->read_from_ns = c->start_ns - MIN(c->start_ns, BEFORE_NS);
 	/* A prepared process gives us a recording of our own, which nobody else ends. */
 	rc = attach(c, e);
 	if (request->engine && check_engine(c, e) < 0)
@@ -323,6 +398,20 @@ int capture_open(struct capture *c, pid_t pid, const struct capture_request *req
 	if (process_has_ended(c->process)) /* another one may have had its id */
 		return error_set(e, -ESRCH, "process %d has ended", (int)pid);
 	return 0;
+}
+
+int capture_open_ring(struct capture *c, pid_t pid, const struct segment_ring *ring,
+		      uint64_t session, const struct capture_request *request, struct error *e)
+{
+	int rc = begin(c, pid, request, e);
+
+	if (rc < 0)
+		return rc;
+	c->ring = ring;
+	c->session = session;
+	c->steps.since_ns = 0;
+	rc = look_for_segment(c, e);
+	return rc < 0 ? rc : 0;
 }
 
 static bool work_is_complete(const struct capture *c)

@@ -24,6 +24,9 @@
 
 struct capture_request {
 	size_t steps; /* wanted */
+	uint64_t first; /* number of the first one, from 1, in the process; 0: the next one */
+	/* Steps go from one collective of a communicator to the next; else ranges are steps. */
+	bool by_collectives;
 	const char *name; /* of the ranges that are steps; NULL: those that are named like steps */
 	const struct settings *engine; /* that measures them, and how; NULL: none */
 	struct rule_list when; /* steps count after one of these has held; none: from the begin */
@@ -42,11 +45,14 @@ struct capture {
 	struct process_command command; /* argv NULL: unknown */
 	bool is_attached;
 	struct live_attach attach;
+	const struct segment_ring *ring; /* has its segments; NULL: /proc shows them */
+	uint64_t session; /* in the ring; 0: the newest one */
 	struct rule_list rules; /* the first one is about steps */
 	struct rule_watch *watch;
 	struct rule_feed *feed;
 	VEC(struct followed_segment) segments;
 	uint64_t start_ns, looked_ns, closed_ns; /* looked: for the process's segment */
+	uint64_t read_from_ns; /* older rows are not read; 0: all are */
 	uint64_t known_ns; /* all facts until then were passed on */
 	unsigned dropped; /* segments, for lack of room */
 	char over[64]; /* why no more steps come; "": they do */
@@ -59,6 +65,7 @@ struct capture {
 	struct map launches; /* correlation id -> time, of those that have no end */
 	struct map early; /* correlation ids of work that seems to have ended before its launch */
 	unsigned into_graphs; /* captures of graphs */
+	uint64_t collectives; /* seen, of NCCL */
 	uint64_t lead_ns; /* longest time from a launch to the end of its work */
 	uint64_t arrived_ns; /* the last end of work of the window */
 	bool goes_on; /* work that was launched after the window has ended */
@@ -82,6 +89,13 @@ struct capture_result {
  */
 int capture_open(struct capture *c, pid_t pid, const struct capture_request *request,
 		 struct error *e) MUST_USE;
+/*
+ * The same of a process image that is recorded into a ring of ours since it began. The ring must
+ * outlive the capture.
+ */
+int capture_open_ring(struct capture *c, pid_t pid, const struct segment_ring *ring,
+		      uint64_t session, const struct capture_request *request,
+		      struct error *e) MUST_USE;
 /* Returns 1 when the steps can be written, 0 while they cannot, or negative: they never can. */
 int capture_poll(struct capture *c, struct error *e) MUST_USE;
 /*
@@ -100,6 +114,13 @@ void capture_close(struct capture *c);
  */
 int capture_write(struct capture *c, const char *output, bool force, struct capture_result *out,
 		  struct error *e) MUST_USE;
+/*
+ * Writes only the process's segments, into a folder in which their files have numbers from `first`
+ * on.
+ * Returns 0 and *out, without a path, or a negative code.
+ */
+int capture_write_segments(const struct capture *c, int folder, uint32_t first,
+			   struct capture_result *out) MUST_USE;
 
 /* --- capture_target.c --- */
 

@@ -36,11 +36,12 @@ static const struct segment *find_number(const struct capture *c, uint32_t numbe
 static int gather(const struct capture *c, struct parts *p)
 {
 	const struct live_segment *last = &c->segments.data[c->segments.count - 1].live;
+	bool in_ours = c->ring && !c->is_attached; /* all were read from the first one on */
 	char prefix[32];
-	int rc = live_segments_find(last, &p->others);
+	int rc = in_ours ? 0 : live_segments_find(last, &p->others);
 
 	snprintf(prefix, sizeof(prefix), "cpu-%d.", (int)c->pid);
-	if (rc >= 0)
+	if (rc >= 0 && !in_ours)
 		rc = live_segments_beside(last, prefix, &p->samples);
 	for (size_t i = 0; i < c->segments.count && rc >= 0; i++)
 		rc = vec_push(&p->all, rule_segment_blocks(c->segments.data[i].rows));
@@ -85,7 +86,7 @@ static bool knows_begin(const struct parts *p, const struct cut_window *w)
 	return true;
 }
 
-static int cut(const struct capture *c, const struct parts *p, int folder,
+static int cut(const struct capture *c, const struct parts *p, int folder, uint32_t first,
 	       struct capture_result *out)
 {
 	struct segment_cut *cutter = segment_cut_new(&out->window);
@@ -101,7 +102,7 @@ static int cut(const struct capture *c, const struct parts *p, int folder,
 		gap = segment_cut_gap(i ? p->all.data[i - 1] : NULL, s, &out->window);
 		out->missing += gap;
 		number += gap;
-		snprintf(name, sizeof(name), "%u.%u" SEGMENT_SUFFIX, s->header.pid, number);
+		snprintf(name, sizeof(name), "%u.%u" SEGMENT_SUFFIX, s->header.pid, first + number);
 		rc = segment_cut_write(cutter, s, folder, name, number, gap > 0);
 		number += rc > 0;
 		out->segments += rc > 0;
@@ -215,15 +216,34 @@ static void write_unfinished(const struct capture *c, const struct capture_resul
 	close(memory);
 }
 
+/* Finds what is to be written. */
+static int prepare(const struct capture *c, struct parts *p, struct capture_result *out)
+{
+	int rc = gather(c, p);
+
+	*out = (struct capture_result){ .window = window_of(c), .without_end = c->launches.count };
+	out->knows_begin = !c->is_attached && knows_begin(p, &out->window);
+	return rc;
+}
+
+int capture_write_segments(const struct capture *c, int folder, uint32_t first,
+			   struct capture_result *out)
+{
+	struct parts parts = { 0 };
+	int rc = prepare(c, &parts, out);
+
+	rc = rc < 0 ? rc : cut(c, &parts, folder, first, out);
+	release(&parts);
+	return rc < 0 ? rc : 0;
+}
+
 int capture_write(struct capture *c, const char *output, bool force, struct capture_result *out,
 		  struct error *e)
 {
 	struct parts parts = { 0 };
 	_cleanup_close_ int folder = -1;
-	int rc = gather(c, &parts);
+	int rc = prepare(c, &parts, out);
 
-	*out = (struct capture_result){ .window = window_of(c), .without_end = c->launches.count };
-	out->knows_begin = !c->is_attached && knows_begin(&parts, &out->window);
 	if (rc < 0)
 		error_set(e, rc, "out of memory");
 	else
@@ -233,7 +253,7 @@ int capture_write(struct capture *c, const char *output, bool force, struct capt
 		return e->code;
 	}
 	folder = folder_open_known(out->path, &out->folder);
-	rc = folder < 0 ? folder : cut(c, &parts, folder, out);
+	rc = folder < 0 ? folder : cut(c, &parts, folder, 0, out);
 	if (rc < 0)
 		error_set(e, rc, "cannot write into '%s': %s", out->path, error_code_text(rc));
 	if (rc >= 0) {

@@ -63,8 +63,10 @@ static void finish_segments(struct recording *r)
 	while (record_serve_ring(r));
 	gpu_cores_read(r, true);
 	triggers_finish(r);
-	record_finish_ring(r);
-	record_recover(r, true);
+	if (!recorded_steps_finish(r)) {
+		record_finish_ring(r);
+		record_recover(r, true);
+	}
 	stored = MIN(s->refused_count, ARRAY_SIZE(s->refused));
 	for (size_t i = 0; i < stored; i++) {
 		const struct segment_refusal *p = &s->refused[i];

@@ -12,6 +12,7 @@
 void recording_release(struct recording *r)
 {
 	triggers_free(r->triggers);
+	recorded_steps_free(r->steps);
 	process_tree_free(r->tree);
 	writer_abandon(&r->writer);
 	process_command_release(&r->running);

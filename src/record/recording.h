@@ -89,6 +89,7 @@ struct recording {
 	struct segment_server segments;
 	struct gpu_cores *gpu_cores; /* --gpu-coredump; NULL: none are collected */
 	struct triggers *triggers; /* of a ring; NULL: none */
+	struct recorded_steps *steps; /* --steps; NULL: all is recorded */
 	struct deepening *deepening; /* that the user wishes; NULL: none */
 	struct topology_reading *topology; /* that is under way; NULL: none */
 	struct spawn spawn;
@@ -173,6 +174,15 @@ void triggers_finish(struct recording *r);
 /* Runs --on-trigger and notifies if the finished recording is what rules asked for. */
 void triggers_end(const struct recording *r);
 void triggers_free(struct triggers *t); /* may be NULL */
+
+/* --- recorded_steps.c: only steps of each process, cut out of a ring (--steps) --- */
+
+void recorded_steps_begin(struct recording *r);
+/* Counts steps, and writes those of processes that have passed them. */
+void recorded_steps_step(struct recording *r);
+/* Writes the others, and says what is missing. False: the whole ring is wanted. */
+bool recorded_steps_finish(struct recording *r);
+void recorded_steps_free(struct recorded_steps *s); /* may be NULL */
 
 /* --- gpu_cores.c: core files that the driver writes of GPUs, with --gpu-coredump --- */
 

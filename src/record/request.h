@@ -9,6 +9,14 @@
 
 #define RECORD_CPU_HZ 99
 
+/* Steps of each process that are recorded, and nothing else. */
+struct requested_steps {
+	uint64_t first; /* number of the first one, from 1 */
+	size_t count; /* 0: all of the run is recorded */
+	const char *name; /* of the ranges that are steps; NULL: those that are named like steps */
+	bool by_collectives; /* from one collective of NCCL to the next, instead of ranges */
+};
+
 struct record_request {
 	const char *output, *name; /* NULL: not given */
 	const char *ring; /* --ring; NULL: not given */
@@ -34,6 +42,7 @@ struct record_request {
 	pid_t pids[SPAWN_ATTACHED_MAX]; /* running processes, each once */
 	size_t pid_count; /* 0: a command is started */
 	bool hz_given; /* hz is from the command line */
+	struct requested_steps steps; /* --steps; their count 0: not given */
 	uint64_t start_at_ns; /* CLOCK_REALTIME at which recording begins; 0: see the delay */
 };
 

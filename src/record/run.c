@@ -172,11 +172,13 @@ void record_run(struct recording *r)
 	write_calibration(r);
 	writer_flush(r->writer);
 	triggers_begin(r);
+	recorded_steps_begin(r);
 
 	while (spawn_wait(&r->spawn, SCAN_MS, on_end, r)) {
 		segment_server_answer(&r->segments);
 		record_serve_ring(r);
 		triggers_step(r);
+		recorded_steps_step(r);
 		if (!r->request->ring) /* a ring's segments are in memory until the end */
 			record_recover(r, false);
 		if (is_window_over(r))

@@ -435,8 +435,8 @@ static bool keep_row(struct segment_cut *c, struct cut_rows *r, size_t row, uint
 	}
 	if (table->id == TABLE_api_call)
 		return is_of_work || (time_ns <= w->host_until_ns && ran_in_window(c, r, row));
-	if (table->id == TABLE_nvtx)
-		return time_ns >= w->from_ns && time_ns <= w->host_until_ns;
+	if (table->id == TABLE_nvtx || table->id == TABLE_collective)
+		return is_of_work || (time_ns >= w->from_ns && time_ns <= w->host_until_ns);
 	return ran_in_window(c, r, row);
 }
 

@@ -25,6 +25,7 @@ struct record_summary {
 	char sink[512]; /* a sink that could not be opened, such as gpufl's logs; "": none */
 	/* All processes, and those with the recorder inside. */
 	size_t processes, inside;
+	bool of_steps; /* set by the caller: only steps of the run were recorded */
 	/*
 	 * Number of GPUs that worked; union of the work, and time from first to last work, both
 	 * summed over GPUs.

@@ -58,6 +58,16 @@ bool recover_has_rest(int memory)
 	return recovery_read(&r, AREA_JOURNAL, 0, &journal, sizeof(journal)) && journal.session;
 }
 
+void recover_end_recording(int memory)
+{
+	const uint32_t over = 1;
+
+	if (recover_is_area(memory))
+		(void)!pwrite(
+			memory, &over, sizeof(over),
+			(off_t)(area_offset(AREA_HEAD) + offsetof(struct area_head, is_over)));
+}
+
 /* --- rows that are in segments already --- */
 
 static void count_stored(const struct segment *s, const struct journal_commit *commit,

@@ -43,6 +43,9 @@ bool recover_is_area(int memory);
 /* Whether the process has ended without order, and left something. */
 bool recover_has_rest(int memory);
 
+/* Tells the recorder of a process that lives that nothing more of it is wanted. */
+void recover_end_recording(int memory);
+
 /*
  * Adds the segment to the recording in `directory`. Returns 1; 0: nothing was left, because the
  * process ended in order or had not begun a recording; or a negative code.

@@ -25,8 +25,10 @@ void fact_queue_add(struct fact_queue *q, const struct fact *fact)
 {
 	size_t end = q->facts.count;
 
-	if (q->waiting >= FACTS_MAX || vec_reserve(&q->facts, 1) < 0)
+	if (q->waiting >= FACTS_MAX || vec_reserve(&q->facts, 1) < 0) {
+		q->forgotten++;
 		return;
+	}
 	if (q->open.at == q->open.end || fact->time_ns < q->facts.data[end - 1].time_ns) {
 		if (close_run(q) < 0)
 			return;

@@ -23,6 +23,7 @@ struct fact_queue {
 	VEC(struct fact_run) runs; /* heap */
 	struct fact_run open; /* the run that grows; it is not in the heap */
 	size_t waiting;
+	uint64_t forgotten;
 };
 
 /* Without room or memory the fact is forgotten. */

@@ -1,9 +1,11 @@
 #include "rules/rule_feed.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "analysis/nvtx_ranges.h"
 #include "analysis/steps.h"
 #include "base/clock.h"
 #include "base/map.h"
@@ -14,6 +16,7 @@
 #define CAPTURE_INVALIDATED 901 /* these two end a capture all the same */
 #define CAPTURE_UNJOINED 904
 #define DEPTH_COUNTED 32u /* more than the depths of rows */
+#define NAMES_MAX 64u
 
 /* A text that rules name. */
 struct known_text {
@@ -31,6 +34,7 @@ struct rule_segment {
 	struct segment segment;
 	size_t blocks; /* read so far */
 	uint32_t process; /* number in the watch */
+	uint32_t scope_text, scope_domain; /* ids of Pitot's domain of NVTX and its name; 0: none */
 	struct map texts; /* string id -> item of known; others are not in it */
 	VEC(struct known_text) known;
 	struct map counters; /* id -> item of counter_list */
@@ -42,6 +46,11 @@ struct rule_segment {
 	struct map depths; /* thread and domain -> ranges open */
 };
 
+struct range_name {
+	uint32_t instance;
+	char text[STEP_NAME_MAX];
+};
+
 struct rule_feed {
 	const struct rule *rules;
 	unsigned count;
@@ -50,6 +59,7 @@ struct rule_feed {
 	uint64_t tables; /* that the rules need: bits */
 	bool needs_begins; /* of GPU work */
 	struct fact_queue facts;
+	VEC(struct range_name) names; /* of ranges, at most NAMES_MAX */
 	rule_fact_seen *seen; /* NULL: nobody else needs them */
 	void *user;
 };
@@ -130,11 +140,36 @@ static uint32_t name_hash(const char *text)
 	return (uint32_t)(hash_bytes(text, strlen(text)) & ((1u << 20) - 1));
 }
 
+const char *rule_feed_range_name(const struct rule_feed *f, uint32_t instance)
+{
+	for (size_t i = 0; i < f->names.count; i++)
+		if (f->names.data[i].instance == instance)
+			return f->names.data[i].text;
+	return "";
+}
+
+uint64_t rule_feed_forgotten(const struct rule_feed *f)
+{
+	return f->facts.forgotten;
+}
+
+static void know_name(struct rule_feed *f, uint32_t instance, const char *text)
+{
+	struct range_name name = { .instance = instance };
+
+	if (f->names.count >= NAMES_MAX || *rule_feed_range_name(f, instance))
+		return;
+	snprintf(name.text, sizeof(name.text), "%s", text);
+	(void)!vec_push(&f->names, name);
+}
+
 static void know_text(struct rule_feed *f, struct rule_segment *s, uint32_t id, const char *text)
 {
 	struct known_text known = { .instance = name_hash(text) };
 	char step[STEP_NAME_MAX];
 
+	if (!strcmp(text, SCOPE_DOMAIN))
+		s->scope_text = id;
 	for (unsigned i = 0; i < f->count; i++) {
 		const struct rule *rule = &f->rules[i];
 		enum rule_family family = rule_metrics[rule->metric].family;
@@ -143,6 +178,9 @@ static void know_text(struct rule_feed *f, struct rule_segment *s, uint32_t id, 
 		if (family == RULE_OF_RANGE && !*rule->key && step_name_read(text, step)) {
 			is_named = true;
 			known.instance = name_hash(step);
+			know_name(f, known.instance, step);
+		} else if (is_named && family == RULE_OF_RANGE) {
+			know_name(f, known.instance, text);
 		}
 		if (is_named && (family == RULE_OF_RANGE || family == RULE_OF_NAME))
 			known.rules |= UINT32_C(1) << i;
@@ -222,6 +260,18 @@ static void read_devices(struct rule_feed *f, struct rule_segment *s, const stru
 {
 	EACH_ROW(f, s, b, (void)!map_put(&s->memory, cell(&c, 0, row), cell(&c, 1, row)),
 		 COLUMN_device_id, COLUMN_device_memory_bytes);
+}
+
+static void know_domain(struct rule_segment *s, uint64_t id, uint64_t name)
+{
+	if (s->scope_text && name == s->scope_text)
+		s->scope_domain = (uint32_t)id;
+}
+
+static void read_domains(struct rule_feed *f, struct rule_segment *s, const struct block_ref *b)
+{
+	EACH_ROW(f, s, b, know_domain(s, cell(&c, 0, row), cell(&c, 1, row)), COLUMN_nvtx_domain_id,
+		 COLUMN_nvtx_domain_name);
 }
 
 /* --- events --- */
@@ -366,6 +416,7 @@ static void range_event(struct rule_feed *f, struct rule_segment *s, const struc
 	struct fact fact = { .process = s->process,
 			     .time_ns = cell(c, 0, row),
 			     .thread = (uint32_t)cell(c, 2, row),
+			     .is_scope = s->scope_domain && cell(c, 3, row) == s->scope_domain,
 			     .value = range_key(s, c, row) };
 
 	if (kind >= ARRAY_SIZE(kinds))
@@ -554,6 +605,7 @@ static const struct {
 	{ TABLE_graph_launch, OF_WORK, PHASE_EVENTS, read_work },
 	{ TABLE_communicator, OF(STRAGGLER), PHASE_DEFINITIONS, read_communicators },
 	{ TABLE_collective, OF(COLLECTIVE) | OF(STRAGGLER), PHASE_EVENTS, read_collectives },
+	{ TABLE_nvtx_domain, OF(RANGE), PHASE_DEFINITIONS, read_domains },
 	{ TABLE_nvtx, OF(RANGE) | OF(NAME), PHASE_EVENTS, read_ranges },
 	{ TABLE_counter_sample, OF(COUNTER), PHASE_EVENTS, read_samples },
 	{ TABLE_capability, OF_CALLS, PHASE_EVENTS, read_capabilities },
@@ -616,6 +668,7 @@ void rule_feed_free(struct rule_feed *f)
 		return;
 	decoder_free(f->decoder);
 	fact_queue_release(&f->facts);
+	vec_release(&f->names);
 	free(f);
 }
 

@@ -26,6 +26,10 @@ typedef void rule_fact_seen(void *user, const struct fact *fact);
  * work whatever the rules need. To be called before segments are read.
  */
 void rule_feed_observe(struct rule_feed *f, rule_fact_seen *seen, void *user);
+/* Facts for which there was no room. */
+uint64_t rule_feed_forgotten(const struct rule_feed *f);
+/* The name of a range that rules are about, by `instance` of its fact; "": unknown. */
+const char *rule_feed_range_name(const struct rule_feed *f, uint32_t instance);
 /* Opens a segment. Returns 0 or a negative code. */
 int rule_segment_open(struct rule_feed *f, const char *path, struct rule_segment **out,
 		      struct error *e) MUST_USE;

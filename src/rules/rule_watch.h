@@ -53,6 +53,7 @@ struct fact {
 	uint32_t rules; /* those that it is about by its name: bits */
 	uint8_t kind; /* enum fact_kind */
 	bool grows; /* COUNTER: its values are a sum */
+	bool is_scope; /* OPENS: of Pitot; else it is NVTX's */
 	union {
 		uint64_t value;
 		double real;

@@ -22,9 +22,12 @@ struct whole_step {
 
 struct step_thread {
 	uint32_t thread;
+	uint32_t instance; /* of the name of its first step (struct fact) */
+	bool is_scope; /* that was one of Pitot; else NVTX's */
 	bool is_open;
 	uint64_t key, open_ns; /* of the step that has not ended */
 	uint64_t total_ns; /* of all steps, also beyond those in `steps` */
+	uint64_t seen; /* steps that have ended, also before those in `steps` */
 	VEC(struct whole_step) steps; /* at most those that are wanted */
 	uint64_t last_call; /* correlation id of the last call in them, once all are there */
 	uint64_t work_until_ns; /* end of the GPU work that was launched until then */
@@ -33,6 +36,7 @@ struct step_thread {
 struct step_watch {
 	uint32_t rules; /* bits: those that steps are about */
 	size_t wanted; /* steps of a thread */
+	uint64_t first; /* number of the first of them, from 1; 0: whichever comes */
 	uint64_t since_ns; /* steps that began before are none */
 	uint64_t last_call; /* largest correlation id of a call; set by the caller before facts */
 	uint64_t work_until_ns; /* end of all GPU work */
@@ -46,10 +50,14 @@ void step_watch_work(struct step_watch *w, uint64_t correlation, uint64_t end_ns
 /*
  * Returns the thread that counts, when all facts until known_ns were added: NULL, as long as it has
  * too few steps. With `at_end`, when no more come, of those that have enough, or else any, the one
- * that counts most.
+ * that counts most. Steps with numbers are those of one thread, whether it has enough or not.
  */
 const struct step_thread *step_watch_find(const struct step_watch *w, bool at_end,
 					  uint64_t known_ns);
+/* The thread that spends most time in steps, whichever steps it has; NULL: no thread has any. */
+const struct step_thread *step_watch_main(const struct step_watch *w, uint64_t known_ns);
+/* Whether a thread may have begun the first step that is wanted. */
+bool step_watch_has_begun(const struct step_watch *w);
 /* When the oldest step began that has not ended; 0: there is none. */
 uint64_t step_watch_open(const struct step_watch *w);
 void step_watch_release(struct step_watch *w);

@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "capture/core/park.h"
 #include "capture/core/session_sinks.h"
+#include "capture/core/shared_area.h"
 #include "capture/core/source.h"
 #include "capture/core/vendor_thread.h"
 #include "format/rows.h"
@@ -43,6 +44,13 @@ void session_set_state(struct session *s, unsigned state)
 	futex_wake(&s->state); /* only its address is used: the owner may have freed an ended one */
 }
 
+/* The launcher holds the memory of the session that the environment requests. */
+static bool is_over_for_launcher(const struct session *s)
+{
+	return (s == sessions.environment || s->armed_in == sessions.environment) &&
+	       atomic_load_explicit(&shared_area_head->is_over, memory_order_relaxed);
+}
+
 static bool update_session(struct session *s, uint64_t now, struct writer *w)
 {
 	unsigned before = atomic_load(&s->state), state = before;
@@ -71,8 +79,8 @@ static bool update_session(struct session *s, uint64_t now, struct writer *w)
 	}
 	if (state == SESSION_WAITING && now >= settings_window_start_ns(&s->settings))
 		state = SESSION_OPEN;
-	if (state <= SESSION_OPEN &&
-	    (session_is_ending(s) || now >= settings_window_end_ns(&s->settings)))
+	if (state <= SESSION_OPEN && (session_is_ending(s) || is_over_for_launcher(s) ||
+				      now >= settings_window_end_ns(&s->settings)))
 		state = SESSION_OVER;
 	if (before < SESSION_OPEN && state == SESSION_OVER && !session_is_ending(s) &&
 	    s->opened_ns < settings_window_end_ns(&s->settings))

@@ -45,7 +45,7 @@ struct area_head {
 	atomic_uint correlation_half; /* correlation.h's; UINT32_MAX: there was no call */
 	atomic_uint has_clock, kernel_names, nvtx_names;
 	atomic_uint ring_bytes, slot_bytes; /* sizes of the structs of ring.h and buffers.h */
-	atomic_uint padding;
+	atomic_uint is_over; /* set by the launcher: it wants nothing more */
 	atomic_uint_fast64_t left_out; /* kinds of records that do not become rows, as bits */
 	atomic_int_fast64_t clock_offset_ns; /* CLOCK_MONOTONIC - CUPTI's time, lately */
 	atomic_ushort record_bytes[AREA_RECORD_KINDS]; /* of CUPTI's records by kind; 0: unknown */

@@ -133,12 +133,38 @@ static void test_odd_ranges(void **state)
 	step_watch_release(&w);
 }
 
+/* Numbered steps are those of the thread that spends most time in steps, even if it lacks them. */
+static void test_numbers(void **state)
+{
+	struct step_watch w = { .rules = STEP, .first = 3, .wanted = 2 };
+	const struct step_thread *t;
+
+	(void)state;
+	for (uint64_t i = 0; i < 5; i++) {
+		opens(&w, 1, 10, 100 * i);
+		assert_int_equal(step_watch_has_begun(&w), i >= 2);
+		closes(&w, 10, 100 * i + 50);
+		assert_int_equal(step_watch_has_begun(&w), i >= 2);
+		assert_int_equal(step_watch_find(&w, false, JUDGED(100 * i + 50)) != NULL, i >= 3);
+	}
+	t = step_watch_find(&w, false, JUDGED(450));
+	assert_int_equal(t->steps.count, 2);
+	assert_int_equal(t->seen, 5);
+	is_step(t, 0, 200, 250);
+	is_step(t, 1, 300, 350);
+	opens(&w, 2, 20, 0);
+	closes(&w, 20, 1000);
+	assert_ptr_equal(step_watch_main(&w, 1000), &w.threads.data[1]);
+	assert_null(step_watch_find(&w, false, JUDGED(1000)));
+	assert_null(step_watch_find(&w, true, JUDGED(1000)));
+	step_watch_release(&w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_outermost),
-		cmocka_unit_test(test_threads),
-		cmocka_unit_test(test_work),
+		cmocka_unit_test(test_outermost),  cmocka_unit_test(test_threads),
+		cmocka_unit_test(test_numbers),    cmocka_unit_test(test_work),
 		cmocka_unit_test(test_odd_ranges),
 	};
 
