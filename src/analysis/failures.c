@@ -3,6 +3,7 @@
 #include <errno.h>
 
 #include "analysis/groups.h"
+#include "analysis/last_words.h"
 
 #define NOT_READY 600
 
@@ -190,6 +191,8 @@ static void find_last_call(const struct collecting *x, struct failures *out)
 	out->has_no_record = true;
 	out->last_caller = callers_of_call(&r->callers, x->fatal_process, (uint32_t)last);
 	out->last_launches = launches;
+	out->last_name = last_words_name(r->trace, x->fatal_process,
+					 api_call_columns(r->trace)->correlation[last]);
 }
 
 ORDER(compare, struct failure, UP(first_ns) ?: UP(process))
@@ -210,7 +213,8 @@ static int run(struct report *r, void *result)
 				  .count = x.items.count,
 				  .calls = x.calls,
 				  .last_config = TRACE_NO_ROW,
-				  .last_caller = CALLER_NONE };
+				  .last_caller = CALLER_NONE,
+				  .last_name = TRACE_NO_ROW };
 	while (out->fatal < out->count && !failure_is_fatal(out->items[out->fatal].result))
 		out->fatal++;
 	if (out->fatal < out->count)
@@ -223,7 +227,8 @@ static int run(struct report *r, void *result)
 const struct analysis analysis_failures = {
 	.size = sizeof(struct failures),
 	.needs = { { TABLE_kernel, COLUMN_BITS(kernel, config) },
-		   { TABLE_api_call, COLUMN_BITS(api_call, result) } },
+		   { TABLE_api_call, COLUMN_BITS(api_call, result, correlation) },
+		   { TABLE_unfinished, COLUMN_BITS(unfinished, correlation, name) } },
 	.run = run,
 	OWNS(struct failures, items),
 };

@@ -27,6 +27,7 @@ struct failures {
 	uint64_t last_launches; /* number of launches of that kernel until then; else of all */
 	bool has_no_record; /* of what was launched last: its kernel is not known */
 	uint32_t last_caller; /* then: the line of that launch, or CALLER_NONE */
+	uint32_t last_name; /* then: string with its kernel's name, or TRACE_NO_ROW */
 };
 
 /* "CUDA_ERROR_ILLEGAL_ADDRESS", or NULL for unknown codes. */

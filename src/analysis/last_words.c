@@ -30,12 +30,16 @@ struct finding {
 	struct map record_of; /* handle of an event of one process -> item of records */
 	VEC(struct event_record) records;
 	struct map first_of; /* as stream_of -> item of out->works */
+	struct map unread_of; /* hash of process and correlation -> whether its record is unread */
 	struct last_process current;
 	uint64_t first_call; /* lowest correlation id of the process's calls */
 	/* start of its last call that waited for the GPU and returned, and for all of its work */
 	uint64_t waited_ns, waited_for_all_ns;
 	uint32_t context; /* of its work and waits; 0: none yet */
 	bool has_contexts; /* several */
+	bool has_gaps; /* records are missing of which it is not known whose they are */
+	bool is_held; /* streams may wait for something else than work, or for unrecorded copies */
+	uint64_t unread_ns; /* end of the first launch that is unread */
 	int failed;
 };
 
@@ -310,6 +314,16 @@ static void add_wait(struct finding *f, uint32_t process, uint32_t row, bool liv
 	f->current.waits++;
 }
 
+uint32_t last_words_name(const struct trace *t, uint32_t process, uint64_t correlation)
+{
+	const struct unfinished_columns *u = unfinished_columns(t);
+
+	for (struct row_walk w = process_rows(t, TABLE_unfinished, process); row_walk_next(&w);)
+		if (u->correlation[w.row] == correlation && column_has(u->valid.name, w.row))
+			return u->name[w.row];
+	return TRACE_NO_ROW;
+}
+
 static bool has_loss(const struct trace *t, uint32_t process, enum loss_reason reason)
 {
 	const struct loss_columns *c = loss_columns(t);
@@ -321,6 +335,12 @@ static bool has_loss(const struct trace *t, uint32_t process, enum loss_reason r
 }
 
 /* --- launches without a record --- */
+
+static bool is_work(uint8_t kind)
+{
+	return kind == unfinished_kind_kernel || kind == unfinished_kind_memcpy ||
+	       kind == unfinished_kind_memset || kind == unfinished_kind_graph_launch;
+}
 
 /* What is known of each call of a process, from row `first` on. */
 struct launch_marks {
@@ -357,14 +377,28 @@ static bool mark_records(struct finding *f, uint32_t process, struct launch_mark
 		}
 	for (struct row_walk w = process_rows(r->trace, TABLE_unfinished, process);
 	     row_walk_next(&w);)
-		if (map_get(&f->call_of, key_of(process, u->correlation[w.row], 1), &call) && call)
+		if (is_work(u->kind[w.row]) &&
+		    map_get(&f->call_of, key_of(process, u->correlation[w.row], 1), &call) && call)
 			mark(m, &r->calls, (uint32_t)(call - 1));
 	return any;
+}
+
+/* Whether its record may be among those that could not be read. */
+static bool is_unread(const struct finding *f, uint32_t process, uint32_t row)
+{
+	const struct api_call_columns *c = api_call_columns(f->report->trace);
+	uint64_t unread;
+
+	if (map_get(&f->unread_of, key_of(process, c->correlation[row], 1), &unread))
+		return unread;
+	return !f->current.is_complete;
 }
 
 static void add_launch(struct finding *f, uint32_t process, uint32_t row, bool lives)
 {
 	const struct report *r = f->report;
+	struct last_process *p = &f->current;
+	bool unread;
 
 	if (r->calls.end_ns[row] <= f->waited_for_all_ns && !f->has_contexts) {
 		f->current.undelivered += !lives;
@@ -374,10 +408,45 @@ static void add_launch(struct finding *f, uint32_t process, uint32_t row, bool l
 		f->current.uncertain++;
 		return;
 	}
-	if (!f->current.open++) {
-		f->current.open_ns = r->calls.start_ns[row];
-		f->current.open_caller = callers_of_call(&r->callers, process, row);
+	unread = is_unread(f, process, row);
+	if (unread)
+		f->unread_ns = MIN(f->unread_ns, r->calls.end_ns[row]);
+	p->unread += unread;
+	p->open += !unread;
+	if (unread ? p->unread == 1 && !p->open : p->open == 1) {
+		p->open_ns = r->calls.start_ns[row];
+		p->open_caller = callers_of_call(&r->callers, process, row);
+		p->open_name = last_words_name(r->trace, process,
+					       api_call_columns(r->trace)->correlation[row]);
 	}
+}
+
+/* Copies and sets without a record are not counted, but a call may wait for them. */
+static bool may_be_waited_for(enum api_kind kind, bool has_record)
+{
+	switch (kind) {
+	case api_kind_host_function:
+	case api_kind_stream_memory:
+		return true;
+	case api_kind_memcpy:
+	case api_kind_memset:
+		return !has_record;
+	default:
+		return false;
+	}
+}
+
+static void find_open_among_unread(struct finding *f)
+{
+	struct last_process *p = &f->current;
+	const struct last_words *l = f->out;
+
+	if (!p->unread || p->open || p->works || p->uncertain || f->is_held)
+		return;
+	for (size_t i = l->waits.count - p->waits; i < l->waits.count; i++)
+		p->is_one_open |=
+			l->waits.data[i].start_ns >= f->unread_ns &&
+			l->waits.data[i].seen_ns >= l->waits.data[i].start_ns + LAST_WORDS_AGE_NS;
 }
 
 /* What a stream captures does not run: process-wide, as it is unknown of which stream. */
@@ -406,15 +475,20 @@ static void find_open_launches(struct finding *f, uint32_t process, bool lives)
 			continue;
 		captures += kind == api_kind_begin_capture;
 		captures -= kind == api_kind_end_capture && captures;
+		f->is_held |= may_be_waited_for(kind, m.has_record[row - m.first]);
 		if (kind != api_kind_launch && kind != api_kind_graph_launch)
 			continue;
 		launches++;
 		(void)!map_get(&m.recorded_until, r->calls.threads[row], &until_ns);
-		if (has_records && !captures && !m.has_record[row - m.first] &&
-		    r->calls.start_ns[row] > until_ns)
+		if (!has_records || captures || m.has_record[row - m.first])
+			continue;
+		if (r->calls.start_ns[row] > until_ns)
 			add_launch(f, process, (uint32_t)row, lives);
+		else /* perhaps on another stream than the later ones */
+			f->is_held = true;
 	}
 	f->current.has_records = has_records || !launches;
+	find_open_among_unread(f);
 	free(m.has_record);
 	map_release(&m.recorded_until);
 }
@@ -443,10 +517,20 @@ static void read_open_launches(struct finding *f, uint32_t process, bool lives)
 	p->seen_ns = MAX(lives ? 0 : died_ns(t, process), core_ns(f, process));
 	for (struct row_walk w = process_rows(t, TABLE_unfinished, process); row_walk_next(&w);)
 		p->seen_ns = MAX(p->seen_ns, u->time_ns[w.row]);
-	if (p->is_complete)
+	if (!f->has_gaps)
 		find_open_launches(f, process, lives);
-	if (lives && !core_ns(f, process) && p->open && p->seen_ns < p->open_ns + LAST_WORDS_AGE_NS)
-		p->open = 0;
+	if (lives && !core_ns(f, process) && p->seen_ns < p->open_ns + LAST_WORDS_AGE_NS)
+		p->open = p->unread = 0;
+}
+
+static int note_launch(struct finding *f, uint32_t process, uint64_t row)
+{
+	const struct unfinished_columns *u = unfinished_columns(f->report->trace);
+	bool unread = u->kind[row] == unfinished_kind_unread_launch;
+
+	if (!unread && u->kind[row] != unfinished_kind_launch)
+		return 0;
+	return map_put(&f->unread_of, key_of(process, u->correlation[row], 1), unread);
 }
 
 /* A process that executed another program, and had nothing under way, has no last words. */
@@ -454,7 +538,7 @@ static bool has_words(const struct finding *f, uint32_t process, bool left_work)
 {
 	const struct last_process *p = &f->current;
 
-	return left_work || p->works || p->waits || p->open ||
+	return left_work || p->works || p->waits || p->open || p->unread ||
 	       trace_process(f->report->trace, process)->exit_status > 128;
 }
 
@@ -470,23 +554,29 @@ static void read_process(struct finding *f, uint32_t process)
 	if (first == end && lives && !has_cores)
 		return;
 	for (uint64_t row = first; row < end; row++)
-		if (!map_at(&f->call_of, key_of(process, u->correlation[row], 1), 0))
+		if (!map_at(&f->call_of, key_of(process, u->correlation[row], 1), 0) ||
+		    note_launch(f, process, row) < 0)
 			f->failed = -ENOMEM;
 	map_clear(&f->record_of);
 	f->first_call = UINT64_MAX;
 	f->waited_ns = f->waited_for_all_ns = 0;
 	f->context = 0;
-	f->has_contexts = false;
-	f->current = (struct last_process){ .process = process,
-					    .is_complete = has_all_records(t, process),
-					    .open_caller = CALLER_NONE };
+	f->has_contexts = f->is_held = false;
+	f->unread_ns = UINT64_MAX;
+	f->has_gaps = !has_all_records(t, process);
+	f->current = (struct last_process){
+		.process = process,
+		.is_complete = !f->has_gaps && !has_loss(t, process, loss_reason_unread_records),
+		.open_caller = CALLER_NONE,
+		.open_name = TRACE_NO_ROW
+	};
 	for (struct row_walk w = process_rows(t, TABLE_api_call, process); row_walk_next(&w);)
 		read_call(f, process, (uint32_t)w.row);
 	read_ended_work(f, process);
 	for (uint64_t row = first; row < end; row++) {
 		if (u->kind[row] == unfinished_kind_call)
 			add_wait(f, process, (uint32_t)row, lives);
-		else if (u->kind[row] != unfinished_kind_thread)
+		else if (is_work(u->kind[row]))
 			add_work(f, process, (uint32_t)row, lives);
 	}
 	read_open_launches(f, process, lives);
@@ -592,7 +682,8 @@ static int run(struct report *r, void *result)
 			     .stream_of = MAP_INIT,
 			     .call_of = MAP_INIT,
 			     .record_of = MAP_INIT,
-			     .first_of = MAP_INIT };
+			     .first_of = MAP_INIT,
+			     .unread_of = MAP_INIT };
 
 	if (!has_last_words(r->trace))
 		return 0;
@@ -607,6 +698,7 @@ static int run(struct report *r, void *result)
 	map_release(&f.call_of);
 	map_release(&f.record_of);
 	map_release(&f.first_of);
+	map_release(&f.unread_of);
 	vec_release(&f.streams);
 	vec_release(&f.records);
 	return f.failed;

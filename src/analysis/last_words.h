@@ -10,6 +10,9 @@
  *
  * CUPTI may have no record at all of work that had not ended, nor of the last work that had. So
  * launches count as well that have no record and come after all of their thread that have one.
+ * Where not all records could be read, it is known of most launches that none of these is theirs;
+ * the others are unread. Of these, one has not ended for certain if a call still waits for the GPU
+ * that was made after them, when everything else has ended, and streams wait for nothing but work.
  */
 #ifndef PITOT_ANALYSIS_LAST_WORDS_H
 #define PITOT_ANALYSIS_LAST_WORDS_H
@@ -61,10 +64,17 @@ struct last_process {
 	bool has_records; /* of some of its launches, or it launched nothing */
 	/* Launches of which there is no record, and no call that waited for the GPU since. */
 	uint64_t open;
-	uint64_t uncertain; /* the same, but a call has waited for a stream, perhaps for theirs */
-	uint64_t open_ns, seen_ns; /* the first one, and when the process was read */
+	uint64_t unread; /* the same, but records that could not be read may be theirs */
+	bool is_one_open; /* one of these has not ended: a call waits for it */
+	uint64_t uncertain; /* like open, but a call has waited for a stream, perhaps for theirs */
+	/* the first one of open, or else of unread, and when the process was read */
+	uint64_t open_ns, seen_ns;
 	uint32_t open_caller; /* its line, or CALLER_NONE */
+	uint32_t open_name; /* string with its kernel's name, or TRACE_NO_ROW */
 };
+
+/* Returns the string with the name of a launch's kernel; TRACE_NO_ROW: it is unknown. */
+uint32_t last_words_name(const struct trace *t, uint32_t process, uint64_t correlation);
 
 struct last_words {
 	VEC(struct last_process) processes;

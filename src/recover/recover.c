@@ -224,7 +224,7 @@ static void write_unknown(struct recovery *r)
 		 (unsigned long long)u->before, plural(u->before),
 		 u->is_delivered ? "had completed" : "was filling", (unsigned long long)u->left,
 		 plural(u->left));
-	rows_loss(r->w, loss_reason_unknown_record, r->out->unknown, r->now_ns, r->now_ns, text);
+	rows_loss(r->w, loss_reason_unread_records, r->out->unknown, r->now_ns, r->now_ns, text);
 }
 
 static void write_result(struct recovery *r)
@@ -276,6 +276,8 @@ static int write_segment(struct recovery *r, const char *directory, const struct
 		rc = recover_rings(r);
 	if (rc == 0)
 		rc = recover_records(r);
+	if (rc == 0)
+		recover_launches_write(r);
 	if (!r->only_unfinished)
 		write_result(r);
 	closed = writer_close(&r->w);
@@ -314,6 +316,9 @@ static int read_area(int memory, bool only_unfinished, const char *directory,
 	rc = read_segments(&r, directory, folder, stored, e);
 	if (rc >= 0)
 		rc = write_segment(&r, directory, folder, stored, e);
+	map_release(&r.launch_of);
+	map_release(&r.launch_names);
+	vec_release(&r.launches);
 	free(stored);
 	return rc;
 }

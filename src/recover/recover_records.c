@@ -3,7 +3,8 @@
  *
  * A buffer that CUPTI still has contains records of work that has not ended: their end is 0. They
  * are skipped and counted, since CUPTI reserves records in the order of launches, but work of other
- * streams ends earlier. A buffer ends at its first record of unknown size; its memory was zero.
+ * streams ends earlier. A buffer ends at its first record of unknown size, behind which records of
+ * those launches can be whose ids occur there; its memory was zero.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -50,14 +51,20 @@ static uint32_t read_name(const struct recovery *r, uint32_t number)
 	return id;
 }
 
-static uint32_t name_of(struct record_reader *reader, const char *address)
+/* A name that the collector had not seen is that of the launch. */
+static uint32_t name_of(struct record_reader *reader, const struct record_kernel *record)
 {
 	uint64_t number = 0, *id;
+	uint32_t launched;
 
-	(void)map_get(&reader->names, (uintptr_t)address, &number);
+	(void)map_get(&reader->names, (uintptr_t)record->name, &number);
+	if (!number) {
+		launched = recover_launch_name(reader->r, record->correlation);
+		return launched ? launched : writer_string(reader->r->w, "?", 1);
+	}
 	id = map_at(&reader->strings, number, 0);
 	if (id && !*id)
-		*id = number ? read_name(reader->r, (uint32_t)number - 1) : 0;
+		*id = read_name(reader->r, (uint32_t)number - 1);
 	return id && *id ? (uint32_t)*id : writer_string(reader->r->w, "?", 1);
 }
 
@@ -81,6 +88,7 @@ static void add_unfinished(struct recovery *r, struct row_unfinished row, uint64
 	ROW_MISSING(&row, unfinished, state);
 	ROW_MISSING(&row, unfinished, system_call);
 	ROW_MISSING(&row, unfinished, reason);
+	ROW_MISSING(&row, unfinished, name);
 	writer_append(r->w, TABLE_unfinished, &row);
 }
 
@@ -117,7 +125,7 @@ static void add_unfinished(struct recovery *r, struct row_unfinished row, uint64
 #define ADD_CONFIG                                                                                 \
 	do {                                                                                       \
 		struct row_kernel_config config =                                                  \
-			kernel_config_row(&record, name_of(reader, record.name));                  \
+			kernel_config_row(&record, name_of(reader, &record));                      \
 		row.config = writer_kernel_config(r->w, &config);                                  \
 		ROW_MISSING(&row, kernel, queued_ns);                                              \
 		ROW_MISSING(&row, kernel, submitted_ns);                                           \
@@ -150,6 +158,7 @@ static void note_unknown(struct record_reader *reader, size_t at, size_t valid, 
 	struct recovered *out = reader->r->out;
 	struct unknown_record *u = &out->first_unknown;
 
+	recover_launches_search(reader->r, reader->bytes + at, valid - at);
 	if (out->unknown++)
 		return;
 	*u = (struct unknown_record){ .offset = at,

@@ -287,6 +287,7 @@ static void read_wait(struct ring_reader *reader)
 	ROW_MISSING(&row, unfinished, state);
 	ROW_MISSING(&row, unfinished, system_call);
 	ROW_MISSING(&row, unfinished, reason);
+	ROW_MISSING(&row, unfinished, name);
 	name_thread(reader);
 	define_function(reader, row.function);
 	writer_append(r->w, TABLE_unfinished, &row);
@@ -326,6 +327,8 @@ int recover_rings(struct recovery *r)
 			r->out->lost +=
 				reader->copy.ring.lost -
 				MIN(reader->copy.ring.lost, reader->copy.ring.lost_reported);
+			if (reader->copy.ring.launched_count)
+				rc = recover_launches_read(r, i);
 		}
 	map_release(&reader->communicators);
 	stack_tree_release(&reader->stacks);

@@ -3,11 +3,18 @@
 #define PITOT_RECOVER_STATE_H
 
 #include "base/map.h"
+#include "base/vec.h"
 #include "capture/core/ring.h"
 #include "capture/core/shared_area.h"
 #include "capture/cuda/buffers.h"
 #include "format/writer.h"
 #include "recover/recover.h"
+
+struct recovered_launch {
+	uint32_t correlation;
+	uint16_t kernel; /* number of launch_names.h */
+	bool is_unread; /* its id is among the records that could not be read */
+};
 
 struct recovery {
 	int memory;
@@ -17,6 +24,9 @@ struct recovery {
 	struct writer *w;
 	struct recovered *out;
 	uint64_t now_ns;
+	VEC(struct recovered_launch) launches;
+	struct map launch_of; /* correlation -> its item */
+	struct map launch_names; /* number of a name -> string */
 	bool only_unfinished; /* the process lives, and writes everything else itself */
 };
 
@@ -36,5 +46,13 @@ bool recover_collective(struct recovery *r, struct map *written, const struct ri
 /* Both return 0 or -ENOMEM. */
 int recover_rings(struct recovery *r) MUST_USE;
 int recover_records(struct recovery *r) MUST_USE;
+
+/* Reads what the ring's threads launched last, before records are read. Returns 0 or -ENOMEM. */
+int recover_launches_read(struct recovery *r, unsigned ring) MUST_USE;
+/* Marks the launches whose ids occur in bytes that may be their records. */
+void recover_launches_search(struct recovery *r, const uint8_t *bytes, size_t size);
+/* Returns the string with the name of a launch's kernel; 0: it is unknown. */
+uint32_t recover_launch_name(struct recovery *r, uint32_t correlation);
+void recover_launches_write(struct recovery *r);
 
 #endif

@@ -88,6 +88,10 @@ void report_failure_text(const struct report *r, struct strbuf *out)
 	} else if (all->has_no_record) {
 		strbuf_addf(out, "; of the last launch, number %llu",
 			    (unsigned long long)all->last_launches);
+		if (all->last_name != TRACE_NO_ROW) {
+			strbuf_adds(out, ", of ");
+			report_launch_name(r, all->last_name, out);
+		}
 		if (all->last_caller != CALLER_NONE) {
 			strbuf_adds(out, " at ");
 			report_line_text(r, all->last_caller, CALLER_NONE, out);

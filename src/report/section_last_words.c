@@ -22,6 +22,22 @@ static void add_function(const struct report *r, uint32_t function, struct strbu
 	text_safe(out, length ? name : "?", length ? length : 1);
 }
 
+static void add_name(const char *mangled, struct strbuf *out)
+{
+	_cleanup_strbuf_ struct strbuf name = STRBUF_INIT;
+
+	kernel_name_text(mangled, false, &name);
+	text_safe(out, strbuf_text(&name), name.length);
+}
+
+bool report_launch_name(const struct report *r, uint32_t name, struct strbuf *out)
+{
+	if (name == TRACE_NO_ROW)
+		return false;
+	add_name(trace_string(r->trace, name), out);
+	return true;
+}
+
 void report_work_text(const struct report *r, const struct last_work *work, struct strbuf *out)
 {
 	const uint32_t *names = kernel_config_columns(r->trace)->name;
@@ -29,9 +45,11 @@ void report_work_text(const struct report *r, const struct last_work *work, stru
 	if (work->config < trace_rows(r->trace, TABLE_kernel_config) &&
 	    strcmp(trace_string(r->trace, names[work->config]), "?") != 0)
 		report_kernel_text(r, work->config, false, out);
-	else if (work->kind == unfinished_kind_kernel)
-		strbuf_adds(out, "a kernel of unknown name");
-	else
+	else if (work->kind == unfinished_kind_kernel) {
+		if (!report_launch_name(
+			    r, last_words_name(r->trace, work->process, work->correlation), out))
+			strbuf_adds(out, "a kernel of unknown name");
+	} else
 		strbuf_adds(
 			out,
 			schema_value_name(
@@ -124,16 +142,48 @@ static void add_work(const struct report *r, const struct last_work *work, struc
 	strbuf_addc(out, '\n');
 }
 
-static void add_open(const struct report *r, const struct last_process *p, struct strbuf *out)
+/* ", the first one of step_kernel, made at 1.05 s, 4.13 s before at train.py:57 step" */
+static void add_first_launch(const struct report *r, const struct last_process *p, uint64_t count,
+			     struct strbuf *out)
 {
-	strbuf_addf(out, "%llu launch%s had no recorded end", (unsigned long long)p->open,
-		    plural_es(p->open));
-	add_since(r, p->open > 1 ? ", the first one made" : ", made", p->open_ns, p->seen_ns, out);
+	_cleanup_strbuf_ struct strbuf what = STRBUF_INIT;
+
+	strbuf_adds(&what, count > 1 ? ", the first one" : "");
+	strbuf_adds(&what, p->open_name == TRACE_NO_ROW ? "" : count > 1 ? " of " : ", that of ");
+	report_launch_name(r, p->open_name, &what);
+	strbuf_adds(&what, count > 1 && p->open_name == TRACE_NO_ROW ? " made" : ", made");
+	add_since(r, strbuf_text(&what), p->open_ns, p->seen_ns, out);
 	if (p->open_caller != CALLER_NONE) {
 		strbuf_adds(out, " at ");
 		report_line_text(r, p->open_caller, CALLER_NONE, out);
 	}
 	strbuf_addc(out, '\n');
+}
+
+static void add_open(const struct report *r, const struct last_process *p, struct strbuf *out)
+{
+	if (!p->open)
+		return;
+	strbuf_addf(out, "%llu launch%s had no recorded end", (unsigned long long)p->open,
+		    plural_es(p->open));
+	add_first_launch(r, p, p->open, out);
+}
+
+/* Not all records could be read. */
+static void add_unread(const struct report *r, const struct last_process *p, struct strbuf *out)
+{
+	if (!p->unread)
+		return;
+	strbuf_addf(out,
+		    p->is_one_open ? "%s%llu launch%s had not ended, because a call waited for it"
+				   : "%s%llu launch%s had an end or had none: not all of CUPTI's "
+				     "records could be read",
+		    p->is_one_open && p->unread > 1 ? "at least one of " : "",
+		    (unsigned long long)p->unread, plural_es(p->unread));
+	if (p->open)
+		strbuf_addc(out, '\n');
+	else
+		add_first_launch(r, p, p->unread, out);
 }
 
 static void add_wait(const struct report *r, const struct last_wait *wait, struct strbuf *out)
@@ -232,14 +282,6 @@ static void add_gpus(const struct report *r, uint32_t process, bool all, struct 
 static void add_index(const char *what, uint32_t x, uint32_t y, uint32_t z, struct strbuf *out)
 {
 	strbuf_addf(out, ", %s (%u, %u, %u)", what, x, y, z);
-}
-
-static void add_name(const char *mangled, struct strbuf *out)
-{
-	_cleanup_strbuf_ struct strbuf name = STRBUF_INIT;
-
-	kernel_name_text(mangled, false, &name);
-	text_safe(out, strbuf_text(&name), name.length);
 }
 
 static void add_text_of(const struct report *r, uint32_t id, struct strbuf *out)
@@ -350,9 +392,9 @@ static void add_of_process(const struct report *r, const struct last_process *p,
 	if (p->works > LINES_MAX)
 		sentence_add(out, WORDS("and "), NUMBER(p->works - LINES_MAX),
 			     WORDS(" more streams\n"));
-	if (p->open)
-		add_open(r, p, out);
-	add_gpus(r, p->process, p->open, out);
+	add_open(r, p, out);
+	add_unread(r, p, out);
+	add_gpus(r, p->process, p->open || p->unread, out);
 	if (!p->works && !p->open && !p->uncertain && p->is_complete && p->has_records &&
 	    !has_core(l, p->process))
 		strbuf_adds(out, "all GPU work that it had launched had ended\n");
@@ -402,7 +444,10 @@ static void print(const struct report_view *v)
 ROW_READ(read_text, void, add_text(v->report, &out->text))
 ROW_READ(read_kernel, struct last_work, report_work_text(v->report, row, &out->text))
 ROW_READ(read_collective, struct last_work, add_collective(v->report, row, &out->text))
-ROW_IF(has_open, struct last_process, row->open)
+ROW_READ(read_open_name, struct last_process,
+	 report_launch_name(v->report, row->open_name, &out->text))
+ROW_IF(has_open, struct last_process, row->open || row->unread)
+ROW_IF(has_open_name, struct last_process, row->open_name != TRACE_NO_ROW)
 ROW_IF(has_collective, struct last_work, row->collective != TRACE_NO_ROW)
 ROW_IF(is_launch_known, struct last_work, row->launched_ns)
 ROW_IF(is_recorded, struct late_rank, row->process != TRACE_NO_ROW)
@@ -465,6 +510,9 @@ static const struct field process_fields[] = {
 	FIELD("pid", NULL, PID, MEMBER(struct last_process, process)),
 	FIELD("undelivered", NULL, COUNT, MEMBER(struct last_process, undelivered)),
 	FIELD("launches_without_end", NULL, COUNT, MEMBER(struct last_process, open)),
+	FIELD("launches_unread", NULL, COUNT, MEMBER(struct last_process, unread)),
+	FIELD("first_launch_kernel", NULL, TEXT, .value = read_open_name, .when = has_open_name,
+	      .null = true),
 	FIELD("first_launch_ns", NULL, TIME, MEMBER(struct last_process, open_ns), .when = has_open,
 	      .null = true),
 	FIELD("first_launch_caller", NULL, LINE, MEMBER(struct last_process, open_caller)),

@@ -60,6 +60,8 @@ const char *report_memory_kind(const struct memory_group *g); /* "device" */
 void report_memory_text(const struct report *r, const struct memory_group *g, struct strbuf *out);
 /* The kernel, or the kind of other work. In section_last_words.c. */
 void report_work_text(const struct report *r, const struct last_work *work, struct strbuf *out);
+/* Appends the name of a launch's kernel (last_words_name()). Returns whether it is known. */
+bool report_launch_name(const struct report *r, uint32_t name, struct strbuf *out);
 /* Owner of a part of the critical path: "host before train.py:57". In section_critical_path.c. */
 void report_place_text(const struct report_view *v, struct path_place p, struct strbuf *out);
 /* "scopes like step": by what steps were found; why there are none. In section_steps.c. */

@@ -75,6 +75,9 @@ enum loss_items {
 	  "allocations whose stacks were not read, for want of time")                              \
 	L(unknown_release, LOST_DETAILS, "release of memory that was not seen to be allocated",    \
 	  "releases of memory that was not seen to be allocated")                                  \
+	L(unread_records, LOST_GPU_RECORDS,                                                        \
+	  "buffer of the last moments that could not be read from a record of unknown size on",    \
+	  "buffers of the last moments that could not be read from a record of unknown size on")   \
 	L(clock_step, LOST_DETAILS, "step of the GPU's clock, nearby times are less certain",      \
 	  "steps of the GPU's clock, nearby times are less certain")                               \
 	L(missing_kernels, LOST_GPU_RECORDS, "launch without a record of its kernel",              \

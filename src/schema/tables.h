@@ -548,7 +548,9 @@
 	V(E, unread_collective, 36)      /* of the last moments: its communicator is not known */                      \
 	V(E, allocations_dropped, 37)    /* of a framework's allocator, by the operating system's kernel */            \
 	V(E, allocation_stacks, 38)      /* stacks that were not read, so that their allocations could be stored */    \
-	V(E, unknown_release, 39)        /* to a framework's allocator: of what was not seen to be allocated */
+	V(E, unknown_release, 39)        /* to a framework's allocator: of what was not seen to be allocated */     \
+	V(E, unread_records, 40)         /* of the last moments, behind one of unknown size: which launches they can \
+					    be of is in unfinished */
 
 #define SCHEMA_cost(C, T)                                                                                              \
 	C(T, start_ns, TIME, ALWAYS, NONE, "ns", "start of the period measured")                                       \

@@ -9,12 +9,16 @@
  * recorded as launched and not as ended; that work may have ended all the same, since the library
  * writes ends later. Its launch is the api_call with the same correlation.
  *
+ * Launches are the last ones of each thread, whatever became of them: the GPU's library may have no
+ * record of a kernel that has not ended. A record of an unread launch may be among those that could
+ * not be read (loss unread_records).
+ *
  * Threads are those of a process that was dumped while it lived, whatever they did: read by `pitot
  * record` or `pitot dump`, in segments cpu-<pid>.<n>.pit (see cpu_sample), one row each.
  */
 #define SCHEMA_unfinished(C, T)                                                                                        \
 	C(T, time_ns, TIME, ALWAYS, NONE, "ns", "time when this was read")                                             \
-	C(T, kind, ENUM, ALWAYS, unfinished_kind, "", "a call, a thread, or a kind of GPU work")                       \
+	C(T, kind, ENUM, ALWAYS, unfinished_kind, "", "a call, a thread, a launch, or a kind of GPU work")                     \
 	C(T, start_ns, TIME, MAYBE, NONE, "ns", "time of the call; GPU work: start on the GPU, if it was recorded") \
 	C(T, correlation, U64, ALWAYS, NONE, "", "correlation id of the call, or of the launch")                       \
 	C(T, function, REF, MAYBE, api_function, "", "function called")                                                \
@@ -27,7 +31,8 @@
 	C(T, copy_kind, ENUM, MAYBE, copy_kind, "", "copies: direction")                                                   \
 	C(T, state, ENUM, MAYBE, thread_state, "", "threads: what they did")                                           \
 	C(T, system_call, STRING, MAYBE, NONE, "", "threads: system call in which they slept")                         \
-	C(T, reason, STRING, MAYBE, NONE, "", "threads: why there is no call stack")
+	C(T, reason, STRING, MAYBE, NONE, "", "threads: why there is no call stack")                                   \
+	C(T, name, STRING, MAYBE, NONE, "", "launches: mangled name of the kernel")
 #define TRAITS_unfinished(X, T)
 
 /*
@@ -70,7 +75,7 @@
 
 #define ENUM_unfinished_kind(V, E)                                                                                     \
 	V(E, call, 0) V(E, kernel, 1) V(E, memcpy, 2) V(E, memset, 3) V(E, graph_launch, 4)     \
-	V(E, thread, 5)
+	V(E, thread, 5) V(E, launch, 6) V(E, unread_launch, 7)
 #define ENUM_thread_state(V, E)                                                                                        \
 	V(E, unknown, 0) V(E, running, 1) V(E, sleeping, 2) V(E, uninterruptible, 3) V(E, stopped, 4) V(E, traced, 5)  \
 	V(E, ended, 6) V(E, idle, 7)

@@ -47,6 +47,7 @@ static void put_journal(int memory)
 static void put_ring(int memory)
 {
 	static struct ring ring; /* is all zeros otherwise */
+	struct ring_launched launched = { .correlation = 3, .kernel = 1 };
 	struct ring_event events[] = {
 		{ .kind = RING_STACK, .c = 1, .d = 2 },
 		{ .a = 0x1000, .b = 0x2000 },
@@ -62,9 +63,13 @@ static void put_ring(int memory)
 	ring.tid = 9;
 	ring.state = RING_LIVE;
 	ring.nccl.pending = 1;
+	ring.launched_count = 1;
 	ring.nccl_pending[0][0] = events[5];
 	put(memory, AREA_RINGS, 0, &ring, sizeof(ring));
 	put(memory, AREA_RING_MEMORY, 0, events, sizeof(events));
+	put(memory, AREA_RING_MEMORY,
+	    RING_SLOTS * sizeof(struct ring_event) + RING_COUNTERS * sizeof(struct ring_addition),
+	    &launched, sizeof(launched));
 }
 
 static void put_nccl(int memory)
@@ -84,11 +89,18 @@ static void put_buffer(int memory)
 		.kind = RECORD_CONCURRENT_KERNEL, .start = 1, .end = 2, .correlation = 3
 	};
 	struct area_kernel_name name = { .address = 0, .length = 6 };
+	struct area_launch_name launch = { .length = 6 };
+	uint32_t unknown[] = { 63, 0, 3 };
 
 	put(memory, AREA_SLOTS, sizeof(slot), &slot, sizeof(slot));
 	put(memory, AREA_BUFFERS, 0, &kernel, sizeof(kernel));
 	put(memory, AREA_KERNEL_NAMES, 0, &name, sizeof(name));
 	put(memory, AREA_KERNEL_NAMES, offsetof(struct area_kernel_names, text), "kernel", 6);
+	/* The second buffer has a record of an unknown kind, and the launch's id behind it. */
+	put(memory, AREA_SLOTS, 2 * sizeof(slot), &slot, sizeof(slot));
+	put(memory, AREA_BUFFERS, BUFFER_BYTES, unknown, sizeof(unknown));
+	put(memory, AREA_LAUNCH_NAMES, sizeof(launch), &launch, sizeof(launch));
+	put(memory, AREA_LAUNCH_NAMES, offsetof(struct area_launch_names, text), "kernel", 6);
 }
 
 static int make_area(void)
@@ -151,7 +163,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 	}
 	rc = recover_area(memory, path, &id, &found, NULL);
 	if (size == 0 && (rc != 1 || found.rows != ROWS || found.calls != 1 || found.ranges != 1 ||
-			  found.records != 1 || found.others || found.lost))
+			  found.records != 1 || found.others || found.unknown != 1 || found.lost))
 		abort(); /* an area as it should be */
 	close(memory);
 	remove_folder(path);

@@ -78,14 +78,29 @@ def test_kills_at_any_moment(end, rows):
         check(rows, *end("kill", at=places.randrange(1, 9500))[:2])
 
 
+def test_names_of_launches(end, rows):
+    """Each of the last launches of both threads has its kernel's name, whether CUPTI has a record of it or not."""
+    folder, _, _ = end("kill", at=8000)
+    names = {row["correlation"]: row["name"] for row in rows(folder, "unfinished") if row["kind"] == "launch"}
+    calls = {row["correlation"] for row in rows(folder, "api_call") if row["function"] == "cuLaunchKernel"}
+    assert 1024 < len(names) < 2048 and set(names) >= set(sorted(calls)[-1000:])
+    launches = calls & set(names)
+    kernels = {row["correlation"]: row["config"] for row in rows(folder, "kernel") if row["correlation"] in launches}
+    assert len(kernels) > 500 and kernels == {call: names[call] for call in kernels}
+    assert all(names[call] for call in launches) and "?" not in kernels.values()
+
+
 def test_a_record_of_unknown_size(end, rows, tmp_path):
-    """What is behind it in its buffer is unknown, and the loss says what kind it was and where it lay."""
+    """What is behind it in its buffer is unknown, but not of which launches it can be; and the loss says what kind it was and where it lay."""
     (tmp_path / "faults").write_text("bad-kind every 5\n")
     folder, _, _ = end("kill", "--faults", tmp_path / "faults", at=8000)
-    details = [row["detail"] for row in rows(folder, "loss") if row["reason"] == "unknown_record" and "size" in (row["detail"] or "")]
+    details = [row["detail"] for row in rows(folder, "loss") if row["reason"] == "unread_records"]
     [found] = [re.search(r"kind (\d+) of size 0 at (\d+), behind (\d+) records? of a buffer that CUPTI (was filling|had completed)", text)
                for text in details]
     assert int(found[1]) > 64 and (int(found[2]) > 0) == (int(found[3]) > 0)
+    unfinished = rows(folder, "unfinished")
+    unread, read = ({row["correlation"] for row in unfinished if row["kind"] == kind} for kind in ("unread_launch", "launch"))
+    assert unread and read and not unread & read
 
 
 def test_threads_that_are_killed(end, rows):
@@ -132,7 +147,7 @@ def test_last_words(end, pitot, rows, last_wait, where):
     assert wait["function"] == "cudaDeviceSynchronize"
     streams = {row["stream"]: row for row in words["work"]}
     assert 7 in streams and streams[7]["kind"] == "kernel" and streams[7]["behind"] > 0
-    unfinished = [row for row in rows(folder, "unfinished") if row["kind"] != "call"]
+    unfinished = [row for row in rows(folder, "unfinished") if row["kind"] not in ("call", "launch")]
     assert len(unfinished) == process["undelivered"] + sum(1 + row["behind"] for row in words["work"])
 
 

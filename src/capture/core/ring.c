@@ -42,16 +42,20 @@ static void make_key(void)
 /* A ring keeps its address space forever; it is passed from thread to thread. */
 static bool ensure_memory(struct ring *r)
 {
-	_Static_assert(RING_SLOTS * sizeof(*r->events) + RING_COUNTERS * sizeof(*r->additions) <=
-			       AREA_RING_BYTES,
-		       "the area has room for a ring");
+	enum {
+		BYTES = RING_SLOTS * sizeof(*r->events) + RING_COUNTERS * sizeof(*r->additions) +
+			RING_LAUNCHED * sizeof(*r->launched)
+	};
+	_Static_assert(BYTES <= AREA_RING_BYTES, "the area has room for a ring");
 	uint8_t *area = rings == own_rings ? NULL : shared_area_part(AREA_RING_MEMORY);
 
 	if (!r->events && area)
 		r->events = (void *)(area + (size_t)(r - rings) * AREA_RING_BYTES);
 	if (!r->events)
-		r->events = reserve_memory(RING_SLOTS * sizeof(*r->events) +
-					   RING_COUNTERS * sizeof(*r->additions));
+		r->events = reserve_memory(BYTES);
+	if (r->events)
+		r->launched =
+			(void *)((struct ring_addition *)(r->events + RING_SLOTS) + RING_COUNTERS);
 	if (r->events && !r->additions)
 		__atomic_store_n(&r->additions, (void *)(r->events + RING_SLOTS), __ATOMIC_RELEASE);
 	return r->events != NULL;

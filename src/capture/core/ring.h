@@ -63,6 +63,15 @@ struct ring_launch {
 /* Set once events are joined with the launches of their thread. */
 extern atomic_bool ring_notes_launches;
 
+/* A launch and the number of its kernel's name (launch_names.h); 0: it is unknown. */
+struct ring_launched {
+	uint32_t correlation;
+	uint16_t kernel, unused;
+};
+_Static_assert(sizeof(struct ring_launched) == sizeof(uint64_t), "written at once");
+/* As many launches as a stream accepts before it blocks. */
+#define RING_LAUNCHED 1024u
+
 #define RING_NCCL_PENDING 16u /* NCCL's calls in a group that wait for its launch */
 
 #define RING_POLLED 4u /* handles that a thread polls at a time */
@@ -105,6 +114,7 @@ struct ring {
 	/* the runtime call in progress, whose driver calls count as the same call */
 	uint32_t outer_correlation;
 	struct ring_launch launch;		/* the thread's last one, if ring_notes_launches */
+	uint32_t launched_count;		/* of `launched`, ever */
 	/* api_calls.c's: the call in progress that waits for the GPU; start_ns 0: none */
 	struct ring_wait {
 		atomic_uint_fast64_t start_ns;
@@ -152,6 +162,7 @@ struct ring {
 	atomic_uint state;			/* RING_FREE, RING_LIVE, RING_DEAD */
 	struct ring_event *events;		/* RING_SLOTS */
 	struct ring_addition *additions;	/* RING_COUNTERS */
+	atomic_uint_fast64_t *launched;		/* RING_LAUNCHED: struct ring_launched */
 };
 
 enum { RING_FREE, RING_LIVE, RING_DEAD };

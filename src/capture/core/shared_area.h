@@ -5,8 +5,8 @@
  * It is one memfd, which `pitot record` holds as well (format/segment_request.h passes its
  * descriptor on). In it lie the threads' rings, the buffers that CUPTI writes its records into,
  * the journal of rows that are not in the recording yet, and what is needed to read them:
- * addresses of kernel names, NVTX's strings, NCCL's texts and communicators, the functions of the
- * API, the clock. The recorder uses
+ * addresses of kernel names, names of the kernels launched last, NVTX's strings, NCCL's texts and
+ * communicators, the functions of the API, the clock. The recorder uses
  * this memory like any other. After the process's death, or its exec, recover/ reads the memory and
  * adds a segment to the recording.
  *
@@ -24,10 +24,10 @@
 #include "format/journal.h"
 
 #define AREA_MAGIC "PITOTMEM"
-#define AREA_LAYOUT 3u /* changes with any struct in the area */
+#define AREA_LAYOUT 4u /* changes with any struct in the area */
 #define AREA_PAGE 4096u
 #define AREA_RINGS_MAX 1024u
-#define AREA_RING_BYTES 0x10a000u /* a ring's events, then its additions */
+#define AREA_RING_BYTES 0x10c000u /* a ring's events, then its additions, then its launches */
 #define AREA_RECORD_KINDS 64u
 #define AREA_CALLBACKS 2048u /* ids of functions of one API */
 #define AREA_FUNCTIONS_MAX (3 * AREA_CALLBACKS)
@@ -35,6 +35,9 @@
 #define AREA_KERNEL_NAMES_BYTES (16u << 20)
 #define AREA_NVTX_NAMES_MAX 65536u
 #define AREA_NVTX_BYTES (16u << 20)
+#define AREA_LAUNCH_NAMES_MAX 8192u
+#define AREA_LAUNCH_NAMES_BYTES (4u << 20)
+#define AREA_LAUNCH_NAME_MAX 4096u /* longer ones are truncated */
 #define AREA_JOURNAL_BYTES (8u << 20) /* at most; a share of the container's memory */
 
 struct area_head {
@@ -64,6 +67,15 @@ struct area_kernel_names {
 		uint32_t offset, length; /* of the text */
 	} names[AREA_KERNEL_NAMES_MAX];
 	char text[AREA_KERNEL_NAMES_BYTES];
+};
+
+/* By the numbers of launch_names.h. */
+struct area_launch_names {
+	struct area_launch_name {
+		uint32_t offset; /* of the text */
+		atomic_uint length; /* written last; 0: the name is unknown */
+	} names[AREA_LAUNCH_NAMES_MAX];
+	char text[AREA_LAUNCH_NAMES_BYTES];
 };
 
 /* Number i is that of nvtx_names.h. */
@@ -106,7 +118,8 @@ struct area_nccl {
 	P(RINGS, AREA_RINGS_MAX * 4096)                                                            \
 	P(RING_MEMORY, AREA_RINGS_MAX *AREA_RING_BYTES)                                            \
 	P(SLOTS, 1 << 20)                                                                          \
-	P(BUFFERS, 768 << 20)
+	P(BUFFERS, 768 << 20)                                                                      \
+	P(LAUNCH_NAMES, sizeof(struct area_launch_names))
 
 #define P(name, bytes) AREA_##name,
 enum area_part { AREA_PARTS(P) AREA_PART_COUNT };

@@ -345,7 +345,13 @@ void activity_share(uint32_t cupti_version)
 		{ RECORD_KERNEL, CUPTI_13_0, 216 },
 		{ RECORD_GRAPH_LAUNCH, 0, 48 },
 		{ RECORD_GRAPH_LAUNCH, CUPTI_12_3, 56 },
+		{ RECORD_DRIVER, 0, 40 },
+		{ RECORD_RUNTIME, 0, 40 },
+		{ RECORD_DEVICE, CUPTI_13_0, 184 },
 		{ RECORD_CONTEXT, 0, 16 },
+		{ RECORD_NAME, 0, 32 },
+		{ RECORD_MARKER, 0, 56 },
+		{ RECORD_MARKER_DATA, 0, 32 },
 		{ RECORD_STREAM, 0, 24 },
 		{ RECORD_EXTERNAL_CORRELATION, 0, 24 },
 		{ RECORD_OVERHEAD, CUPTI_12_4, 56 },
@@ -355,6 +361,8 @@ void activity_share(uint32_t cupti_version)
 		{ RECORD_CUDA_EVENT, CUPTI_12_8, 56 },
 		{ RECORD_ALLOCATION, CUPTI_12_8, 128 },
 		{ RECORD_MEMORY_POOL, CUPTI_12_8, 72 },
+		{ RECORD_JIT, CUPTI_12_4, 72 },
+		{ RECORD_DEVICE_GRAPH, CUPTI_12_8, 56 },
 	};
 
 	atomic_store(&shared_area_head->cupti_version, cupti_version);

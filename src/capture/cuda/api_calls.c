@@ -14,6 +14,7 @@
 #include "capture/cuda/devices.h"
 #include "capture/cuda/graph_nodes.h"
 #include "capture/cuda/hub/hub.h"
+#include "capture/cuda/launch_names.h"
 #include "capture/stack/stack_capture.h"
 #include "capture/core/shared_area.h"
 #include "format/rows.h"
@@ -38,7 +39,14 @@ static struct hub_function functions[API_RUNTIME + 1][API_CALLBACK_IDS_MAX];
 static struct call_handles handles[API_RUNTIME + 1][API_CALLBACK_IDS_MAX];
 static uint8_t treatments[API_RUNTIME + 1][API_CALLBACK_IDS_MAX];
 /* Frameworks make six calls about events for each collective, and their stacks say nothing. */
-enum { WITH_HANDLES = 1, WITHOUT_STACK = 2, WAITS = 4, ALLOCATES = 8 };
+enum {
+	WITH_HANDLES = 1,
+	WITHOUT_STACK = 2,
+	WAITS = 4,
+	ALLOCATES = 8,
+	LAUNCHES_KERNEL = 16,
+	LAUNCHES_GRAPH = 32
+};
 /* Whether allocations are recorded that do not fail. */
 static atomic_bool keep_allocations;
 
@@ -155,6 +163,9 @@ static void write_call(struct ring *r, unsigned api, CUpti_CallbackId cbid,
 		.flags = result != 0 ? CALL_HAS_RESULT : 0,
 	};
 	event[1] = (struct ring_event){ 0 };
+	if (treatment & (LAUNCHES_KERNEL | LAUNCHES_GRAPH) && !result)
+		launch_names_note(r, data->correlationId,
+				  treatment & LAUNCHES_KERNEL ? data->symbolName : NULL);
 	if (unlikely(atomic_load_explicit(&ring_notes_launches, memory_order_relaxed)))
 		note_launch(r, api, cbid, data);
 	if (unlikely(treatment & WAITS))
@@ -223,6 +234,7 @@ static void on_resource(CUpti_CallbackId cbid, const CUpti_ResourceData *data)
 {
 	switch (cbid) {
 	case CUPTI_CBID_RESOURCE_MODULE_UNLOAD_STARTING:
+		launch_names_module_unloaded();
 		atomic_store(&module_unloaded, true);
 		break;
 	case CUPTI_CBID_RESOURCE_CONTEXT_CREATED:
@@ -350,7 +362,9 @@ static void find_functions(const struct cupti *cupti)
 					 ? WITHOUT_STACK
 					 : 0) |
 				(waits_for_gpu(f) ? WAITS : 0) |
-				(f->kind == api_kind_allocate ? ALLOCATES : 0);
+				(f->kind == api_kind_allocate ? ALLOCATES : 0) |
+				(f->kind == api_kind_launch ? LAUNCHES_KERNEL : 0) |
+				(f->kind == api_kind_graph_launch ? LAUNCHES_GRAPH : 0);
 			share_function(f, api);
 		}
 	}
@@ -442,6 +456,7 @@ CUptiResult api_calls_subscribe(const struct cupti *cupti, CUpti_SubscriberHandl
 	if (result != CUPTI_SUCCESS)
 		return result;
 	hub_subscribed(*subscriber);
+	launch_names_module_unloaded(); /* perhaps, while nobody listened */
 	atomic_store(&devices, 0);
 	subscribed = cupti;
 	find_functions(cupti);

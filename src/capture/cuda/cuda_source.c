@@ -22,6 +22,7 @@
 #include "capture/cuda/api_calls.h"
 #include "capture/cuda/attributes.h"
 #include "capture/cuda/buffers.h"
+#include "capture/cuda/call_polls.h"
 #include "capture/cuda/clock_pairs.h"
 #include "capture/cuda/correlation.h"
 #include "capture/cuda/cupti_clock.h"
@@ -30,6 +31,7 @@
 #include "capture/cuda/graph_nodes.h"
 #include "capture/cuda/hub/hub.h"
 #include "capture/cuda/kernel_configs.h"
+#include "capture/cuda/launch_names.h"
 #include "capture/cuda/records.h"
 #include "capture/cuda/share/share.h"
 #include "capture/core/vendor_thread.h"
@@ -84,6 +86,7 @@ static struct {
 	/* the collector's */
 	bool failed; /* CUPTI failed, and the recording reports it */
 	bool devices_written, late_written;
+	bool call_failed; /* one of those that are recorded */
 	unsigned clock_round; /* round of the vendor thread that decoding waits for; 0: none */
 	uint64_t clock_requested_ns;
 	/* lowest and highest correlation id of recorded calls; 0: none */
@@ -432,7 +435,7 @@ static void begin(struct writer *w, const struct source_start *how)
 	activity_reset();
 	memset(&self.reported, 0, sizeof(self.reported));
 	api_functions_begin();
-	self.devices_written = self.late_written = self.failed = false;
+	self.devices_written = self.late_written = self.failed = self.call_failed = false;
 	self.first_call = self.last_call = self.kernel_calls = self.graph_calls = 0;
 	atomic_store(&self.under_way, false);
 }
@@ -694,6 +697,7 @@ static uint64_t on_api_call(struct writer *w, const struct ring *r, uint64_t pos
 			     correlation_widen(event->c, event->a));
 
 	count_launch(api_function_write(w, event->d), row.result);
+	self.call_failed |= row.result && row.result != CALL_NOT_READY;
 	self.active_ns = MAX(self.active_ns, event->b);
 	self.last_call = MAX(self.last_call, row.correlation);
 	if (!self.first_call || row.correlation < self.first_call)
@@ -727,6 +731,8 @@ static void stop(struct writer *w)
 
 static void stopped(struct writer *w)
 {
+	if (self.call_failed)
+		launch_names_write(w);
 	if (!atomic_load(&self.usable) || has_failed(w))
 		return;
 	watch_for_silence(w);
@@ -744,6 +750,7 @@ static void after_fork(void)
 	buffers_after_fork();
 	correlation_reset();
 	kernel_configs_after_fork();
+	launch_names_after_fork();
 	activity_reset();
 	clock_pairs_reset();
 	devices_reset();

@@ -31,6 +31,7 @@ static void add_unfinished(struct maker *m, struct row_unfinished row)
 	ROW_MISSING_IF(&row, unfinished, context, is_call);
 	ROW_MISSING_IF(&row, unfinished, stream, is_call);
 	ROW_MISSING_IF(&row, unfinished, copy_kind, row.kind != unfinished_kind_memcpy);
+	ROW_MISSING_IF(&row, unfinished, name, !row.name);
 	writer_append(m->writer, TABLE_unfinished, &row);
 }
 
@@ -347,6 +348,140 @@ static void test_launches_without_a_record(void **state)
 	}
 }
 
+/* --- records that could not be read --- */
+
+static void add_launched(struct maker *m, uint64_t correlation, bool unread)
+{
+	const char *name = correlation == 60 ? "first" : "second";
+
+	add_unfinished(m, (struct row_unfinished){ .time_ns = 5 * SECOND,
+						   .kind = unread ? unfinished_kind_unread_launch
+								  : unfinished_kind_launch,
+						   .correlation = correlation,
+						   .name = maker_string(m, name) });
+}
+
+static void add_open_wait(struct maker *m, uint64_t start_ns, uint64_t seen_ns)
+{
+	maker_stream_call(m, MAKER_STREAM_SYNCHRONIZE, 6, 600, 610, 9, 0); /* its row */
+	add_unfinished(m, (struct row_unfinished){ .time_ns = seen_ns,
+						   .kind = unfinished_kind_call,
+						   .start_ns = start_ns,
+						   .correlation = 80,
+						   .function = MAKER_STREAM_SYNCHRONIZE,
+						   .thread = 6 });
+}
+
+static void add_wait_for_them(struct maker *m)
+{
+	add_open_wait(m, 2000, 5 * SECOND);
+}
+
+static void add_wait_for_the_first(struct maker *m)
+{
+	add_open_wait(m, LAUNCHED + 20, 5 * SECOND);
+}
+
+static void add_young_wait(struct maker *m)
+{
+	add_open_wait(m, 2000, SECOND);
+}
+
+static void add_old_wait(struct maker *m)
+{
+	add_open_wait(m, 900, 5 * SECOND);
+}
+
+static void add_wait_beside_a_copy(struct maker *m)
+{
+	add_wait_for_them(m);
+	maker_call(m, MAKER_MEMCPY, 5, 1500, 1510, 81);
+}
+
+static void add_wait_beside_other_work(struct maker *m)
+{
+	add_wait_for_them(m);
+	launch_open(m, 700, 82, 8, 5 * SECOND);
+}
+
+static void add_wait_beside_an_earlier_launch(struct maker *m)
+{
+	add_wait_for_them(m);
+	maker_call(m, MAKER_LAUNCH, 5, 300, 310, 83);
+}
+
+enum { IS_READ = 1, IS_UNREAD };
+
+static const struct {
+	const char *what;
+	unsigned first, second; /* 0: nothing is known of the launch's record */
+	bool no_loss;
+	void (*add)(struct maker *m);
+	uint64_t open, unread;
+	bool is_one_open;
+	const char *name;
+} unread[] = {
+	{ "neither is there", IS_READ, IS_READ, false, add_nothing, 2, 0, false, "first" },
+	{ "the first may be", IS_UNREAD, IS_READ, false, add_nothing, 1, 1, false, "second" },
+	{ "the second may be", IS_READ, IS_UNREAD, false, add_nothing, 1, 1, false, "first" },
+	{ "both may be", IS_UNREAD, IS_UNREAD, false, add_nothing, 0, 2, false, "first" },
+	{ "in a living process", IS_UNREAD, IS_READ, true, add_nothing, 1, 1, false, "second" },
+	{ "unknown", 0, 0, false, add_nothing, 0, 2, false, NULL },
+	{ "no loss", 0, 0, true, add_nothing, 2, 0, false, NULL },
+	{ "a wait", 0, 0, false, add_wait_for_them, 0, 2, true, NULL },
+	{ "a wait for both", IS_UNREAD, IS_UNREAD, false, add_wait_for_them, 0, 2, true, "first" },
+	{ "a wait for the first", 0, 0, false, add_wait_for_the_first, 0, 2, true, NULL },
+	{ "a wait for open ones", IS_READ, 0, false, add_wait_for_them, 1, 1, false, "first" },
+	{ "a young wait", 0, 0, false, add_young_wait, 0, 2, false, NULL },
+	{ "an old wait", 0, 0, false, add_old_wait, 0, 2, false, NULL },
+	{ "a copy", 0, 0, false, add_wait_beside_a_copy, 0, 2, false, NULL },
+	{ "other work", 0, 0, false, add_wait_beside_other_work, 0, 2, false, NULL },
+	{ "an old launch", 0, 0, false, add_wait_beside_an_earlier_launch, 0, 2, false, NULL },
+};
+
+/* Which of them had no end is said as far as it is certain. */
+static void test_records_that_cannot_be_read(void **state)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(unread); i++) {
+		char folder[4096];
+		struct analyzed a;
+		const struct last_process *p;
+		struct maker *m;
+		const char *name;
+
+		snprintf(folder, sizeof(folder), "%s/%zu", (char *)*state, i);
+		mkdir(folder, 0700);
+		m = begin_process(folder, 100, true);
+		add_work_on(m, 500, 7);
+		maker_call(m, MAKER_LAUNCH, 5, LAUNCHED, LAUNCHED + 10, 60);
+		maker_call(m, MAKER_LAUNCH, 5, LAUNCHED + 100, LAUNCHED + 110, 62);
+		if (!unread[i].no_loss)
+			maker_loss(m, loss_reason_unread_records, 1, 0, DIED_NS, "a buffer");
+		if (unread[i].first)
+			add_launched(m, 60, unread[i].first == IS_UNREAD);
+		if (unread[i].second)
+			add_launched(m, 62, unread[i].second == IS_UNREAD);
+		unread[i].add(m);
+		maker_close(m, 5 * SECOND);
+		maker_record(folder, 100, 1, 1, 5 * SECOND, "./app", 137);
+		analyze(&a, folder, EVERYTHING);
+		assert_int_equal(a.report.last_words->processes.count, 1);
+		p = &a.report.last_words->processes.data[0];
+		if (p->open != unread[i].open || p->unread != unread[i].unread ||
+		    p->is_one_open != unread[i].is_one_open)
+			fail_msg("%s: %llu open, %llu unread, %d", unread[i].what,
+				 (unsigned long long)p->open, (unsigned long long)p->unread,
+				 p->is_one_open);
+		assert_int_equal(p->is_complete, unread[i].no_loss);
+		name = p->open_name == TRACE_NO_ROW ? NULL
+						    : trace_string(a.report.trace, p->open_name);
+		assert_int_equal(!name, !unread[i].name);
+		if (name)
+			assert_string_equal(name, unread[i].name);
+		analyzed_release(&a);
+	}
+}
+
 /* Then it is unknown whether any of it has ended. */
 static void test_a_process_without_records(void **state)
 {
@@ -435,6 +570,7 @@ int main(void)
 		folder_test(test_the_first_of_each_stream),
 		folder_test(test_a_process_that_lives),
 		folder_test(test_launches_without_a_record),
+		folder_test(test_records_that_cannot_be_read),
 		folder_test(test_a_process_without_records),
 		folder_test(test_a_process_that_hangs),
 		folder_test(test_ranks_that_did_not_call),

@@ -59,9 +59,12 @@ static void a_context_that_failed_leads(void **state)
 }
 
 /* A kernel before the one that failed is not named in its place. */
-static void the_launch_that_failed_has_no_record(void **state)
+static void launch_without_record(const char *folder, bool is_named)
 {
-	struct maker *m = begin(*state, 100);
+	struct row_unfinished launched = { .time_ns = 30000,
+					   .kind = unfinished_kind_launch,
+					   .missing = schema_missing(TABLE_unfinished) };
+	struct maker *m = begin(folder, 100);
 	_cleanup_strbuf_ struct strbuf out = STRBUF_INIT;
 	struct analyzed a;
 
@@ -71,14 +74,33 @@ static void the_launch_that_failed_has_no_record(void **state)
 		call(m, MAKER_LAUNCH, 1000 * i, i, 0);
 	maker_kernel(m, maker_config(m, "good", 1, 32), 7, 1200, 1300, 1);
 	call(m, MAKER_DEVICE_SYNCHRONIZE, 22000, 22, 700);
+	for (uint64_t i = 2; i <= 3 && is_named; i++) {
+		launched.correlation = i;
+		launched.name = maker_string(m, i == 2 ? "earlier" : "faulty");
+		ROW_PRESENT(&launched, unfinished, name);
+		writer_append(m->writer, TABLE_unfinished, &launched);
+	}
 	maker_close(m, 90000);
-	analyze(&a, *state, EVERYTHING);
+	analyze(&a, folder, EVERYTHING);
 	assert_int_equal(a.report.failures->last_config, TRACE_NO_ROW);
 	report_failure_text(&a.report, &out);
-	assert_non_null(strstr(strbuf_text(&out), "; of the last launch, number 3 at fault.py:6 "
-						  "main, there is no record"));
+	assert_non_null(strstr(strbuf_text(&out),
+			       is_named ? "; of the last launch, number 3, of faulty at fault.py:6 "
+					  "main, there is no record"
+					: "; of the last launch, number 3 at fault.py:6 main, "
+					  "there is no record"));
 	assert_null(strstr(strbuf_text(&out), "good"));
 	analyzed_release(&a);
+}
+
+static void the_launch_that_failed_has_no_record(void **state)
+{
+	launch_without_record(*state, false);
+}
+
+static void the_launch_that_failed_has_only_a_name(void **state)
+{
+	launch_without_record(*state, true);
 }
 
 static void a_program_without_failures_says_nothing(void **state)
@@ -221,6 +243,7 @@ int main(void)
 		cmocka_unit_test(codes_have_names_of_their_own),
 		folder_test(a_context_that_failed_leads),
 		folder_test(the_launch_that_failed_has_no_record),
+		folder_test(the_launch_that_failed_has_only_a_name),
 		folder_test(a_program_without_failures_says_nothing),
 		folder_test(a_large_loss_is_said_first),
 		folder_test(missing_parts_are_said_first),
