@@ -41,8 +41,7 @@ static bool is_recorders(void)
 		Dl_info info;
 
 		if (!dladdr(frames[i], &info) || strstr(info.dli_fname, "recorders_memory") ||
-		    strstr(info.dli_fname, "libasan") ||
-		    strstr(info.dli_fname, "libtsan"))
+		    strstr(info.dli_fname, "libasan") || strstr(info.dli_fname, "libtsan"))
 			continue;
 		return strstr(info.dli_fname, "/libpitot.so") != NULL;
 	}
