@@ -13,3 +13,14 @@ def wait_until(condition, what, process=None):
         assert time.monotonic() < end, f"this did not happen: {what}"
         time.sleep(0.02)
     return found
+
+
+def wait_until_it_computes(process):
+    """Waits until a process has used another second of CPU time."""
+
+    def seconds():
+        with open(f"/proc/{process.pid}/stat", encoding="utf-8") as stat:
+            return sum(map(int, stat.read().rsplit(")", 1)[1].split()[11:13])) / os.sysconf("SC_CLK_TCK")
+
+    before = seconds()
+    wait_until(lambda: seconds() > before + 1, "it computes", process)

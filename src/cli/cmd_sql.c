@@ -59,6 +59,7 @@ struct session {
 	struct context *context;
 	struct sql *sql;
 	struct sql_rows rows;
+	struct line_editor *editor; /* NULL: none */
 	bool is_prompt;
 };
 
@@ -72,6 +73,22 @@ static int run_statement(struct session *s, struct sql_statement *statement)
 	if (left_out && s->rows.format == SQL_TABLE && !limit_given)
 		cli_note(s->context, "there are more rows: --limit 0 shows all");
 	return status;
+}
+
+/* The thread that waits for the statement does nothing else, and ends with the program. */
+static void end_with_statement(void *user, const struct error *why)
+{
+	struct session *s = user;
+	struct error e = *why;
+
+	if (s->editor)
+		line_editor_release(s->editor);
+	output_abort(&s->rows.file);
+	if (s->is_prompt)
+		error_set(&e, why->code, "%s, and its function does not stop: pitot ends",
+			  why->text);
+	cli_fail(s->context, &e);
+	_exit(EXIT_FAILED);
 }
 
 /* Runs all statements of a text. */
@@ -270,6 +287,7 @@ static int run_input(struct session *s)
 	bool quit = false, edits = s->is_prompt && line_editor_is_possible();
 	int status = EXIT_DONE, rc = 1;
 
+	s->editor = &editor;
 	while (rc != 0 && !quit && status == EXIT_DONE) {
 		const char *shown = text.length ? "   ...> " : "pitot> ";
 
@@ -297,6 +315,7 @@ static int run_input(struct session *s)
 		fputc('\n', stderr);
 	if (status == EXIT_DONE && text.length)
 		status = run_text(s, strbuf_text(&text));
+	s->editor = NULL;
 	line_editor_release(&editor);
 	strbuf_release(&in.text);
 	return status;
@@ -429,7 +448,8 @@ static int run(struct context *c, int argc, char **argv)
 	struct sql_options limits = { .engine = (enum sql_engine)option_engine,
 				      .timeout_ns = option_timeout,
 				      .memory_bytes = option_memory,
-				      .cancel = &terminal_stop_signal };
+				      .cancel = &terminal_stop_signal,
+				      .runaway = end_with_statement };
 	_cleanup_free_ struct recordings *recordings = calloc(1, sizeof(*recordings));
 	struct session s = { .context = c, .rows = { .context = c } };
 	struct error e = { 0 };
@@ -438,6 +458,7 @@ static int run(struct context *c, int argc, char **argv)
 
 	if (status != EXIT_DONE)
 		return status;
+	limits.user = &s;
 	status = open_recordings(c, recordings, argc, argv, &statement);
 	if (status == EXIT_DONE &&
 	    sql_open(recordings->items, recordings->count, &limits, &s.sql, &e) < 0)

@@ -41,6 +41,12 @@ struct sql_options {
 	uint64_t timeout_ns; /* of a statement; 0: none */
 	uint64_t memory_bytes; /* for sorting and grouping, of the whole process; 0: no limit */
 	const volatile sig_atomic_t *cancel; /* once nonzero, statements fail; may be NULL */
+	/*
+	 * Called on another thread, with `user`, while a statement does not end that has to: one
+	 * function of it computes. Must not return. NULL: such a statement ends with the function.
+	 */
+	void (*runaway)(void *user, const struct error *why);
+	void *user;
 };
 
 #define SQL_MEMORY_BYTES (UINT64_C(4) << 30) /* a default that leaves room for the recording */

@@ -10,6 +10,7 @@
 #include "sql/sql_functions.h"
 #include "sql/sql_summary.h"
 #include "sql/sql_table.h"
+#include "sql/sql_watch.h"
 
 #define STEPS 10000 /* of SQLite's machine, between two looks at the limits */
 #define TEXT_MAX (256 << 20) /* bytes of a text or a row, such as a report of 400,000 kernels */
@@ -23,7 +24,7 @@ struct sql_statement {
 
 bool sql_stopped(struct sql *s)
 {
-	if (s->options.cancel && *s->options.cancel)
+	if (s->large || (s->options.cancel && *s->options.cancel))
 		return true;
 	s->late |= s->deadline_ns && clock_monotonic_ns() > s->deadline_ns;
 	return s->late;
@@ -135,6 +136,8 @@ int sql_open(const struct sql_recording *recordings, size_t count,
 		sqlite3_set_authorizer(s->db, authorize, s);
 	if (rc >= 0 && options->engine == SQL_DUCKDB)
 		rc = duck_open(s, &s->duck, e);
+	if (rc >= 0)
+		rc = sql_watch_start(s, e);
 	if (rc < 0)
 		sql_free(s);
 	else
@@ -146,6 +149,7 @@ void sql_free(struct sql *s)
 {
 	if (!s)
 		return;
+	sql_watch_stop(s);
 	duck_close(s->duck);
 	sqlite3_close_v2(s->db); /* disconnects the tables */
 	sql_summaries_free(s);
@@ -164,6 +168,8 @@ void sql_free(struct sql *s)
 
 int sql_stop_error(const struct sql *s, struct error *e)
 {
+	if (s->large)
+		return sql_memory_error(e);
 	if (!s->late)
 		return error_set(e, -ECANCELED, "the statement was interrupted");
 	return error_set(e, -ETIMEDOUT,
@@ -216,7 +222,7 @@ static int prepare_sqlite(struct sql *s, const char *text, sqlite3_stmt **out, c
 
 static void set_deadline(struct sql *s)
 {
-	s->late = false;
+	s->late = s->large = false;
 	s->deadline_ns = s->options.timeout_ns ? clock_monotonic_ns() + s->options.timeout_ns : 0;
 }
 
@@ -232,8 +238,11 @@ int sql_prepare(struct sql *s, const char *text, struct sql_statement **statemen
 	t->sql = s;
 	s->error.code = 0;
 	set_deadline(s);
+	sql_watch_begin(s);
+	sql_watch_call(s);
 	rc = s->duck ? duck_prepare(s->duck, text, &t->duck, rest, e)
 		     : prepare_sqlite(s, text, &t->sqlite, rest, e);
+	sql_watch_call(s);
 	if (rc > 0) {
 		set_deadline(s);
 		*statement = t;
@@ -247,9 +256,11 @@ int sql_next(struct sql_statement *t, struct error *e)
 {
 	int rc;
 
+	sql_watch_call(t->sql);
+	rc = t->duck ? duck_next(t->duck, e) : sqlite3_step(t->sqlite);
+	sql_watch_call(t->sql);
 	if (t->duck)
-		return duck_next(t->duck, e);
-	rc = sqlite3_step(t->sqlite);
+		return rc;
 	return rc == SQLITE_ROW ? 1 : rc == SQLITE_DONE ? 0 : failed(t->sql, rc, e);
 }
 
@@ -257,8 +268,11 @@ void sql_finalize(struct sql_statement *t)
 {
 	if (!t)
 		return;
+	sql_watch_call(t->sql);
 	sqlite3_finalize(t->sqlite);
 	duck_finalize(t->duck);
+	sql_watch_call(t->sql);
+	sql_watch_end(t->sql);
 	free(t);
 }
 

@@ -114,6 +114,7 @@ int sql_load(struct sql_source *s, size_t column, struct error *e)
 
 	if (c->loaded)
 		return 0;
+	s->sql->loading++;
 	switch (c->kind) {
 	case SQL_FLAT:
 		rc = flat_load(&s->flat, c->flat, e);
@@ -131,6 +132,7 @@ int sql_load(struct sql_source *s, size_t column, struct error *e)
 		rc = trace_load(s->trace, s->schema->id, 1, e);
 		break;
 	}
+	s->sql->loading--;
 	c->loaded = rc >= 0;
 	return rc < 0 ? rc : 0;
 }
@@ -378,6 +380,7 @@ int sql_index_make(struct sql_source *s, size_t column, struct error *e)
 
 	if (rc < 0 || c->index.rows)
 		return rc;
+	s->sql->loading++;
 	valid = malloc(index.count + 1);
 	index.keys = malloc((index.count + 1) * sizeof(*index.keys));
 	index.rows = malloc((index.count + 1) * sizeof(*index.rows));
@@ -386,6 +389,7 @@ int sql_index_make(struct sql_source *s, size_t column, struct error *e)
 		rc = count_keys(&index, valid);
 	if (rc == 0)
 		rc = sort_keys(&index, valid);
+	s->sql->loading--;
 	if (rc < 0) {
 		free(index.keys);
 		free(index.rows);

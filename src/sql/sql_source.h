@@ -20,12 +20,15 @@ struct sql {
 	struct sql_options options;
 	struct interner texts; /* of all columns */
 	uint64_t deadline_ns; /* of the running statement; 0: none */
-	_Atomic bool late; /* the deadline has passed */
+	_Atomic bool late, large; /* the deadline has passed; DuckDB has too much memory */
 	bool declaring; /* a virtual table: SQLite parses a CREATE TABLE */
 	struct error error; /* of a virtual table: SQLite carries only a text */
 	struct callers **callers; /* by recording; NULL: not yet needed */
 	struct sql_summary *summaries; /* sql_summary.c: by enum sql_summary_kind */
 	struct duck *duck; /* DuckDB, which answers; NULL: SQLite does */
+	struct sql_watch *watch; /* NULL: nothing needs it */
+	_Atomic uint64_t calls; /* of the engine; odd while one is under way */
+	_Atomic unsigned loading; /* what is done for later statements as well: it has no limits */
 };
 
 /* Whether the running statement has to stop. */

@@ -293,11 +293,13 @@ static int make(struct sql *sql, enum kind kind, struct error *e)
 	bool with_report = kind == REPORT || kind == IDLE_GAP;
 	int rc = 0;
 
+	sql->loading++;
 	for (size_t i = 0; i < sql->count && rc >= 0; i++)
 		rc = kind == RECORDING ? add_recording(&sql->summaries[kind], &sql->recordings[i])
 		     : kind == NVTX_RANGE ? add_ranges(sql, i, e)
 		     : with_report        ? add_report(sql, i, REPORT, e)
 					  : add_report(sql, i, kind, e);
+	sql->loading--;
 	for (enum kind k = 0; k < KINDS; k++) {
 		if (k != kind && !(with_report && (k == REPORT || k == IDLE_GAP)))
 			continue;

@@ -327,6 +327,18 @@ def test_limits(run, ask, recordings):
     assert len(run(recordings["large"], "-n", "0", "SELECT start_ns FROM kernel LIMIT 4000").stdout.splitlines()) == 4001
 
 
+COMPUTES = "SELECT instr(hex(zeroblob(20000000)), hex(zeroblob(10000000)) || '1') AS x"  # one function, for days
+
+
+def test_a_function_that_does_not_end(run, recordings, tmp_path):
+    """SQLite does not look at limits meanwhile. What is written has no name yet."""
+    assert "--timeout" in run(recordings["varied"], COMPUTES, "--timeout", "100ms", status=1).stderr
+    assert "--timeout" in run(recordings["varied"], "-o", tmp_path / "x.csv", COMPUTES, "--timeout", "100ms", status=1).stderr
+    assert not list(tmp_path.iterdir())
+    finished = run(recordings["varied"], "--csv", "--timeout", "100ms", text=f"SELECT 1 AS a; {COMPUTES}; SELECT 2 AS b;", status=1)
+    assert finished.stdout == "a\n1\n" and "--timeout" in finished.stderr
+
+
 def test_interrupt(program, recordings):
     """An interrupt ends the statement, and the program as the signal does."""
     process = subprocess.Popen([program, "sql", "-q", "--json", recordings["varied"]], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)

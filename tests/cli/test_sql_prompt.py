@@ -9,7 +9,7 @@ import termios
 
 import pytest
 
-from waiting import wait_until
+from waiting import wait_until, wait_until_it_computes
 
 
 class Prompt:
@@ -126,6 +126,20 @@ def test_interrupts(prompt, recording):
     prompt.line("x\x7f", "")
     prompt.type("select 40 + 2 as found;\r")
     prompt.wait("42\r\n")
+
+
+def test_a_function_that_is_not_interrupted(program, recording):
+    """The program ends with it, and the terminal is as it was."""
+    prompt = Prompt(program, recording)
+    prompt.type("select instr(hex(zeroblob(20000000)), hex(zeroblob(10000000)) || '1');\r")
+    wait_until_it_computes(prompt.process)
+    os.kill(prompt.process.pid, signal.SIGINT)
+    wait_until(lambda: prompt.read() and prompt.process.poll() is not None, "it ends")
+    assert prompt.process.returncode == 1
+    assert "interrupted" in prompt.said and "pitot ends" in prompt.said
+    assert termios.tcgetattr(prompt.theirs) == prompt.before
+    os.close(prompt.theirs)
+    os.close(prompt.terminal)
 
 
 def test_pastes(prompt):

@@ -6,80 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
-
-#define WATCH_NS (20 * NS_PER_MS)
-
-/* ---- the watcher ---- */
-
-static void *watch(void *user)
-{
-	struct duck *d = user;
-	struct timespec until;
-	uint64_t until_ns;
-
-	pthread_mutex_lock(&d->watch);
-	while (!d->ending) {
-		if (!d->running) {
-			pthread_cond_wait(&d->watch_changed, &d->watch);
-			continue;
-		}
-		/* A statement that begins forgets an interrupt, so that it is repeated. */
-		if (sql_stopped(d->sql))
-			duck_api.interrupt(d->connection);
-		until_ns = clock_monotonic_ns() + WATCH_NS;
-		until = (struct timespec){ (time_t)(until_ns / NS_PER_S),
-					   (long)(until_ns % NS_PER_S) };
-		pthread_cond_timedwait(&d->watch_changed, &d->watch, &until);
-	}
-	pthread_mutex_unlock(&d->watch);
-	return NULL;
-}
-
-static void set_running(struct duck *d, bool running)
-{
-	pthread_mutex_lock(&d->watch);
-	d->running = running;
-	pthread_cond_signal(&d->watch_changed);
-	pthread_mutex_unlock(&d->watch);
-}
-
-void duck_begin(struct duck *d)
-{
-	set_running(d, true);
-}
-
-void duck_end(struct duck *d)
-{
-	set_running(d, false);
-}
-
-static int start_watcher(struct duck *d)
-{
-	pthread_condattr_t clock;
-	int rc;
-
-	pthread_condattr_init(&clock);
-	pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
-	pthread_cond_init(&d->watch_changed, &clock);
-	pthread_condattr_destroy(&clock);
-	rc = pthread_create(&d->watcher, NULL, watch, d);
-	d->watching = rc == 0;
-	return -rc;
-}
-
-static void stop_watcher(struct duck *d)
-{
-	if (d->watching) {
-		pthread_mutex_lock(&d->watch);
-		d->ending = true;
-		pthread_cond_signal(&d->watch_changed);
-		pthread_mutex_unlock(&d->watch);
-		pthread_join(d->watcher, NULL);
-		pthread_cond_destroy(&d->watch_changed);
-	}
-}
-
 /* ---- the database ---- */
 
 static int open_database(struct duck *d, struct error *e)
@@ -146,12 +72,10 @@ static int open_all(struct duck *d, struct error *e)
 		return error_set(e, E_UNSUPPORTED,
 				 "DuckDB %s was built with another size of vectors",
 				 duck_api.library_version());
-	/* Signals are for the thread that asks: DuckDB's and ours have them blocked. */
+	/* Signals are for the thread that asks: those of DuckDB have them blocked. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	rc = open_database(d, e);
-	if (rc >= 0 && start_watcher(d) < 0)
-		rc = error_set(e, -EAGAIN, "cannot start a thread");
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	if (rc >= 0)
 		rc = duck_tables_add(d, e);
@@ -174,7 +98,6 @@ int duck_open(struct sql *s, struct duck **out, struct error *e)
 	pthread_rwlock_init(&d->loads, &fair);
 	pthread_rwlockattr_destroy(&fair);
 	pthread_mutex_init(&d->texts, NULL);
-	pthread_mutex_init(&d->watch, NULL);
 	rc = open_all(d, e);
 	if (rc < 0)
 		duck_close(d);
@@ -183,11 +106,15 @@ int duck_open(struct sql *s, struct duck **out, struct error *e)
 	return rc < 0 ? rc : 0;
 }
 
+void duck_interrupt(struct duck *d)
+{
+	duck_api.interrupt(d->connection);
+}
+
 void duck_close(struct duck *d)
 {
 	if (!d)
 		return;
-	stop_watcher(d);
 	if (d->connection)
 		duck_api.disconnect(&d->connection);
 	if (d->database)
@@ -197,6 +124,5 @@ void duck_close(struct duck *d)
 	kernel_names_free(d->full_names);
 	pthread_rwlock_destroy(&d->loads);
 	pthread_mutex_destroy(&d->texts);
-	pthread_mutex_destroy(&d->watch);
 	free(d);
 }

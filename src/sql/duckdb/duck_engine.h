@@ -38,19 +38,12 @@ struct duck {
 	 */
 	pthread_rwlock_t loads;
 	pthread_mutex_t texts;
-	/* The watcher interrupts a statement that has to stop. */
-	pthread_t watcher;
-	pthread_mutex_t watch;
-	pthread_cond_t watch_changed;
-	bool watching, running, ending;
 };
 
 int duck_open(struct sql *s, struct duck **out, struct error *e) MUST_USE;
 void duck_close(struct duck *d);
-
-/* From here to duck_end() the watcher may interrupt the connection. */
-void duck_begin(struct duck *d);
-void duck_end(struct duck *d);
+/* Of any thread. A statement that begins forgets it. */
+void duck_interrupt(struct duck *d);
 
 /* duck_statement.c: as functions of sql.h. */
 struct duck_statement;

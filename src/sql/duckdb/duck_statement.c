@@ -115,7 +115,7 @@ static int statement_error(struct duck *d, const char *text, const char *said, s
 /* Whether the watcher has interrupted a statement. */
 static bool is_stopped(const struct sql *sql)
 {
-	return sql->late || (sql->options.cancel && *sql->options.cancel);
+	return sql->late || sql->large || (sql->options.cancel && *sql->options.cancel);
 }
 
 /* Why a statement ended that was running. */
@@ -428,7 +428,6 @@ int duck_prepare(struct duck *d, const char *text, struct duck_statement **out, 
 
 	*out = NULL;
 	*rest = text;
-	duck_begin(d);
 	while (rc == 0 && **rest) {
 		const char *end = statement_end(text = *rest);
 
@@ -449,7 +448,6 @@ int duck_prepare(struct duck *d, const char *text, struct duck_statement **out, 
 
 		rc = failed < 0 ? failed : rc;
 	}
-	duck_end(d);
 	if (rc < 0 && is_stopped(d->sql))
 		rc = sql_stop_error(d->sql, e);
 	if (rc > 0)
@@ -510,7 +508,6 @@ int duck_next(struct duck_statement *t, struct error *e)
 
 	if (t->executed && ++t->row < t->rows)
 		return 1;
-	duck_begin(t->duck);
 	if (!t->executed)
 		rc = duck_api.execute_prepared_streaming(t->prepared, &t->result);
 	t->executed = true;
@@ -520,7 +517,6 @@ int duck_next(struct duck_statement *t, struct error *e)
 			next_chunk(t);
 		while (t->chunk && !t->rows);
 	}
-	duck_end(t->duck);
 	if (rc != 0 || (!t->rows && duck_api.result_error(&t->result)))
 		return run_error(t, e);
 	return t->rows > 0;
