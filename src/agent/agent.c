@@ -8,6 +8,7 @@
 
 #include "agent/agent_state.h"
 #include "base/clock.h"
+#include "base/io.h"
 #include "rules/rule_plan.h"
 
 #define RULES_NS NS_PER_S /* between evaluations of rules */
@@ -44,31 +45,42 @@ static size_t row_bytes(const struct agent *a)
 	return bytes;
 }
 
+static void append_loss(struct agent *a, const char *reason, uint64_t count, const char *detail)
+{
+	struct fleet_loss row = { .missing = FLEET_BIT(loss, job) | FLEET_BIT(loss, rank) |
+					     FLEET_BIT(loss, pid) | FLEET_BIT(loss, session),
+				  .time_ns = clock_read_ns(CLOCK_REALTIME),
+				  .count = count };
+	struct utsname names;
+
+	if (!count || uname(&names) < 0)
+		return;
+	row.host = fleet_text(&a->rows, names.nodename);
+	row.lost_by = fleet_text(&a->rows, "agent");
+	row.reason = fleet_text(&a->rows, reason);
+	row.detail = fleet_text(&a->rows, detail);
+	fleet_append(&a->rows, FLEET_loss, &row);
+	a->counts.dropped_rows += count;
+}
+
+static void append_refused(struct agent *a)
+{
+	append_loss(a, "refused", a->spool.refused_rows,
+		    "GPU work of profiles that the server refused");
+	a->spool.refused_rows = 0;
+}
+
 /* What the spool had no room for is a loss of the agent. */
 static void append_dropped(struct agent *a)
 {
 	static const char *const details[] = {
 		[SPOOL_LAKE] = "rows of objects that the lake did not take in time",
 		[SPOOL_KAFKA] = "rows that Kafka did not take in time",
+		[SPOOL_PROFILES] = "GPU work of profiles that the server did not take in time",
 	};
-	struct utsname names;
 
-	for (enum spool_sink sink = 0; sink < SPOOL_SINKS; sink++) {
-		struct fleet_loss row = { .missing = FLEET_BIT(loss, job) | FLEET_BIT(loss, rank) |
-						     FLEET_BIT(loss, pid) |
-						     FLEET_BIT(loss, session),
-					  .time_ns = clock_read_ns(CLOCK_REALTIME),
-					  .count = a->spool.dropped_rows[sink] };
-
-		if (!row.count || uname(&names) < 0)
-			continue;
-		row.host = fleet_text(&a->rows, names.nodename);
-		row.lost_by = fleet_text(&a->rows, "agent");
-		row.reason = fleet_text(&a->rows, "spool_full");
-		row.detail = fleet_text(&a->rows, details[sink]);
-		fleet_append(&a->rows, FLEET_loss, &row);
-		a->counts.dropped_rows += row.count;
-	}
+	for (enum spool_sink sink = 0; sink < SPOOL_SINKS; sink++)
+		append_loss(a, "spool_full", a->spool.dropped_rows[sink], details[sink]);
 }
 
 /* Makes objects of all rows, and lets the state say so. 0 or a negative code. */
@@ -144,9 +156,40 @@ static int ship_kafka(struct agent *a, uint64_t until_ns, bool *is_waiting, stru
 	return rc;
 }
 
+static int put_profile(void *user, int file, const char *table, const char *key, const char *name,
+		       struct error *e)
+{
+	_cleanup_strbuf_ struct strbuf body = STRBUF_INIT;
+	struct agent *a = user;
+	int rc = io_read_to_end(file, PROFILE_BODY_MAX, &body);
+
+	(void)table;
+	(void)key;
+	if (rc < 0)
+		return error_set(e, rc, "cannot read '%s': %s", name, error_code_text(rc));
+	rc = http_push_send(a->profiles, &body, e);
+	if (rc != -EBADMSG)
+		return rc;
+	a->warn(a->user, e->text);
+	return SPOOL_REFUSED;
+}
+
+static int ship_profiles(struct agent *a, uint64_t until_ns, bool *is_waiting, struct error *e)
+{
+	struct spool_shipped objects = { 0 };
+	int rc = !a->profiles ? 0
+			      : spool_ship(&a->spool, SPOOL_PROFILES, put_profile, a, until_ns,
+					   &objects, e);
+
+	append_refused(a);
+	a->counts.profiles += objects.objects;
+	*is_waiting = objects.is_waiting;
+	return rc;
+}
+
 static int (*const shippers[])(struct agent *a, uint64_t until_ns, bool *is_waiting,
 			       struct error *e) = {
-	[SPOOL_LAKE] = ship_lake, [SPOOL_KAFKA] = ship_kafka
+	[SPOOL_LAKE] = ship_lake, [SPOOL_KAFKA] = ship_kafka, [SPOOL_PROFILES] = ship_profiles
 };
 
 /*
@@ -215,10 +258,12 @@ static int ship_all(struct agent *a, struct error *e)
  */
 static int read_source(struct agent *a, struct source *source, struct error *e)
 {
+	const struct batch_profiles profiles = { &a->spool, a->options->profile_kind };
+	const struct batch_profiles *to = a->profiles ? &profiles : NULL;
 	struct source_place end = source_end(source);
 	int batches = 0, rc;
 
-	while ((rc = batch_read(&a->rows, &a->sources, source, e)) > 0) {
+	while ((rc = batch_read(&a->rows, &a->sources, source, to, e)) > 0) {
 		batches++;
 		if (row_bytes(a) > ROWS_BYTES_MAX && (rc = commit(a, e)) < 0)
 			return rc;
@@ -279,7 +324,7 @@ static void send_metrics(struct agent *a, uint64_t now)
 
 	a->otlp_due_ns = now + a->options->otlp_ns;
 	a->options->render_metrics(a, a->options->service, &body);
-	if (otlp_send(a->otlp, &body, &problem) < 0)
+	if (http_push_send(a->otlp, &body, &problem) < 0)
 		warn(a, &a->otlp_problem, &problem);
 	else
 		a->otlp_problem = 0;
@@ -354,8 +399,10 @@ int agent_open(struct agent *a, struct error *e)
 	rc = lake_open(&a->lake, a->options->lake, &a->options->s3, e);
 	if (rc == 0 && a->options->kafka.brokers)
 		rc = kafka_open(&a->kafka, &a->options->kafka, e);
-	if (rc == 0 && a->options->otlp)
-		rc = otlp_open(&a->otlp, a->options->otlp, e);
+	if (rc == 0 && a->options->otlp.url)
+		rc = http_push_open(&a->otlp, &a->options->otlp, e);
+	if (rc == 0 && a->options->profiles.url)
+		rc = http_push_open(&a->profiles, &a->options->profiles, e);
 	a->begun_ns = clock_read_ns(CLOCK_REALTIME);
 	a->spool.has_kafka = a->kafka;
 	rc = rc < 0 ? rc : spool_open(&a->spool, a->options->spool, &state, e);
@@ -367,6 +414,7 @@ int agent_open(struct agent *a, struct error *e)
 	if (rc < 0)
 		return rc;
 	append_dropped(a);
+	append_refused(a);
 	if (a->options->rules->count) {
 		a->windows = windows_new(a->options->rules, &a->sources, &a->spool);
 		if (!a->windows)
@@ -377,8 +425,7 @@ int agent_open(struct agent *a, struct error *e)
 	a->read_due_ns = clock_monotonic_ns();
 	a->otlp_due_ns = a->read_due_ns + hash_u64(a->spool.agent) % a->options->otlp_ns;
 	for (enum spool_sink which = 0; which < SPOOL_SINKS; which++)
-		a->sinks[which].due_ns =
-			which == SPOOL_LAKE || a->kafka ? a->read_due_ns : UINT64_MAX;
+		a->sinks[which].due_ns = a->read_due_ns;
 	/* Not all agents of a fleet at once. */
 	a->ship_due_ns = a->read_due_ns + hash_u64(a->spool.agent) % a->options->ship_ns;
 	return 0;
@@ -392,5 +439,6 @@ void agent_release(struct agent *a)
 	spool_release(&a->spool);
 	lake_release(&a->lake);
 	kafka_free(a->kafka);
-	otlp_free(a->otlp);
+	http_push_free(a->otlp);
+	http_push_free(a->profiles);
 }

@@ -9,8 +9,8 @@
 #define PITOT_AGENT_AGENT_H
 
 #include "agent/batch.h"
+#include "agent/http_push.h"
 #include "agent/kafka.h"
-#include "agent/otlp.h"
 #include "agent/spool.h"
 #include "agent/windows.h"
 
@@ -20,8 +20,10 @@ struct agent_options {
 	const char *lake; /* a folder or a bucket */
 	struct s3_options s3; /* of a bucket */
 	struct kafka_options kafka; /* also, if it has brokers */
-	const char *otlp; /* URL of a collector for metrics; NULL: none */
+	struct http_push_options otlp; /* for metrics */
 	uint64_t otlp_ns; /* time between them */
+	struct http_push_options profiles; /* a server of profiles */
+	enum profile_kind profile_kind;
 	const char *service; /* name of what sends them */
 	void (*render_metrics)(const struct agent *a, const char *service, struct strbuf *out);
 	const char *spool; /* a folder */
@@ -40,6 +42,7 @@ struct agent_options {
 struct agent_counts {
 	uint64_t batches, objects, windows; /* shipped into the lake */
 	uint64_t kafka_objects; /* delivered */
+	uint64_t profiles; /* sent */
 	uint64_t rows[FLEET_TABLE_COUNT];
 	uint64_t dropped_rows, failures;
 };
@@ -61,7 +64,7 @@ struct agent {
 	struct spool spool;
 	struct lake lake;
 	struct kafka *kafka; /* NULL: it is not used */
-	struct otlp *otlp; /* NULL: there is none */
+	struct http_push *otlp, *profiles; /* NULL: there is none */
 	uint64_t otlp_due_ns; /* CLOCK_MONOTONIC */
 	int otlp_problem; /* as `problem` */
 	uint64_t begun_ns; /* CLOCK_REALTIME */

@@ -18,7 +18,9 @@
 struct reading {
 	struct fleet_rows *rows;
 	struct source *source;
+	const struct batch_profiles *profiles; /* NULL: there are none */
 	struct trace *trace;
+	int memory; /* what the trace is read from */
 	int64_t offset_ns; /* CLOCK_REALTIME - CLOCK_MONOTONIC */
 	uint64_t job, host, rank, missing; /* of all rows: as in struct fleet_step */
 	VEC(struct step_work) work;
@@ -28,6 +30,8 @@ struct reading {
 
 struct selection {
 	uint64_t first, end; /* numbers of blocks */
+	bool has_stacks; /* calls are selected, and what stacks are made of */
+	uint64_t calls_ns; /* calls since then (CLOCK_MONOTONIC) */
 };
 
 static bool is_event(uint32_t table)
@@ -49,6 +53,8 @@ static bool is_wanted(const struct selection *s, const struct block_ref *b)
 {
 	if (b->header.number >= s->end)
 		return false;
+	if (s->has_stacks && profile_needs(b->header.table))
+		return b->header.table != TABLE_api_call || b->header.end_ns >= s->calls_ns;
 	return is_definition(b->header.table) ||
 	       (b->header.number >= s->first && is_event(b->header.table));
 }
@@ -98,36 +104,51 @@ static int copy_blocks(const struct segment *segment, const struct selection *s,
 	return rc;
 }
 
-static int open_blocks(const struct segment *segment, const struct selection *s,
-		       struct trace **trace, struct error *e)
+/* Work is shorter than the time before it in which its launch is looked for. */
+static void find_calls(const struct segment *segment, struct selection *s)
 {
-	_cleanup_close_ int memory = memfd_create("pitot agent", MFD_CLOEXEC);
-	static const struct trace_options options = { .threads = 1 };
-	char path[40];
-	int rc = memory < 0 ? -errno : copy_blocks(segment, s, memory);
+	uint64_t first_ns = UINT64_MAX;
 
-	if (rc < 0)
-		return error_set(e, rc, "cannot copy blocks: %s", error_code_text(rc));
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", memory);
-	rc = trace_open(path, &options, trace, e);
-	if (rc < 0)
-		return rc;
-	/* Before the memory is closed. */
-	rc = trace_load(*trace, TABLE_process, 0, e);
+	for (size_t i = 0; i < segment->block_count; i++) {
+		const struct block_header *h = &segment->blocks[i].header;
+
+		if (h->number >= s->first && h->number < s->end && is_event(h->table) &&
+		    h->start_ns)
+			first_ns = MIN(first_ns, h->start_ns);
+	}
+	s->calls_ns = first_ns - MIN(first_ns, PROFILE_CALLS_NS);
+}
+
+static int load(struct trace *t, struct error *e)
+{
+	int rc = trace_load(t, TABLE_process, 0, e);
+
 	if (rc >= 0)
-		rc = trace_load(*trace, TABLE_kernel_config, COLUMN_BITS(kernel_config, name), e);
+		rc = trace_load(t, TABLE_kernel_config, COLUMN_BITS(kernel_config, name), e);
 	for (size_t i = 0; i < GPU_WORK_KINDS && rc >= 0; i++)
-		rc = events_load(*trace, schema_gpu_work[i]->id,
+		rc = events_load(t, schema_gpu_work[i]->id,
 				 ROLES_TIMES | 1u << ROLE_DEVICE | 1u << ROLE_LABEL, e);
 	if (rc >= 0)
 		rc = trace_load(
-			*trace, TABLE_nvtx,
+			t, TABLE_nvtx,
 			COLUMN_BITS(nvtx, time_ns, kind, thread, domain, range, message, level), e);
-	if (rc >= 0)
-		rc = trace_load(*trace, TABLE_loss, 0, e);
+	return rc < 0 ? rc : trace_load(t, TABLE_loss, 0, e);
+}
+
+static int open_blocks(struct reading *r, const struct segment *segment, const struct selection *s,
+		       struct error *e)
+{
+	static const struct trace_options options = { .threads = 1 };
+	char path[40];
+	int rc;
+
+	r->memory = memfd_create("pitot agent", MFD_CLOEXEC);
+	rc = r->memory < 0 ? -errno : copy_blocks(segment, s, r->memory);
 	if (rc < 0)
-		trace_free(*trace);
-	return rc < 0 ? rc : 0;
+		return error_set(e, rc, "cannot copy blocks: %s", error_code_text(rc));
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", r->memory);
+	rc = trace_open(path, &options, &r->trace, e);
+	return rc < 0 ? rc : load(r->trace, e);
 }
 
 /* --- who --- */
@@ -513,36 +534,59 @@ static void append_own_losses(struct reading *r, uint64_t now_ns)
 
 /* --- a batch --- */
 
+/* A batch is read once, so what cannot become a profile is a loss. */
+static void add_profile(const struct reading *r)
+{
+	struct error e = { 0 };
+
+	if (r->profiles &&
+	    profile_add(r->profiles->spool, r->profiles->kind, r->trace, r->source, &e) < 0)
+		append_loss(r, r->source->steps.newest_ns, "agent", "profile", 0, e.text);
+}
+
+static int read_rows(struct reading *r, const struct segment *segment)
+{
+	int rc = know_process(r->source, r->trace);
+
+	if (rc == 0) {
+		prepare_rows(r);
+		rc = read_work(r);
+	}
+	if (rc < 0)
+		return rc;
+	add_busy(r);
+	read_ranges(r);
+	append_steps(r);
+	add_profile(r);
+	rc = read_losses(r);
+	append_own_losses(r, segment->header.start_monotonic_ns);
+	return rc;
+}
+
 static int read_blocks(struct reading *r, const struct segment *segment,
 		       struct selection *selection, struct error *e)
 {
-	int rc = open_blocks(segment, selection, &r->trace, e);
+	int rc, code;
 
-	if (rc < 0)
-		return rc;
-	if (trace_process_count(r->trace)) {
-		rc = know_process(r->source, r->trace);
-		if (rc == 0) {
-			prepare_rows(r);
-			rc = read_work(r);
-		}
-		if (rc == 0) {
-			add_busy(r);
-			read_ranges(r);
-			append_steps(r);
-			rc = read_losses(r);
-			append_own_losses(r, segment->header.start_monotonic_ns);
-		}
+	if (r->profiles) {
+		selection->has_stacks = true;
+		find_calls(segment, selection);
 	}
+	code = open_blocks(r, segment, selection, e);
+	rc = code == 0 && trace_process_count(r->trace) ? read_rows(r, segment) : 0;
 	trace_free(r->trace);
+	if (r->memory >= 0)
+		close(r->memory);
 	vec_release(&r->work);
+	if (code < 0)
+		return code;
 	return rc < 0 || r->rows->failed ? error_set(e, -ENOMEM, "out of memory") : 0;
 }
 
 int batch_read(struct fleet_rows *rows, const struct sources *sources, struct source *source,
-	       struct error *e)
+	       const struct batch_profiles *profiles, struct error *e)
 {
-	struct reading r = { .rows = rows, .source = source };
+	struct reading r = { .rows = rows, .source = source, .profiles = profiles, .memory = -1 };
 	struct selection selection = { .first = source->block };
 	const struct segment *segment = source_next(sources, source, &selection.end);
 	int rc = 0;

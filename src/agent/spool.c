@@ -18,9 +18,12 @@
 #define LOCK "lock"
 #define STATE_BYTES_MAX ((size_t)16 << 20)
 #define DROPPED "dropped!"
+#define REFUSED "refused!"
 #define WINDOW LAKE_WINDOWS "!"
 
-static const char *const suffixes[] = { [SPOOL_LAKE] = ".parquet", [SPOOL_KAFKA] = ".jsonl" };
+static const char *const suffixes[] = {
+	[SPOOL_LAKE] = ".parquet", [SPOOL_KAFKA] = ".jsonl", [SPOOL_PROFILES] = ".profile"
+};
 
 static void release_object(struct spool_object *o)
 {
@@ -68,7 +71,8 @@ int spool_open(struct spool *s, const char *path, struct strbuf *state, struct e
 /* Reads a name of the spool. Returns false if it is none. */
 static bool parse_name(const char *name, struct spool_object *o)
 {
-	*o = (struct spool_object){ .is_dropped = starts_with(name, DROPPED) };
+	*o = (struct spool_object){ .is_dropped = starts_with(name, DROPPED) ||
+						  starts_with(name, REFUSED) };
 	while (o->sink < SPOOL_SINKS && !has_suffix(name, suffixes[o->sink]))
 		o->sink++;
 	name += o->is_dropped ? strlen(DROPPED) : 0;
@@ -107,7 +111,10 @@ static int recover_name(struct spool *s, const char *name)
 		unlinkat(s->folder, name, 0);
 		return 0;
 	}
-	s->dropped_rows[o.sink] += o.is_dropped ? o.rows : 0;
+	if (starts_with(name, REFUSED))
+		s->refused_rows += o.rows;
+	else if (o.is_dropped)
+		s->dropped_rows[o.sink] += o.rows;
 	return add_object(s, name, &o);
 }
 
@@ -160,18 +167,47 @@ static int add_row(struct part *p, const uint64_t *row, size_t words, uint64_t t
 	return 0;
 }
 
+/* Several profiles of a process are in one batch, so objects of a batch are numbered. */
+static void make_name(const struct spool *s, const struct spool_part *p, struct strbuf *name)
+{
+	uint64_t batch = s->batch + 1;
+	size_t number = 0;
+
+	for (size_t i = 0; i < s->objects.count; i++)
+		number += s->objects.data[i].batch == batch;
+	strbuf_addf(name, "%" PRIu64 "!%" PRIu64 "!%s!", batch, p->rows, p->table);
+	lake_add_date(name, p->from_ns);
+	strbuf_addc(name, '!');
+	lake_add_name(name, p->job);
+	strbuf_addc(name, '.');
+	lake_add_name(name, p->host);
+	strbuf_addc(name, '.');
+	lake_add_time(name, p->from_ns);
+	strbuf_addc(name, '-');
+	lake_add_time(name, p->until_ns);
+	strbuf_addf(name, ".%016" PRIx64 "-%" PRIu64, s->agent, batch);
+	if (p->sink == SPOOL_PROFILES)
+		strbuf_addf(name, "-%zu", number);
+	strbuf_adds(name, suffixes[p->sink]);
+}
+
+static int write_text(struct spool *s, const char *name, const struct strbuf *text, struct error *e)
+{
+	int rc = text->failed ? -ENOMEM : folder_write_file(s->folder, name, text, true);
+
+	return rc < 0 ? error_set(e, rc, "cannot write into the spool '%s': %s", s->path,
+				  error_code_text(rc))
+		      : 0;
+}
+
 static int write_file(struct spool *s, const struct fleet_rows *rows, enum fleet_table table,
 		      const struct part *p, enum spool_sink sink, const char *name, struct error *e)
 {
 	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT, path = STRBUF_INIT;
-	int rc;
 
 	if (sink == SPOOL_KAFKA) {
 		fleet_add_json(table, p->values.data, p->rows, &rows->texts, &text);
-		rc = text.failed ? -ENOMEM : folder_write_file(s->folder, name, &text, true);
-		return rc < 0 ? error_set(e, rc, "cannot write into the spool '%s': %s", s->path,
-					  error_code_text(rc))
-			      : 0;
+		return write_text(s, name, &text, e);
 	}
 	strbuf_addf(&path, "/proc/self/fd/%d/%s", s->folder, name);
 	if (path.failed)
@@ -180,26 +216,44 @@ static int write_file(struct spool *s, const struct fleet_rows *rows, enum fleet
 			   e);
 }
 
+/* It is on the disk. */
+static int append_object(struct spool *s, const struct spool_part *p, const char *name,
+			 struct error *e)
+{
+	struct spool_object o = { .sink = p->sink, .batch = s->batch + 1, .rows = p->rows };
+	int rc = add_object(s, name, &o);
+
+	return rc < 0 ? error_set(e, rc, "cannot write into the spool '%s'", s->path) : 0;
+}
+
+int spool_add(struct spool *s, const struct spool_part *part, const struct strbuf *text,
+	      struct error *e)
+{
+	_cleanup_strbuf_ struct strbuf name = STRBUF_INIT;
+	int rc;
+
+	make_name(s, part, &name);
+	if (name.failed)
+		return error_set(e, -ENOMEM, "out of memory");
+	rc = write_text(s, strbuf_text(&name), text, e);
+	return rc < 0 ? rc : append_object(s, part, strbuf_text(&name), e);
+}
+
 static int write_part(struct spool *s, const struct fleet_rows *rows, enum fleet_table table,
 		      const struct part *p, enum spool_sink sink, struct error *e)
 {
 	_cleanup_strbuf_ struct strbuf name = STRBUF_INIT;
 	_cleanup_close_ int fd = -1;
-	struct spool_object o = { .sink = sink, .batch = s->batch + 1, .rows = p->rows };
+	const struct spool_part part = { .table = fleet_schemas[table].name,
+					 .sink = sink,
+					 .rows = p->rows,
+					 .from_ns = p->from_ns,
+					 .until_ns = p->until_ns,
+					 .job = p->has_job ? rows->texts.items[p->job].text : "",
+					 .host = p->host };
 	int rc;
 
-	strbuf_addf(&name, "%" PRIu64 "!%" PRIu64 "!%s!", o.batch, o.rows,
-		    fleet_schemas[table].name);
-	lake_add_date(&name, p->from_ns);
-	strbuf_addc(&name, '!');
-	lake_add_name(&name, p->has_job ? rows->texts.items[p->job].text : "");
-	strbuf_addc(&name, '.');
-	lake_add_name(&name, p->host);
-	strbuf_addc(&name, '.');
-	lake_add_time(&name, p->from_ns);
-	strbuf_addc(&name, '-');
-	lake_add_time(&name, p->until_ns);
-	strbuf_addf(&name, ".%016" PRIx64 "-%" PRIu64 "%s", s->agent, o.batch, suffixes[sink]);
+	make_name(s, &part, &name);
 	if (name.failed)
 		return error_set(e, -ENOMEM, "out of memory");
 	rc = write_file(s, rows, table, p, sink, strbuf_text(&name), e);
@@ -209,8 +263,7 @@ static int write_part(struct spool *s, const struct fleet_rows *rows, enum fleet
 	if (fd < 0 || fsync(fd) < 0)
 		return error_set(e, fd < 0 ? fd : -errno, "cannot write into the spool '%s'",
 				 s->path);
-	rc = add_object(s, strbuf_text(&name), &o);
-	return rc < 0 ? error_set(e, rc, "cannot write into the spool '%s'", s->path) : 0;
+	return append_object(s, &part, strbuf_text(&name), e);
 }
 
 /* Finds or adds the part of a row. */
@@ -255,18 +308,26 @@ static int split(const struct fleet_rows *rows, enum fleet_table table, struct p
 	return 0;
 }
 
-/* Removes the objects of the batch that is not committed. */
+static void remove_object(struct spool *s, size_t i)
+{
+	struct spool_object *o = &s->objects.data[i];
+
+	if (o->name)
+		unlinkat(s->folder, o->name, 0);
+	s->bytes -= o->bytes;
+	release_object(o);
+	s->objects.count--;
+	memmove(o, o + 1, (s->objects.count - i) * sizeof(*o));
+}
+
+/* Removes the objects of the batch that is not committed, but for those that are made once. */
 static void undo(struct spool *s)
 {
-	while (s->objects.count) {
-		struct spool_object *o = &s->objects.data[s->objects.count - 1];
+	for (size_t i = s->objects.count; i-- > 0;) {
+		const struct spool_object *o = &s->objects.data[i];
 
-		if (o->batch <= s->batch || o->is_dropped)
-			return;
-		unlinkat(s->folder, o->name, 0);
-		s->bytes -= o->bytes;
-		release_object(o);
-		s->objects.count--;
+		if (o->batch > s->batch && !o->is_dropped && o->sink != SPOOL_PROFILES)
+			remove_object(s, i);
 	}
 }
 
@@ -281,7 +342,7 @@ static int write_table(struct spool *s, const struct fleet_rows *rows, enum flee
 		error_set(e, rc, "out of memory");
 	for (size_t i = 0; i < count; i++) {
 		for (enum spool_sink sink = 0; sink < SPOOL_SINKS && rc == 0; sink++)
-			if (sink != SPOOL_KAFKA || s->has_kafka)
+			if (sink == SPOOL_LAKE || (sink == SPOOL_KAFKA && s->has_kafka))
 				rc = write_part(s, rows, table, &parts[i], sink, e);
 		vec_release(&parts[i].values);
 	}
@@ -304,18 +365,6 @@ int spool_write(struct spool *s, const struct fleet_rows *rows, struct error *e)
 
 /* --- a batch becomes part of the lake's future --- */
 
-static void remove_object(struct spool *s, size_t i)
-{
-	struct spool_object *o = &s->objects.data[i];
-
-	if (o->name)
-		unlinkat(s->folder, o->name, 0);
-	s->bytes -= o->bytes;
-	release_object(o);
-	s->objects.count--;
-	memmove(o, o + 1, (s->objects.count - i) * sizeof(*o));
-}
-
 static void empty(const struct spool *s, const char *name)
 {
 	_cleanup_close_ int fd = folder_open_file(s->folder, name, O_WRONLY, FOLDER_OWN);
@@ -324,27 +373,35 @@ static void empty(const struct spool *s, const char *name)
 		(void)!ftruncate(fd, 0);
 }
 
-/* The oldest objects make room. Their loss is that of the next batch. */
+/* Its loss is that of the next batch, also if this process ends before. */
+static int drop_object(struct spool *s, struct spool_object *o, const char *as)
+{
+	char name[80];
+	int rc;
+
+	snprintf(name, sizeof(name), "%s%" PRIu64 "!%" PRIu64 "!%016" PRIx64 "%s", as, s->batch + 1,
+		 o->rows, hash_bytes(o->name, strlen(o->name)), suffixes[o->sink]);
+	rc = folder_rename_new(s->folder, o->name, s->folder, name);
+	if (rc < 0)
+		return rc;
+	empty(s, name);
+	s->bytes -= o->bytes;
+	release_object(o);
+	*o = (struct spool_object){ strdup(name), o->sink, s->batch + 1, o->rows, 0, true };
+	return 0;
+}
+
+/* The oldest objects make room. */
 static void drop(struct spool *s)
 {
-	for (size_t i = 0; i < s->objects.count && s->bytes > s->bytes_max;) {
+	for (size_t i = 0; i < s->objects.count && s->bytes > s->bytes_max; i++) {
 		struct spool_object *o = &s->objects.data[i];
-		char name[80];
 
-		if (o->is_dropped) {
-			i++;
+		if (o->is_dropped)
 			continue;
-		}
-		snprintf(name, sizeof(name), DROPPED "%" PRIu64 "!%" PRIu64 "!%016" PRIx64 "%s",
-			 s->batch + 1, o->rows, hash_bytes(o->name, strlen(o->name)),
-			 suffixes[o->sink]);
-		if (folder_rename_new(s->folder, o->name, s->folder, name) < 0)
+		if (drop_object(s, o, DROPPED) < 0)
 			return;
-		empty(s, name);
 		s->dropped_rows[o->sink] += o->rows;
-		s->bytes -= o->bytes;
-		release_object(o);
-		*o = (struct spool_object){ strdup(name), o->sink, s->batch + 1, o->rows, 0, true };
 	}
 }
 
@@ -401,7 +458,7 @@ int spool_ship(struct spool *s, enum spool_sink sink, spool_put *put, void *user
 	       struct spool_shipped *out, struct error *e)
 {
 	for (size_t i = 0; i < s->objects.count;) {
-		const struct spool_object *o = &s->objects.data[i];
+		struct spool_object *o = &s->objects.data[i];
 		int rc = 1;
 
 		if (o->is_dropped || o->batch > s->batch || o->sink != sink) {
@@ -410,6 +467,12 @@ int spool_ship(struct spool *s, enum spool_sink sink, spool_put *put, void *user
 		}
 		if (clock_monotonic_ns() < until_ns)
 			rc = ship(s, o, put, user, e);
+		if (rc == SPOOL_REFUSED) {
+			rc = drop_object(s, o, REFUSED);
+			s->refused_rows += rc == 0 ? o->rows : 0;
+			if (rc == 0)
+				continue;
+		}
 		if (rc < 0)
 			return rc;
 		if (rc == 0) {

@@ -13,8 +13,10 @@
  *
  *	BATCH!ROWS!TABLE!date=DATE!NAME.parquet     the key in the lake, with ! for /
  *	BATCH!ROWS!TABLE!date=DATE!NAME.jsonl       the same rows for Kafka, if it is used
+ *	BATCH!WORK!profile!date=DATE!NAME.profile   a request to a server of profiles, if it is used
  *	window!date=DATE!NAME.pitot                 a folder; it belongs to no batch, and is whole
  *	dropped!BATCH!ROWS!HASH.parquet             dropped for want of room; a loss of that batch
+ *	refused!BATCH!WORK!HASH.profile             the same of what the server never takes
  */
 #ifndef PITOT_AGENT_SPOOL_H
 #define PITOT_AGENT_SPOOL_H
@@ -23,7 +25,7 @@
 #include "agent/lake.h"
 
 /* What objects are for: each has its own, so that one that is away does not hold up another. */
-enum spool_sink { SPOOL_LAKE, SPOOL_KAFKA, SPOOL_SINKS };
+enum spool_sink { SPOOL_LAKE, SPOOL_KAFKA, SPOOL_PROFILES, SPOOL_SINKS };
 
 struct spool_object {
 	char *name;
@@ -41,6 +43,7 @@ struct spool {
 	VEC(struct spool_object) objects; /* oldest first */
 	uint64_t bytes; /* of them */
 	uint64_t dropped_rows[SPOOL_SINKS]; /* of objects that were dropped, and no loss says so */
+	uint64_t refused_rows; /* of objects that will never be taken, and no loss says so */
 	bool has_kafka; /* rows are also written for it */
 };
 
@@ -56,6 +59,19 @@ int spool_open(struct spool *s, const char *path, struct strbuf *state, struct e
 int spool_recover(struct spool *s, struct error *e) MUST_USE;
 void spool_release(struct spool *s);
 
+/* What an object is called by. */
+struct spool_part {
+	const char *table;
+	enum spool_sink sink;
+	uint64_t rows, from_ns, until_ns; /* CLOCK_REALTIME */
+	const char *job, *host; /* job "": none */
+};
+/*
+ * Adds an object to the next batch before its rows are written, once for all attempts to do so.
+ * Returns 0 or a negative code.
+ */
+int spool_add(struct spool *s, const struct spool_part *part, const struct strbuf *text,
+	      struct error *e) MUST_USE;
 /* Writes rows as the objects of the next batch. On failure there are none. 0 or negative code. */
 int spool_write(struct spool *s, const struct fleet_rows *rows, struct error *e) MUST_USE;
 /*
@@ -66,8 +82,10 @@ int spool_commit(struct spool *s, const struct strbuf *state, struct error *e) M
 
 /*
  * Ships an object: a file, and the table, the key and the name that it has wherever it is. Returns
- * 0, 1 if it is on its way and this is to be asked again, or a negative code.
+ * 0, 1 if it is on its way and this is to be asked again, SPOOL_REFUSED if it never will be taken,
+ * or a negative code.
  */
+#define SPOOL_REFUSED 2
 typedef int spool_put(void *user, int file, const char *table, const char *key, const char *name,
 		      struct error *e);
 struct spool_shipped {

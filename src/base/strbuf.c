@@ -100,6 +100,29 @@ void strbuf_add_utf8(struct strbuf *s, const char *text, size_t length)
 	}
 }
 
+void strbuf_add_base64(struct strbuf *s, const void *bytes, size_t length)
+{
+	static const char digits[] =
+		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+	const uint8_t *from = bytes;
+
+	if (!strbuf_reserve(s, length / 3 * 4 + 4))
+		return;
+	for (size_t i = 0; i < length; i += 3) {
+		uint32_t v = (uint32_t)from[i] << 16;
+		char *to = s->data + s->length;
+
+		v |= i + 1 < length ? (uint32_t)from[i + 1] << 8 : 0;
+		v |= i + 2 < length ? from[i + 2] : 0;
+		to[0] = digits[v >> 18];
+		to[1] = digits[v >> 12 & 63];
+		to[2] = i + 1 < length ? digits[v >> 6 & 63] : '=';
+		to[3] = i + 2 < length ? digits[v & 63] : '=';
+		s->length += 4;
+	}
+	s->data[s->length] = '\0';
+}
+
 void strbuf_vaddf(struct strbuf *s, const char *format, va_list args)
 {
 	va_list again;

@@ -30,6 +30,8 @@ void strbuf_add(struct strbuf *s, const void *bytes, size_t length);
 void strbuf_adds(struct strbuf *s, const char *text);
 /* Appends a text as UTF-8: U+FFFD for bytes that are none. */
 void strbuf_add_utf8(struct strbuf *s, const char *text, size_t length);
+/* Appends bytes as base64, with padding. */
+void strbuf_add_base64(struct strbuf *s, const void *bytes, size_t length);
 void strbuf_addc(struct strbuf *s, char c);
 void strbuf_addu(struct strbuf *s, uint64_t v);	/* decimal */
 void strbuf_addf(struct strbuf *s, const char *format, ...) PRINTF_LIKE(2, 3);

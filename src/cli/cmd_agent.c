@@ -26,12 +26,13 @@ static uint64_t option_spool_size = (uint64_t)256 << 20;
 static bool option_once;
 static struct s3_options option_s3;
 static struct s3_given given_s3;
-static const char *option_otlp;
+static const char *option_otlp, *option_profiles;
+static int option_profiles_to;
 static uint64_t option_otlp_interval = 60 * NS_PER_S;
 static struct kafka_options option_kafka = { .topic = "pitot" };
 static struct {
 	bool lake, spool, mode, interval, ship, spool_size, no_live, once, listen;
-	bool kafka, kafka_topic, kafka_config, otlp, otlp_interval, secret;
+	bool kafka, kafka_topic, kafka_config, otlp, otlp_interval, secret, profiles, profiles_to;
 } given;
 
 static const struct option options[] = {
@@ -77,6 +78,11 @@ static const struct option options[] = {
 	       .given = &given.otlp),
 	OPTION(DURATION, "otlp-interval", 0, option_otlp_interval, "TIME",
 	       "time between them (default 1m)", .positive = true, .given = &given.otlp_interval),
+	OPTION(STRING, "profiles", 0, option_profiles, "URL",
+	       "send profiles of GPU time by call stack to this server: http://HOST:4040",
+	       .given = &given.profiles),
+	OPTION(ENUM, "profiles-to", 0, option_profiles_to, NULL, "what it is (default pyroscope)",
+	       .choices = profile_names, .given = &given.profiles_to),
 	OPTION(STRING, "mode", 0, option_mode, "OCTAL",
 	       "permissions of objects (default " MODE_DEFAULT ")", .given = &given.mode),
 	OPTION(STRING, "listen", 0, option_listen, "ADDRESS:PORT",
@@ -264,7 +270,21 @@ static int run_agent(struct context *c, int argc, char **argv)
 	o.lake = option_lake;
 	o.s3 = option_s3;
 	o.kafka = option_kafka;
-	o.otlp = option_otlp;
+	o.otlp = (struct http_push_options){ .url = option_otlp,
+					     .option = "--otlp",
+					     .what = "metrics",
+					     .path = "/v1/metrics",
+					     .type = "application/json",
+					     .headers = "OTEL_EXPORTER_OTLP_HEADERS",
+					     .certificate = "OTEL_EXPORTER_OTLP_CERTIFICATE" };
+	o.profile_kind = (enum profile_kind)option_profiles_to;
+	o.profiles = (struct http_push_options){ .url = option_profiles,
+						 .option = "--profiles",
+						 .what = "a profile",
+						 .path = profile_servers[o.profile_kind].path,
+						 .type = profile_servers[o.profile_kind].type,
+						 .headers = "PITOT_PROFILES_HEADERS",
+						 .certificate = "PITOT_PROFILES_CERTIFICATE" };
 	o.render_metrics = agent_metrics_render_otlp;
 	o.otlp_ns = option_otlp_interval;
 	o.service = service && *service ? service : "pitot-agent";

@@ -49,7 +49,7 @@ static const struct option options[] = {
 	       .choices = by_choices),
 	OPTION(STRING, "output", 'o', option_output, "FILE",
 	       "file to write, - for standard output: x.svg, x.html, x.folded, x.pb.gz, "
-	       "x.speedscope.json, x.json (Firefox Profiler)",
+	       "x.speedscope.json, x.json (Firefox Profiler), x.otlp",
 	       .is_path = true),
 	OPTION(ENUM, "format", 0, option_format, NULL,
 	       "format of the output (default: by the file's name)", .given = &format_given,

@@ -1,47 +1,21 @@
 """pitot agent --otlp: a collector gets what /metrics has, in OpenTelemetry's own definitions."""
 import json
 import signal
-import socketserver
-import threading
-from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
+from http_collector import Collector
 from shipped_rows import recorded
 from waiting import wait_until
 
 FAST = ("--interval", "1s", "--ship", "1s", "--otlp-interval", "1s")
 
 
-class Collector(socketserver.ThreadingMixIn, HTTPServer):
-    daemon_threads = True
-
-    def __init__(self):
-        self.requests, self.status = [], 200
-        super().__init__(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server_address[1]}"
-        threading.Thread(target=self.serve_forever, args=(0.02,), daemon=True).start()
-
-
-class Handler(BaseHTTPRequestHandler):
-    def log_message(self, *_):
-        pass
-
-    def do_POST(self):
-        body = self.rfile.read(int(self.headers["Content-Length"]))
-        self.server.requests.append((self.path, dict(self.headers), body))
-        self.send_response(self.server.status)
-        self.send_header("Content-Length", "2")
-        self.end_headers()
-        self.wfile.write(b"{}")
-
-
 @pytest.fixture
 def collector():
     server = Collector()
     yield server
-    server.shutdown()
-    server.server_close()
+    server.end()
 
 
 @pytest.fixture

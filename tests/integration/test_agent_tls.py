@@ -1,11 +1,10 @@
 """pitot agent and servers with certificates that are wrong: it says what to do about them, and goes on."""
 import signal
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
 import s3_server
+from http_collector import Collector
 from shipped_rows import recorded, shipped
 from tls_files import make_certificates, serve_tls
 from waiting import wait_until
@@ -75,29 +74,13 @@ def test_an_agent_goes_on(serve, agent, played, certificates, environment, tmp_p
 @pytest.mark.parametrize("wrong", [*REMEDIES, None])
 def test_a_collector(pitot, certificates, environment, tmp_path, wrong):
     """Of metrics: the rows are shipped all the same."""
-    bodies = []
-
-    class Handler(BaseHTTPRequestHandler):
-        def log_message(self, *_):
-            pass
-
-        def do_POST(self):
-            bodies.append(self.rfile.read(int(self.headers["Content-Length"])))
-            self.send_response(200)
-            self.send_header("Content-Length", "0")
-            self.end_headers()
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    serve_tls(server, certificates / f"{wrong if wrong in ('expired', 'other-host') else 'right'}.pem")
-    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+    certificate = certificates / f"{wrong if wrong in ('expired', 'other-host') else 'right'}.pem"
+    server = Collector(tls=lambda server: serve_tls(server, certificate))
     (tmp_path / "lake").mkdir()
     if wrong != "unknown":
         environment["OTEL_EXPORTER_OTLP_CERTIFICATE"] = str(certificates / "ca.pem")
-    said = pitot("agent", "--once", "--no-live", "--lake", tmp_path / "lake", "--spool", tmp_path / "spool", "--otlp",
-                 f"https://127.0.0.1:{server.server_address[1]}").stderr
-    server.shutdown()
-    server.server_close()
-    assert bool(bodies) == (wrong is None)
+    said = pitot("agent", "--once", "--no-live", "--lake", tmp_path / "lake", "--spool", tmp_path / "spool", "--otlp", server.url).stderr
+    server.end()
+    assert bool(server.taken) == (wrong is None)
     assert REMEDIES[wrong] in said if wrong else "certificate" not in said
     assert wrong != "unknown" or "OTEL_EXPORTER_OTLP_CERTIFICATE" in said

@@ -9,6 +9,16 @@
 const struct flame_format flame_formats[] = { FLAME_FORMATS(FORMAT_ROW){
 	.file = { .name = NULL } } };
 
+const char *const flame_type_names[FLAME_KINDS] = {
+	[FLAME_CPU] = "cpu",
+	[FLAME_GPU] = "gpu",
+	[FLAME_WAIT] = "wait",
+	[FLAME_LAUNCHES] = "launch_time",
+	[FLAME_OFF_CPU] = "off_cpu",
+	[FLAME_STALLS] = "stalls",
+	[FLAME_MEMORY] = "memory_peak",
+};
+
 const struct flame_format *flame_format_by_path(const char *path)
 {
 	return file_format_by_path(flame_formats, sizeof(*flame_formats), path);

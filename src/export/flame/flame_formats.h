@@ -22,13 +22,25 @@
 	F(html, ".html .htm", false, true)                                                         \
 	F(pprof, ".pb.gz .pb .pprof .pprof.gz", true, false)                                       \
 	F(speedscope, ".speedscope.json .speedscope.json.gz", false, false)                        \
-	F(firefox, ".json .json.gz", false, false)
+	F(firefox, ".json .json.gz", false, false)                                                 \
+	F(otlp, ".otlp .otlp.gz", true, false)
+
+/* What profilers call the kinds of time: "gpu". */
+extern const char *const flame_type_names[FLAME_KINDS];
+
+struct flame_attribute {
+	const char *name, *value;
+};
 
 struct flame_write {
 	const char *title; /* the recorded command */
 	const char *recording; /* path of the recording */
 	const char *before; /* path of the recording compared with, or NULL */
 	const char *notes; /* readable list of missing data; "" if there is none */
+	/* pprof, otlp: what it is of; until_ns 0: the whole recording */
+	uint64_t from_ns, until_ns;
+	const struct flame_attribute *attributes; /* otlp: of the resource */
+	size_t attribute_count;
 	bool xpu_perf; /* folded: samples at 50 Hz instead of microseconds */
 	/* if nonzero at the end, the file is removed; may be NULL */
 	const volatile sig_atomic_t *cancel;

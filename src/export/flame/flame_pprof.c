@@ -104,17 +104,13 @@ static void add_value_type(struct pprof *p, const char *type, const char *unit)
 	proto_close(&p->text, message);
 }
 
-static const char *const type_names[FLAME_KINDS] = { "cpu",         "gpu",     "wait",
-						     "launch_time", "off_cpu", "stalls",
-						     "memory_peak" };
-
 static void add_types(struct pprof *p)
 {
 	static const char *const units[] = { "nanoseconds", "count", "bytes" };
 
 	for (size_t kind = 0; kind < FLAME_KINDS; kind++)
 		if (p->flame->kinds & 1u << kind)
-			add_value_type(p, type_names[kind], units[flame_kind_unit(kind)]);
+			add_value_type(p, flame_type_names[kind], units[flame_kind_unit(kind)]);
 	if (p->flame->kinds & 1u << FLAME_LAUNCHES)
 		add_value_type(p, "launches", "count");
 }
@@ -371,9 +367,10 @@ static unsigned default_kind(const struct flame *f)
 static void add_profile_info(struct pprof *p, const struct flame_write *w)
 {
 	const struct trace *t = p->flame->stacks.trace;
-	uint64_t start_ns, end_ns;
+	uint64_t start_ns = w->from_ns, end_ns = w->until_ns;
 
-	trace_span(t, &start_ns, &end_ns);
+	if (!end_ns)
+		trace_span(t, &start_ns, &end_ns);
 	raw_reserve(&p->text, 0);
 	proto_int(&p->text, PROFILE_TIME_NANOS, trace_unix_ns(t, start_ns));
 	proto_uint(&p->text, PROFILE_DURATION_NANOS, end_ns - start_ns);
@@ -382,7 +379,7 @@ static void add_profile_info(struct pprof *p, const struct flame_write *w)
 		proto_uint(&p->text, PROFILE_COMMENT, intern_utf8(p, w->notes));
 	if (p->flame->kinds)
 		proto_uint(&p->text, PROFILE_DEFAULT_SAMPLE_TYPE,
-			   intern_string(p, type_names[default_kind(p->flame)]));
+			   intern_string(p, flame_type_names[default_kind(p->flame)]));
 }
 
 static int write_profile(struct pprof *p, const struct flame_write *w)

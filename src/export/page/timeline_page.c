@@ -322,27 +322,6 @@ static int pack_all(const struct timeline *t, z_stream *z, struct strbuf *packed
 	return r < 0 ? r : pack(z, packed, NULL, Z_FINISH);
 }
 
-static void add_base64(struct strbuf *out, const unsigned char *bytes, size_t length)
-{
-	static const char digits[] =
-		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-
-	if (!strbuf_reserve(out, length / 3 * 4 + 4))
-		return;
-	for (size_t i = 0; i < length; i += 3) {
-		uint32_t v = (uint32_t)bytes[i] << 16;
-		char *to = out->data + out->length;
-
-		v |= i + 1 < length ? (uint32_t)bytes[i + 1] << 8 : 0;
-		v |= i + 2 < length ? bytes[i + 2] : 0;
-		to[0] = digits[v >> 18];
-		to[1] = digits[v >> 12 & 63];
-		to[2] = i + 1 < length ? digits[v >> 6 & 63] : '=';
-		to[3] = i + 2 < length ? digits[v & 63] : '=';
-		out->length += 4;
-	}
-}
-
 static int add_columns(struct timeline *t)
 {
 	_cleanup_strbuf_ struct strbuf packed = STRBUF_INIT;
@@ -357,7 +336,7 @@ static int add_columns(struct timeline *t)
 	if (r < 0)
 		return r;
 	strbuf_adds(&t->out, "<script type=\"text/plain\" id=\"columns\">");
-	add_base64(&t->out, (const unsigned char *)packed.data, packed.length);
+	strbuf_add_base64(&t->out, packed.data, packed.length);
 	strbuf_adds(&t->out, "</script>\n");
 	return 0;
 }

@@ -85,6 +85,25 @@ static void failed_allocations_leave_a_beginning(void **state)
 	}
 }
 
+/* The vectors of RFC 4648. */
+static void bytes_become_base64(void **state)
+{
+	static const char *const texts[] = { "",         "Zg==",     "Zm8=",    "Zm9v",
+					     "Zm9vYg==", "Zm9vYmE=", "Zm9vYmFy" };
+	struct strbuf s = STRBUF_INIT;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
+		strbuf_clear(&s);
+		strbuf_add_base64(&s, "foobar", i);
+		assert_string_equal(strbuf_text(&s), texts[i]);
+	}
+	strbuf_clear(&s);
+	strbuf_add_base64(&s, "\xff\xef\xbe", 3);
+	assert_string_equal(strbuf_text(&s), "/+++");
+	strbuf_release(&s);
+}
+
 static void vectors_grow(void **state)
 {
 	VEC(uint16_t) v = VEC_INIT;
@@ -172,6 +191,7 @@ int main(void)
 		cmocka_unit_test(appends_grow_and_stay_terminated),
 		cmocka_unit_test(sizes_that_overflow_fail_and_stick),
 		cmocka_unit_test(failed_allocations_leave_a_beginning),
+		cmocka_unit_test(bytes_become_base64),
 		cmocka_unit_test(vectors_grow),
 		cmocka_unit_test(vectors_refuse_what_cannot_be),
 		cmocka_unit_test(arenas_give_aligned_memory_of_their_own),

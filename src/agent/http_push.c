@@ -1,4 +1,4 @@
-#include "agent/otlp.h"
+#include "agent/http_push.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -9,17 +9,17 @@
 #include "base/clock.h"
 #include "upload/http.h"
 
-#define PATH "/v1/metrics"
-#define CERTIFICATE "OTEL_EXPORTER_OTLP_CERTIFICATE"
 #define HEADERS_MAX 16u
 #define HEADER_BYTES_MAX ((size_t)16 << 10)
 #define STALL_NS (5 * NS_PER_S)
 
-struct otlp {
+struct http_push {
+	const struct http_push_options *options;
 	struct http *http;
 	char url[1024];
 	char *text; /* of the headers */
 	size_t text_bytes;
+	char type[64];
 	const char *headers[HEADERS_MAX + 3];
 };
 
@@ -31,16 +31,16 @@ static int digit(char c)
 }
 
 /* NAME=VALUE,…, with %XX for other characters, into "Name: value". */
-static int set_headers(struct otlp *o, size_t count, struct error *e)
+static int set_headers(struct http_push *o, size_t count, struct error *e)
 {
-	const char *variable = getenv("OTEL_EXPORTER_OTLP_HEADERS");
+	const char *variable = getenv(o->options->headers);
 	size_t length = variable ? strlen(variable) : 0;
 	char *to;
 
 	if (!length)
 		return 0;
 	if (length > HEADER_BYTES_MAX)
-		return error_set(e, E_USAGE, "OTEL_EXPORTER_OTLP_HEADERS is too long");
+		return error_set(e, E_USAGE, "%s is too long", o->options->headers);
 	o->text_bytes = 2 * length + 2;
 	to = o->text = calloc(1, o->text_bytes);
 	if (!to)
@@ -49,8 +49,8 @@ static int set_headers(struct otlp *o, size_t count, struct error *e)
 		size_t end = strcspn(variable, ","), equal = strcspn(variable, "=,");
 
 		if (!equal || equal == end || count == HEADERS_MAX + 2)
-			return error_set(e, E_USAGE,
-					 "OTEL_EXPORTER_OTLP_HEADERS is no list of NAME=VALUE");
+			return error_set(e, E_USAGE, "%s is no list of NAME=VALUE",
+					 o->options->headers);
 		o->headers[count++] = to;
 		for (size_t i = 0; i < end; i++) {
 			int high = variable[i] == '%' && i + 2 < end ? digit(variable[i + 1]) : -1;
@@ -64,8 +64,8 @@ static int set_headers(struct otlp *o, size_t count, struct error *e)
 			}
 			if (c < ' ' || c > '~' || (i < equal && c == ' '))
 				return error_set(e, E_USAGE,
-						 "OTEL_EXPORTER_OTLP_HEADERS has characters that "
-						 "are none of a header");
+						 "%s has characters that are none of a header",
+						 o->options->headers);
 			*to++ = c;
 			i += low < 0 ? 0 : 2;
 		}
@@ -75,52 +75,62 @@ static int set_headers(struct otlp *o, size_t count, struct error *e)
 	return 0;
 }
 
-static int set_url(struct otlp *o, const char *url, struct error *e)
+static int set_url(struct http_push *o, struct error *e)
 {
+	const char *url = o->options->url;
 	size_t length = strlen(url);
 
 	while (length && url[length - 1] == '/')
 		length--;
 	if (strpbrk(url, "@?#\\") || !http_is_header_text(url) ||
-	    length + sizeof(PATH) > sizeof(o->url) ||
+	    length + strlen(o->options->path) >= sizeof(o->url) ||
 	    (strncasecmp(url, "https://", 8) != 0 && strncasecmp(url, "http://", 7) != 0))
 		return error_set(e, E_USAGE,
-				 "--otlp takes http://HOST:PORT or https://HOST:PORT, without a "
-				 "user, a password and a query");
+				 "%s takes http://HOST:PORT or https://HOST:PORT, without a user, "
+				 "a password and a query",
+				 o->options->option);
 	if (o->text && !strncasecmp(url, "http://", 7) && !http_is_loopback(url))
 		return error_set(e, E_USAGE,
-				 "'%s' is not encrypted, and OTEL_EXPORTER_OTLP_HEADERS may have "
-				 "keys: use https://",
-				 url);
-	snprintf(o->url, sizeof(o->url), "%.*s" PATH, (int)length, url);
+				 "'%s' is not encrypted, and %s may have keys: use https://", url,
+				 o->options->headers);
+	snprintf(o->url, sizeof(o->url), "%.*s%s", (int)length, url, o->options->path);
 	return 0;
 }
 
-int otlp_open(struct otlp **out, const char *url, struct error *e)
+int http_push_open(struct http_push **out, const struct http_push_options *options, struct error *e)
 {
-	static const char *const headers[] = { "Content-Type: application/json", "Expect:" };
-	struct http_options http = { .stall_timeout_ns = STALL_NS, .ca_setting = CERTIFICATE };
-	const char *certificate = getenv(CERTIFICATE);
-	struct otlp *o = calloc(1, sizeof(*o));
+	struct http_options http = { .stall_timeout_ns = STALL_NS,
+				     .ca_setting = options->certificate };
+	const char *certificate = getenv(options->certificate);
+	struct http_push *o = calloc(1, sizeof(*o));
 	int rc;
 
 	if (!o)
 		return error_set(e, -ENOMEM, "out of memory");
-	memcpy(o->headers, headers, sizeof(headers));
-	rc = set_headers(o, ARRAY_SIZE(headers), e);
-	rc = rc < 0 ? rc : set_url(o, url, e);
+	o->options = options;
+	snprintf(o->type, sizeof(o->type), "Content-Type: %s", options->type);
+	o->headers[0] = o->type;
+	o->headers[1] = "Expect:";
+	rc = set_headers(o, 2, e);
+	rc = rc < 0 ? rc : set_url(o, e);
 	http.headers = o->headers;
-	http.no_proxy = http_is_loopback(url);
+	http.no_proxy = http_is_loopback(options->url);
 	http.ca_file = certificate && *certificate ? certificate : NULL;
 	rc = rc < 0 ? rc : http_open(&http, &o->http, e);
 	if (rc < 0)
-		otlp_free(o);
+		http_push_free(o);
 	else
 		*out = o;
 	return rc;
 }
 
-int otlp_send(struct otlp *o, const struct strbuf *body, struct error *e)
+/* Neither a rate, a key nor a path is the fault of what was sent. */
+static bool is_of_body(long status)
+{
+	return status == 400 || status == 413 || status == 415 || status == 422;
+}
+
+int http_push_send(struct http_push *o, const struct strbuf *body, struct error *e)
 {
 	static const char *const none[] = { NULL };
 	const struct http_request request = { .method = HTTP_POST,
@@ -135,15 +145,16 @@ int otlp_send(struct otlp *o, const struct strbuf *body, struct error *e)
 		return error_set(e, -ENOMEM, "out of memory");
 	rc = http_send(o->http, &request, &a, e);
 	if (rc < 0)
-		return error_prefix(e, "cannot send metrics to '%s'", o->url);
+		return error_prefix(e, "cannot send %s to '%s'", o->options->what, o->url);
 	if (a.status < 200 || a.status > 299)
-		rc = error_set(e, -EPROTO, "cannot send metrics: '%s' answers HTTP %ld", o->url,
+		rc = error_set(e, is_of_body(a.status) ? -EBADMSG : -EPROTO,
+			       "cannot send %s: '%s' answers HTTP %ld", o->options->what, o->url,
 			       a.status);
 	http_response_release(&a);
 	return rc;
 }
 
-void otlp_free(struct otlp *o)
+void http_push_free(struct http_push *o)
 {
 	if (!o)
 		return;
