@@ -160,7 +160,7 @@ static const struct option options[] = {
 	FLAG("gpu-coredump", 0, request.gpu_coredump,
 	     "have NVIDIA's driver write a core file of the GPU when a kernel causes an exception: "
 	     "the report then has kernel, block, thread and line, but no other GPU work, because "
-	     "the driver does not do both",
+	     "the driver does not do both; it ends the program after it",
 	     .group = "CUDA"),
 	FLAG("symbols", 0, request.symbols,
 	     "symbolize call stacks after the command has ended (default)", .negatable = true,

@@ -512,7 +512,7 @@ const char *gpu_core_exception(uint32_t exception)
 		[9] = "hardware stack overflow",
 		[10] = "illegal address, found by the GPU's MMU",
 		[11] = "misaligned address",
-		[12] = "assertion failed",
+		[GPU_CORE_ASSERT] = "assertion failed",
 		[13] = "error in a system call",
 		[14] = "illegal address",
 		[15] = "atomic operation on memory that cannot migrate",

@@ -25,6 +25,7 @@
 /* Beside the numbers of exceptions: it is not known which one, and a trap instruction. */
 #define GPU_CORE_UNKNOWN UINT32_MAX
 #define GPU_CORE_TRAP (UINT32_MAX - 1)
+#define GPU_CORE_ASSERT 12 /* its instruction is the one that its call returns to */
 
 /* Threads of one kernel at one instruction, with the same exception or none. */
 struct gpu_core_place {

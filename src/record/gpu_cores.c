@@ -177,7 +177,8 @@ static void add_code(struct core_row *c, const struct gpu_core_place *p, bool ha
 {
 	struct row_gpu_core *row = &c->row;
 	struct gpu_code code = GPU_CODE_INIT;
-	bool has_code = gpu_code_find(c->core, p->pc, &code) > 0;
+	unsigned back = p->exception == GPU_CORE_ASSERT && p->pc;
+	bool has_code = gpu_code_find(c->core, p->pc - back, &code) > 0;
 	bool is_found = has_code && code.function.length;
 	bool is_own = !is_found && p->has_threads && !p->is_called && has_kernel;
 
@@ -186,7 +187,7 @@ static void add_code(struct core_row *c, const struct gpu_core_place *p, bool ha
 		ROW_PRESENT(row, gpu_core, kernel);
 	}
 	row->function = is_found ? text_of(c->r, &code.function) : row->kernel;
-	row->offset = is_found ? code.offset : p->offset;
+	row->offset = is_found ? code.offset + back : p->offset;
 	row->source_file = text_of(c->r, &code.file);
 	row->line = code.line;
 	ROW_MISSING_IF(row, gpu_core, function, !is_found && !is_own);

@@ -4,9 +4,10 @@
 #include "arch/processor.h"
 
 /*
- * A core file without these flags is as large as the GPU's memory, and the driver calls abort()
- * after it. Each name of the folder has host, process and time; the pipe is where a byte makes the
- * driver write a core file of a kernel that hangs.
+ * A core file without these flags is as large as the GPU's memory. skip_abort is not one of them:
+ * with it a program goes on after an exception, and every call says that nothing happened. Each
+ * name of the folder has host, process and time; the pipe is where a byte makes the driver write a
+ * core file of a kernel that hangs.
  */
 static void core_files(struct strbuf *out, const char *folder)
 {
@@ -15,7 +16,7 @@ static void core_files(struct strbuf *out, const char *folder)
 		"CUDA_ENABLE_LIGHTWEIGHT_COREDUMP=1",
 		"CUDA_ENABLE_USER_TRIGGERED_COREDUMP=1",
 		"CUDA_COREDUMP_GENERATION_FLAGS=skip_nonrelocated_elf_images,skip_global_memory,"
-		"skip_shared_memory,skip_local_memory,skip_constbank_memory,skip_abort",
+		"skip_shared_memory,skip_local_memory,skip_constbank_memory",
 	};
 
 	for (size_t i = 0; i < sizeof(settings) / sizeof(settings[0]); i++) {
