@@ -371,10 +371,11 @@ static int choose_ranks(struct what_if *w)
 {
 	const struct report *r = w->report;
 	const struct step *steps = r->steps->items + w->first_step;
-	int code = what_if_ranks_init(&w->ranks, &r->causes, r->collectives, r->rank_times,
-				      (struct task_range){ w->first_task, w->end_task, 0 },
-				      w->loop ? steps[0].host_start_ns : r->start_ns,
-				      w->loop ? steps[w->step_count - 1].host_end_ns : UINT64_MAX);
+	int code = what_if_ranks_init(
+		&w->ranks, &r->causes, r->collectives, r->rank_times,
+		(struct task_range){ .first = w->first_task, .end = w->end_task },
+		w->loop ? steps[0].host_start_ns : r->start_ns,
+		w->loop ? steps[w->step_count - 1].host_end_ns : UINT64_MAX);
 	bool alone = !w->ranks.ranges.count;
 
 	w->from_task = alone ? w->first_task : w->ranks.first;
@@ -571,6 +572,7 @@ void what_if_release(struct what_if *w)
 	free(w->turns);
 	free(w->rank_waits);
 	free(w->candidates);
+	free(w->slow_ranks);
 }
 
 /* --- predictions --- */
@@ -702,5 +704,22 @@ int what_if_gain(struct what_if *w, struct what_if_candidate *c)
 	int code = run(w, &change, &m);
 
 	c->gain_ns = code < 0 ? 0 : (int64_t)(w->corrected.step_ns - m.step_ns);
+	return code;
+}
+
+int what_if_rank_gain(struct what_if *w, struct what_if_rank *r)
+{
+	struct what_if_rule rule = { .target = WHAT_IF_straggler,
+				     .has_rank = true,
+				     .rank = r->rank };
+	struct change change = { .what_if = w,
+				 .rules = &rule,
+				 .count = 1,
+				 .call_ns = w->call_ns,
+				 .synchronize_ns = w->synchronize_ns };
+	struct measured m;
+	int code = run(w, &change, &m);
+
+	r->step_ns = code < 0 ? w->corrected.step_ns : m.step_ns;
 	return code;
 }

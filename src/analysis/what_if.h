@@ -35,7 +35,8 @@
 	X(cpu, "cpu", "the program's own time and what calls cost")                                \
 	X(wait, "wait", "what collectives only wait for other ranks")                              \
 	X(comm, "comm", "transfers of collectives, on all ranks")                                  \
-	X(straggler, "no straggler", "each rank's own work before a collective as the median's")   \
+	X(straggler, "no straggler [RANK]",                                                        \
+	  "own work before a collective as the median rank's: each rank's, or that of one")        \
 	X(sync, "sync[:GLOB]", "waiting of calls by name; only with remove")                       \
 	X(graph, "graph SCOPE", "launches of a scope, or of a step, as one CUDA graph")            \
 	X(fuse, "fuse[:GLOB] N [xF]", "N short kernels that follow each other as one")             \
@@ -72,6 +73,8 @@ struct what_if_rule {
 	uint8_t *matches;
 	uint64_t *times; /* copies: by task, what it takes at most; owned */
 	bool has_ns; /* graph: ns was given */
+	bool has_rank; /* straggler: only of this rank */
+	uint32_t rank;
 	uint64_t matched, cost_ns; /* tasks that it changes, and what they cost in the recording */
 };
 
@@ -97,6 +100,13 @@ struct what_if_candidate {
 	uint32_t process; /* with most of its cost */
 	uint64_t cost_ns; /* in the span, of that process; straggler: of all ranks */
 	int64_t gain_ns; /* of a step, if it cost half */
+};
+
+/* A rank that needs longer than the median rank before collectives. */
+struct what_if_rank {
+	uint32_t rank, process;
+	uint64_t slower, slower_ns; /* number of such times in the span, and by how much */
+	uint64_t step_ns; /* as predicted, if it did not */
 };
 
 struct what_if {
@@ -128,6 +138,8 @@ struct what_if {
 	uint64_t steps_bar_ns, call_bar_ns, overlap_bar_ns, runs_bar_ns, graph_bar_ns, bar_ns;
 	struct what_if_candidate *candidates;
 	size_t candidate_count;
+	struct what_if_rank *slow_ranks; /* that which would bring most first */
+	size_t slow_rank_count;
 	uint64_t omitted; /* owners that are no candidates, … */
 	uint64_t omitted_ns; /* … because none of them costs more in the span */
 };
@@ -197,6 +209,9 @@ int what_if_candidates(struct what_if *w) MUST_USE;
 struct path_place what_if_place(const struct report *r, enum cost_of what, const struct task *task);
 /* Simulates that a candidate costs half, and sets its gain. 0 or -ENOMEM. */
 int what_if_gain(struct what_if *w, struct what_if_candidate *c) MUST_USE;
+
+/* Simulates that a rank is as fast as the median, and sets its step_ns. 0 or -ENOMEM. */
+int what_if_rank_gain(struct what_if *w, struct what_if_rank *r) MUST_USE;
 
 /* --- what_if_copies.c: copies --- */
 

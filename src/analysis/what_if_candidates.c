@@ -9,6 +9,7 @@
 #include "analysis/groups.h"
 
 #define CANDIDATES_MAX 24u
+#define SLOW_RANKS_MAX 8u
 
 static const struct task *task_at(const struct what_if *w, uint32_t index)
 {
@@ -105,7 +106,7 @@ static int take_most(const struct costs *costs, struct costs *most)
 /* Finds what the owners of all processes that are simulated cost. */
 static int find_costs(const struct what_if *w, struct costs *most)
 {
-	struct task_range own = { w->first_task, w->end_task, 0 };
+	struct task_range own = { .first = w->first_task, .end = w->end_task };
 	size_t count = MAX(w->ranks.ranges.count, 1);
 	int code = 0;
 
@@ -138,21 +139,57 @@ static uint64_t transfers_ns(const struct what_if *w)
 	return sum;
 }
 
+static uint64_t slower_ns(const struct what_if *w)
+{
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < w->ranks.ranges.count; i++)
+		sum += w->ranks.ranges.data[i].slower_ns;
+	return sum;
+}
+
 /* Adds what is about several ranks. */
 static int add_of_ranks(const struct what_if *w, candidate_groups *groups)
 {
 	const struct what_if_candidate of_ranks[] = {
 		{ .target = WHAT_IF_wait, .process = w->process, .cost_ns = w->rank_wait_ns },
 		{ .target = WHAT_IF_comm, .process = w->process, .cost_ns = transfers_ns(w) },
-		{ .target = WHAT_IF_straggler,
-		  .process = w->process,
-		  .cost_ns = w->ranks.slower_ns },
+		{ .target = WHAT_IF_straggler, .process = w->process, .cost_ns = slower_ns(w) },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(of_ranks); i++)
 		if (of_ranks[i].cost_ns && vec_push(&groups->items, of_ranks[i]) < 0)
 			return -ENOMEM;
 	return 0;
+}
+
+ORDER(shortest_step_first, struct what_if_rank, UP(step_ns) ?: DOWN(slower_ns) ?: UP(rank))
+ORDER(slowest_first, struct what_if_rank, DOWN(slower_ns) ?: UP(rank))
+
+/* Finds what it brings if one rank after another is as fast as the median. */
+static int find_slow_ranks(struct what_if *w)
+{
+	const struct task_range *ranges = w->ranks.ranges.data;
+	VEC(struct what_if_rank) ranks = { 0 };
+	int code = 0;
+
+	for (size_t i = 0; i < w->ranks.ranges.count && code >= 0; i++) {
+		struct what_if_rank r = { .rank = ranges[i].rank,
+					  .slower = ranges[i].slower,
+					  .slower_ns = ranges[i].slower_ns };
+
+		r.process = w->report->causes.lanes.data[task_at(w, ranges[i].first)->lane].process;
+		if (r.slower)
+			code = vec_push(&ranks, r);
+	}
+	vec_sort(&ranks, slowest_first);
+	ranks.count = MIN(ranks.count, SLOW_RANKS_MAX);
+	for (size_t i = 0; i < ranks.count && code >= 0; i++)
+		code = what_if_rank_gain(w, &ranks.data[i]);
+	vec_sort(&ranks, shortest_step_first);
+	w->slow_ranks = ranks.data;
+	w->slow_rank_count = ranks.count;
+	return code;
 }
 
 int what_if_candidates(struct what_if *w)
@@ -177,6 +214,8 @@ int what_if_candidates(struct what_if *w)
 		code = add_of_ranks(w, groups);
 	for (size_t i = 0; i < groups->items.count && code >= 0; i++)
 		code = what_if_gain(w, &groups->items.data[i]);
+	if (code >= 0)
+		code = find_slow_ranks(w);
 	groups_take(groups, largest_gain_first, &w->candidates, &w->candidate_count);
 	return code;
 }

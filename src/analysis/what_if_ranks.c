@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/map.h"
+#include "base/search.h"
 #include "ranks/collective_wait.h"
 
 #define NONE UINT32_MAX
@@ -31,8 +32,9 @@ static uint64_t begin_of(const struct what_if_ranks *r, uint32_t index)
 					 : task->start_ns;
 }
 
-static int add_range(struct what_if_ranks *r, struct task_range range)
+static int add_range(struct what_if_ranks *r, struct task_range range, uint32_t rank)
 {
+	range.rank = rank;
 	if (range.first >= range.end)
 		return 0;
 	r->first = MIN(r->first, range.first);
@@ -44,7 +46,7 @@ static int add_range(struct what_if_ranks *r, struct task_range range)
 static int add_rank(struct what_if_ranks *r, const struct job_rank *rank, uint32_t from,
 		    uint32_t end, uint64_t start_ns, uint64_t end_ns)
 {
-	struct task_range range = { NONE, 0, 0 };
+	struct task_range range = { .first = NONE };
 
 	for (uint32_t i = from; i < end; i++) {
 		uint64_t ns = common_ns(r->collectives, rank->host, begin_of(r, i));
@@ -54,7 +56,7 @@ static int add_rank(struct what_if_ranks *r, const struct job_rank *rank, uint32
 		range.first = MIN(range.first, i);
 		range.end = i + 1;
 	}
-	return add_range(r, range);
+	return add_range(r, range, rank->number);
 }
 
 static const struct job_rank *rank_with(const struct collectives *c, uint32_t process)
@@ -80,12 +82,13 @@ static int find_ranges(struct what_if_ranks *r, struct task_range own, uint64_t 
 {
 	const struct collectives *c = r->collectives;
 	const struct job_rank *rank = rank_with(c, process_of(r, own.first));
-	uint32_t count = (uint32_t)causes_task_count(r->causes), host;
+	uint32_t count = (uint32_t)causes_task_count(r->causes), host, number;
 	int rc = 0;
 
 	if (!rank || shares_process(c))
 		return 0;
 	host = rank->host;
+	number = rank->number;
 	start_ns = common_ns(c, host, start_ns);
 	end_ns = end_ns == UINT64_MAX ? end_ns : common_ns(c, host, end_ns);
 	r->first = NONE;
@@ -94,7 +97,7 @@ static int find_ranges(struct what_if_ranks *r, struct task_range own, uint64_t 
 			to++;
 		rank = rank_with(c, process_of(r, from));
 		if (own.first >= from && own.first < to)
-			rc = add_range(r, own);
+			rc = add_range(r, own, number);
 		else if (rank)
 			rc = add_rank(r, rank, from, to, start_ns, end_ns);
 	}
@@ -144,6 +147,14 @@ static uint32_t part_of_rank(const struct collectives *c, uint32_t match, uint32
 	return NONE;
 }
 
+const struct task_range *what_if_ranks_range(const struct what_if_ranks *r, uint32_t task)
+{
+	const struct task_range *ranges = r->ranges.data;
+	size_t i = sorted_prefix(r->ranges.count, k, ranges[k].end <= task);
+
+	return i < r->ranges.count && ranges[i].first <= task ? &ranges[i] : NULL;
+}
+
 /* What a rank does between two collectives are the tasks between them in host order. */
 static void find_paces(struct what_if_ranks *r, const struct rank_times *t)
 {
@@ -151,6 +162,7 @@ static void find_paces(struct what_if_ranks *r, const struct rank_times *t)
 		const struct rank_pace *p = &t->paces.data[i];
 		uint32_t from = part_of_rank(r->collectives, p->previous, p->rank);
 		uint32_t to = part_of_rank(r->collectives, p->match, p->rank);
+		struct task_range *range;
 		float factor = (float)((double)p->median_ns / (double)p->own_ns);
 
 		from = from == NONE ? NONE : r->task_of[from];
@@ -159,8 +171,9 @@ static void find_paces(struct what_if_ranks *r, const struct rank_times *t)
 			continue;
 		for (uint32_t k = from + 1; k < to; k++)
 			r->pace[k - r->first] = MIN(r->pace[k - r->first], factor);
-		r->slower++;
-		r->slower_ns += p->own_ns - p->median_ns;
+		range = (struct task_range *)(uintptr_t)what_if_ranks_range(r, to);
+		range->slower++;
+		range->slower_ns += p->own_ns - p->median_ns;
 	}
 }
 

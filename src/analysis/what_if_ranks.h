@@ -17,12 +17,16 @@
 struct task_range {
 	uint32_t first, end;
 	uint32_t next; /* while they are simulated */
+	uint32_t rank; /* in the job */
+	/* Of times at which it is slower than the median: number, and by how much. */
+	uint64_t slower, slower_ns;
 };
 
 struct what_if_ranks {
 	const struct causes *causes;
 	const struct collectives *collectives;
-	VEC(struct task_range) ranges; /* one for each rank's process; none: ranks are unknown */
+	/* One for each rank's process, in the order of their tasks; none: ranks are unknown. */
+	VEC(struct task_range) ranges;
 	uint32_t first, end; /* of all of them */
 	uint32_t *part_of; /* by task from `first` on: the part that it is, or UINT32_MAX */
 	/* by part: its task, or UINT32_MAX: it is not simulated; match; what it needs; in a
@@ -35,7 +39,6 @@ struct what_if_ranks {
 	 * longer than that of the median rank, inverted.
 	 */
 	float *pace;
-	uint64_t slower, slower_ns; /* of such times: number, and by how much they are longer */
 	uint64_t unresolved; /* parts that counted as recorded, in the latest simulation */
 };
 
@@ -53,6 +56,9 @@ static inline bool what_if_ranks_has(const struct what_if_ranks *r, uint32_t tas
 {
 	return r->part_of && r->part_of[task - r->first] != UINT32_MAX;
 }
+
+/* The range that has a task of a rank; NULL: none has. */
+const struct task_range *what_if_ranks_range(const struct what_if_ranks *r, uint32_t task);
 
 /*
  * Simulates all tasks, into items from r->first on, which have the recorded times before. The costs

@@ -4,6 +4,7 @@
 
 #include "analysis/what_if.h"
 #include "base/options.h"
+#include "base/starts_with.h"
 #include "names/demangle.h"
 #include "trace/columns.h"
 
@@ -21,6 +22,8 @@ static const char *const target_usages[] = {
 	WHAT_IF_TARGETS(TARGET)
 #undef TARGET
 };
+
+#define NO_STRAGGLER "no straggler"
 
 /* --- syntax --- */
 
@@ -170,6 +173,21 @@ static int parse_cost(struct what_if_rule *rule, const char *rest, struct error 
 	return 0;
 }
 
+/* "no straggler", "no straggler 3" */
+static int parse_straggler(struct what_if_rule *rule, const char *rest, struct error *e)
+{
+	uint64_t rank;
+
+	rule->target = WHAT_IF_straggler;
+	rule->has_rank = *rest != 0;
+	if (rule->has_rank &&
+	    (*rest != ' ' || parse_u64(rest + 1, &rank) < 0 || rank >= UINT32_MAX))
+		return error_set(e, E_USAGE, "'%s' names no rank: %s", rule->text,
+				 target_usages[WHAT_IF_straggler]);
+	rule->rank = rule->has_rank ? (uint32_t)rank : 0;
+	return 0;
+}
+
 int what_if_parse(struct what_if_rule *rule, const char *text, struct error *e)
 {
 	size_t length = strcspn(text, ": ");
@@ -180,10 +198,8 @@ int what_if_parse(struct what_if_rule *rule, const char *text, struct error *e)
 	*rule = (struct what_if_rule){ .text = text };
 	if (!word)
 		return error_set(e, -ENOMEM, "out of memory");
-	if (!strcmp(text, "no straggler")) {
-		rule->target = WHAT_IF_straggler;
-		return 0;
-	}
+	if (starts_with(text, NO_STRAGGLER))
+		return parse_straggler(rule, text + strlen(NO_STRAGGLER), e);
 	while (target_names[target] && strcmp(target_names[target], word) != 0)
 		target++;
 	if (!target_names[target]) {
@@ -407,6 +423,13 @@ static bool removes_call(const struct what_if *w, const struct what_if_rule *rul
 	return i > call + 1;
 }
 
+static bool is_of_rank(const struct what_if *w, uint32_t rank, uint32_t index)
+{
+	const struct task_range *range = what_if_ranks_range(&w->ranks, index);
+
+	return range && range->rank == rank;
+}
+
 bool what_if_changes(const struct what_if *w, const struct what_if_rule *rule, enum cost_of what,
 		     uint32_t index)
 {
@@ -428,6 +451,7 @@ bool what_if_changes(const struct what_if *w, const struct what_if_rule *rule, e
 		return what == COST_WORK && what_if_ranks_has(&w->ranks, index);
 	case WHAT_IF_straggler:
 		return w->ranks.pace && w->ranks.pace[index - w->ranks.first] < 1 &&
+		       (!rule->has_rank || is_of_rank(w, rule->rank, index)) &&
 		       (what == COST_WORK || what == COST_CALL || what == COST_HOST) &&
 		       !what_if_ranks_has(&w->ranks, index);
 	case WHAT_IF_launch:
@@ -587,12 +611,30 @@ static bool of_ranks(const struct what_if_rule *rule)
 	return rule->target == WHAT_IF_comm || rule->target == WHAT_IF_straggler;
 }
 
-static int no_straggler(const struct what_if_rule *rule, struct error *e)
+static int match_straggler(const struct what_if *w, struct what_if_rule *rule, struct error *e)
 {
-	return error_set(e, E_USAGE,
-			 "'%s' changes nothing: no rank needs longer than the median rank before a "
-			 "collective that is simulated",
-			 rule->text);
+	bool is_there = false;
+
+	for (size_t i = 0; i < w->ranks.ranges.count; i++) {
+		const struct task_range *range = &w->ranks.ranges.data[i];
+
+		if (rule->has_rank && range->rank != rule->rank)
+			continue;
+		is_there = true;
+		rule->matched += range->slower;
+		rule->cost_ns += range->slower_ns;
+	}
+	if (rule->matched)
+		return 0;
+	return is_there ? error_set(e, E_USAGE,
+				    "'%s' changes nothing: %s longer than the median rank before a "
+				    "collective that is simulated",
+				    rule->text,
+				    rule->has_rank ? "the rank does not need" : "no rank needs")
+			: error_set(e, E_USAGE,
+				    "'%s': rank %u is none of those that are simulated: pitot "
+				    "report --ranks",
+				    rule->text, rule->rank);
 }
 
 int what_if_match(const struct what_if *w, struct what_if_rule *rule, struct error *e)
@@ -627,9 +669,7 @@ int what_if_match(const struct what_if *w, struct what_if_rule *rule, struct err
 				 "the recording, and their collectives: pitot report --ranks",
 				 rule->text);
 	} else if (code >= 0 && rule->target == WHAT_IF_straggler) {
-		rule->matched = w->ranks.slower;
-		rule->cost_ns = w->ranks.slower_ns;
-		code = rule->matched ? 0 : no_straggler(rule, e);
+		code = match_straggler(w, rule, e);
 	} else if (code >= 0) {
 		count_matches(w, rule);
 		code = rule->matched ? 0 : no_match(rule, &known, e);

@@ -198,7 +198,8 @@ const struct command cmd_what_if = {
 		"pinned memory. 'overlap copies': beside kernels. 'streams merge', 'streams split "
 		"SCOPE'. 'batch x2'. Of ranks, which are simulated together: comm (transfers of "
 		"collectives), wait (what collectives only wait), 'no straggler' (no rank's own "
-		"work before a collective is longer than the median rank's).",
+		"work before a collective is longer than the median rank's; 'no straggler 3': not "
+		"that of rank 3).",
 	.options = options,
 	.takes_recording = true,
 	.operands_max = 64,

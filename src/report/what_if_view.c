@@ -241,6 +241,35 @@ static void print_candidates(const struct report_view *v, const struct what_if *
 	text_table_release(&t);
 }
 
+/* Each rank alone, which may gain nothing where others are as late. */
+static void print_slow_ranks(const struct report_view *v, const struct what_if *w)
+{
+	static const struct text_column columns[] = {
+		RIGHT("gain"), RIGHT("change"), RIGHT("step then"), RIGHT("slower by"),
+		FLEXIBLE("if it were as fast as the median rank")
+	};
+	struct text_table t = TEXT_TABLE_INIT(columns);
+
+	for (size_t i = 0; i < MIN(w->slow_rank_count, v->top); i++) {
+		const struct what_if_rank *r = &w->slow_ranks[i];
+		int64_t gain_ns = (int64_t)(w->corrected.step_ns - r->step_ns);
+
+		if (gain_ns < 0)
+			strbuf_addc(text_table_begin(&t), '-');
+		else
+			text_table_duration(&t, (uint64_t)gain_ns);
+		add_percent(&t, -gain_ns, w->corrected.step_ns);
+		text_table_duration(&t, r->step_ns);
+		text_table_duration(&t, r->slower_ns / MAX(w->step_count, 1));
+		text_table_addf(&t, "rank %u: 'no straggler %u'", r->rank, r->rank);
+	}
+	if (w->slow_rank_count)
+		report_gap(v);
+	if (w->slow_rank_count)
+		report_table(v, &t);
+	text_table_release(&t);
+}
+
 void what_if_text(const struct report_view *v, const struct what_if *w,
 		  const struct what_if_rule *rules, size_t count)
 {
@@ -261,6 +290,7 @@ void what_if_text(const struct report_view *v, const struct what_if *w,
 			     WORDS(" corrected; gains are of that\n"));
 		report_paragraph(v, 2, strbuf_text(&text));
 		print_candidates(v, w);
+		print_slow_ranks(v, w);
 	}
 	print_notes(v, w);
 }
@@ -329,6 +359,19 @@ static void write_candidates(const struct report_view *v, const struct what_if *
 		json_key_bool(j, "is_class", c->is_class);
 		json_key_u64(j, "cost_ns", c->cost_ns);
 		json_key_i64(j, "gain_ns", c->gain_ns);
+		json_end(j);
+	}
+	json_end(j);
+	json_key_array(j, "slow_ranks");
+	for (size_t i = 0; i < MIN(w->slow_rank_count, v->top); i++) {
+		const struct what_if_rank *r = &w->slow_ranks[i];
+
+		json_object(j);
+		json_key_u64(j, "rank", r->rank);
+		json_key_u64(j, "pid", trace_process(v->report->trace, r->process)->pid);
+		json_key_u64(j, "slower", r->slower);
+		json_key_u64(j, "slower_ns", r->slower_ns);
+		json_key_u64(j, "step_ns", r->step_ns);
 		json_end(j);
 	}
 	json_end(j);

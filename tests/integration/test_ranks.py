@@ -452,6 +452,29 @@ def test_what_to_work_on_is_on_any_rank(pitot, rank_recording):
     assert any(line.endswith("(rank 1)") for line in text.splitlines())
 
 
+def test_what_if_of_one_rank_after_another(pitot, rank_recording):
+    """Where one rank is late, it alone brings all of it. The median step of two that are late in turn is that of either."""
+    def what_if(name, *words):
+        return json.loads(pitot("what-if", rank_recording(name), *words, "--json").stdout)
+
+    for name in "sleep-3", "slow-gpu", "alternating":
+        found, whole = what_if(name), what_if(name, "no straggler")
+        step, all_gain = found["corrected"]["step_ns"], found["corrected"]["step_ns"] - whole["predicted"]["step_ns"]
+        late = [rank for rank in found["slow_ranks"] if step - rank["step_ns"] > step / 20]
+        assert sorted(found["slow_ranks"], key=lambda rank: rank["step_ns"]) == found["slow_ranks"]
+        if name != "alternating":
+            assert [rank["rank"] for rank in late] == [1] and step - late[0]["step_ns"] == pytest.approx(all_gain, rel=0.05)
+        for rank in found["slow_ranks"]:
+            alone = what_if(name, f"no straggler {rank['rank']}")
+            assert alone["predicted"]["step_ns"] == rank["step_ns"]
+            assert (alone["transforms"][0]["matched"], alone["transforms"][0]["cost_ns"]) == (rank["slower"], rank["slower_ns"])
+        assert sum(rank["slower_ns"] for rank in found["slow_ranks"]) == whole["transforms"][0]["cost_ns"]
+    text = pitot("what-if", rank_recording("sleep-3")).stdout.partition("if it were as fast as the median rank\n")[2]
+    assert text.splitlines()[0].endswith("  rank 1: 'no straggler 1'")
+    assert "'no straggler 7': rank 7 is none of those" in pitot("what-if", rank_recording("sleep-3"), "no straggler 7", status=2).stderr
+    assert "'no straggler x' names no rank" in pitot("what-if", rank_recording("sleep-3"), "no straggler x", status=2).stderr
+
+
 def test_what_if_says_which_waiting_is_unknown(pitot, rank_recording):
     """Of one rank alone nobody knows for whom it waited: then that is the kernels' time."""
     text = pitot("what-if", rank_recording("sleep-3"), "--rank", "0").stdout

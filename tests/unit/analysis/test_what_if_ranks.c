@@ -259,6 +259,17 @@ static void collectives_in_different_orders(void **state)
 	guess_release(&g);
 }
 
+static void refuse(struct guess *g, const char *text, const char *why)
+{
+	struct what_if_rule rule;
+
+	g->error = (struct error){ 0 };
+	assert_int_equal(what_if_parse(&rule, text, &g->error), 0);
+	assert_int_equal(what_if_match(&g->w, &rule, &g->error), E_USAGE);
+	assert_non_null(strstr(g->error.text, why));
+	what_if_rule_release(&rule);
+}
+
 /* How many times, and by how much, ranks are slower than the median one. */
 static void how_much_slower(void **state)
 {
@@ -321,6 +332,14 @@ static void candidates_of_all_ranks(void **state)
 	whole_ns = g.w.corrected.step_ns - predict(&g, "no straggler");
 	assert_true(is_near((uint64_t)c->gain_ns, whole_ns / 2, 3));
 	assert_true(is_near(c->cost_ns, (STEPS - 1) * 2 * MS, 2));
+	/* Only one rank is late: alone it brings all of it. */
+	assert_int_equal(g.w.slow_rank_count, 1);
+	assert_int_equal(g.w.slow_ranks[0].rank, 3);
+	assert_int_equal(g.w.corrected.step_ns - g.w.slow_ranks[0].step_ns, whole_ns);
+	assert_int_equal(g.w.slow_ranks[0].slower_ns, c->cost_ns);
+	assert_int_equal(predict(&g, "no straggler 3"), g.w.slow_ranks[0].step_ns);
+	refuse(&g, "no straggler 2", "the rank does not need longer than the median rank");
+	refuse(&g, "no straggler 4", "rank 4 is none of those that are simulated");
 	/* The process that is simulated is another one. */
 	c = candidate(&g.w, WHAT_IF_TARGET_COUNT, PATH_HOST);
 	assert_int_equal(trace_process(g.a.report.trace, c->process)->rank, 3);
@@ -335,17 +354,6 @@ static void candidates_of_all_ranks(void **state)
 	assert_non_null(c);
 	assert_true(is_near(c->cost_ns, STEPS * (4 * 200 + 400) * US, 2));
 	guess_release(&g);
-}
-
-static void refuse(struct guess *g, const char *text, const char *why)
-{
-	struct what_if_rule rule;
-
-	g->error = (struct error){ 0 };
-	assert_int_equal(what_if_parse(&rule, text, &g->error), 0);
-	assert_int_equal(what_if_match(&g->w, &rule, &g->error), E_USAGE);
-	assert_non_null(strstr(g->error.text, why));
-	what_if_rule_release(&rule);
 }
 
 static void what_cannot_be_changed(void **state)
