@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "analysis/collective_waits.h"
 #include "analysis/cost.h"
 #include "analysis/cpu_moments.h"
 #include "analysis/rank_times.h"
@@ -29,6 +30,7 @@ struct bounding {
 	interval_vec off_cpu;
 	interval_vec lost; /* times of large losses, and of each piece of work without a call */
 	struct hold *holds; /* of each piece of the path */
+	struct map waits; /* of collectives, by kernel */
 	uint64_t waited_ns; /* of the last synchronization, not yet made up by the host */
 	struct bounds *out;
 };
@@ -288,6 +290,15 @@ static uint64_t rank_wait_ns(struct bounding *b, const struct path_piece *piece)
 	return MIN(ns, piece->end_ns - piece->start_ns);
 }
 
+/* Whether it is a collective that may wait, for ranks that were not recorded or compared. */
+static bool may_wait(const struct bounding *b, const struct task *task)
+{
+	uint64_t ns;
+
+	return task->kind == GPU_WORK_kernel && map_get(&b->waits, task->row, &ns) &&
+	       ns == WAIT_UNKNOWN;
+}
+
 static void add_work(struct bounding *b, const struct path_piece *piece)
 {
 	/* Work is no pause, and what Pitot measures does not delay it. */
@@ -300,7 +311,7 @@ static void add_work(struct bounding *b, const struct path_piece *piece)
 	}
 	wait_ns = MIN(rank_wait_ns(b, piece), ns);
 	add(b, BOUND_WAIT, wait_ns);
-	add(b, BOUND_GPU, ns - wait_ns);
+	add(b, may_wait(b, task_of(b, piece->task)) ? BOUND_COLLECTIVE : BOUND_GPU, ns - wait_ns);
 }
 
 static void add_piece(struct bounding *b, const struct path_piece *piece)
@@ -399,12 +410,15 @@ int bounds_find(const struct report *r, uint32_t process, uint64_t start_ns, uin
 	if (rc >= 0)
 		rc = find_holds(&b, &path);
 	if (rc >= 0)
+		rc = collective_waits_list(r->collectives, r->rank_times->waits_known, &b.waits);
+	if (rc >= 0)
 		rc = collect_off_cpu(&b);
 	if (rc >= 0)
 		rc = collect_lost(&b);
 	for (size_t i = path.pieces.count; i-- > 0 && rc >= 0;)
 		add_held_piece(&b, &path.pieces.data[i], b.holds[i]);
 	path_release(&path);
+	map_release(&b.waits);
 	vec_release(&b.off_cpu);
 	vec_release(&b.lost);
 	free(b.holds);

@@ -30,6 +30,7 @@ enum bound {
 	BOUND_DEFAULT_STREAM,
 	BOUND_HOST_FUNCTION, /* in a stream */
 	BOUND_WAIT, /* collectives that wait for other ranks */
+	BOUND_COLLECTIVE, /* collectives of which it is unknown how long they wait */
 	BOUND_SYNC,
 	BOUND_LAUNCH, /* other calls and host time, shorter than BOUND_HOST_NS */
 	BOUND_CALL, /* longer calls that launch */

@@ -148,6 +148,11 @@ static const struct {
 				 .side = OF_GPU },
 	BOUND(WAIT) = { "wait", "waiting for other ranks", "waiting for other ranks", "",
 			.side = OF_GPU },
+	BOUND(COLLECTIVE) = { "collective", "in collectives, waiting or transferring",
+			      "collectives, of which waiting for other ranks is unknown",
+			      "recordings of all ranks, which tell the two apart: pitot record on "
+			      "each host, and pitot merge",
+			      .side = OF_GPU },
 	BOUND(SYNC) = { "synchronize", "blocked in synchronization",
 			"returns from synchronization, and host time held up by it",
 			"fewer of the synchronizing calls below: .item(), .cpu(), blocking copies, "
@@ -397,7 +402,9 @@ static void add_bound(const struct verdict *v, struct strbuf *out)
 	}
 	sentence_add(out, WORDS("; of the critical path "),
 		     PERCENT(v->bounds.sums[bound].ns, v->bounds.span_ns),
-		     WORDS(bound == BOUND_GPU || bound == BOUND_COPY ? " are " : " is "),
+		     WORDS(bound == BOUND_GPU || bound == BOUND_COPY || bound == BOUND_COLLECTIVE
+				   ? " are "
+				   : " is "),
 		     WORDS(texts[v->kind].what));
 	if (bound == BOUND_LAUNCH && v->launches)
 		sentence_add(out, WORDS(" ("), COUNTED_AS(v->launches, "launch"), WORDS(", "),
@@ -439,6 +446,10 @@ void verdict_sentence(const struct verdict *v, struct strbuf *out)
 		sentence_add(out, WORDS(", "),
 			     PERCENT(v->bounds.sums[BOUND_WAIT].ns, v->bounds.span_ns),
 			     WORDS(" waiting for other ranks"));
+	if (v->bounds.sums[BOUND_COLLECTIVE].ns && !verdict_is(v, BOUND_COLLECTIVE))
+		sentence_add(out, WORDS(", "),
+			     PERCENT(v->bounds.sums[BOUND_COLLECTIVE].ns, v->bounds.span_ns),
+			     WORDS(" in collectives, of which waiting for other ranks is unknown"));
 	add_bound(v, out);
 }
 

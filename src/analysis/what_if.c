@@ -3,10 +3,9 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "analysis/collectives.h"
+#include "analysis/collective_waits.h"
 #include "analysis/groups.h"
 #include "analysis/rank_times.h"
-#include "ranks/collective_wait.h"
 #include "trace/columns.h"
 
 #define RUNS_PERCENT 5u /* by which two runs of one program differ on one machine */
@@ -413,46 +412,11 @@ static int index_tasks(struct what_if *w)
 	return 0;
 }
 
-/* What the parts of a match wait for the last rank; UINT64_MAX: unknown. */
-static int add_waits(const struct what_if *w, const struct collective_match *m, uint32_t *last,
-		     struct map *waits)
-{
-	const struct collectives *c = w->report->collectives;
-	const struct collective_part *parts = c->parts.data;
-	bool known =
-		w->report->rank_times->waits_known && m->parts > 1 && collective_is_whole(parts, m);
-	int code = 0;
-
-	if (known) {
-		collective_find_needs(parts, m, last);
-		collective_find_last(parts, m, last, 0, last);
-	}
-	for (uint32_t i = 0; i < m->parts && code >= 0; i++) {
-		const struct collective_part *p = &parts[m->first + i];
-
-		if (p->size != 1)
-			code = map_put(waits, p->kernel,
-				       known ? parts[last[i]].start_ns - p->start_ns : UINT64_MAX);
-	}
-	return code;
-}
-
-/* Maps kernels of collectives to what they wait. */
-static int list_waits(const struct what_if *w, struct map *waits)
-{
-	const struct collectives *c = w->report->collectives;
-	_cleanup_free_ uint32_t *last = calloc(c->rank_count + 1, sizeof(*last));
-	int code = last ? 0 : -ENOMEM;
-
-	for (size_t i = 0; i < c->matches.items.count && code >= 0; i++)
-		code = add_waits(w, &c->matches.items.data[i], last, waits);
-	return code;
-}
-
 static int find_rank_waits(struct what_if *w)
 {
 	struct map waits = MAP_INIT;
-	int code = list_waits(w, &waits);
+	int code = collective_waits_list(w->report->collectives, w->report->rank_times->waits_known,
+					 &waits);
 
 	if (code >= 0 && waits.count)
 		w->rank_waits =
@@ -466,8 +430,8 @@ static int find_rank_waits(struct what_if *w)
 
 		if (task->kind != GPU_WORK_kernel || !map_get(&waits, task->row, &ns))
 			continue;
-		w->unknown_waits += own && ns == UINT64_MAX;
-		ns = ns == UINT64_MAX ? 0 : MIN(ns, task->end_ns - task->start_ns);
+		w->unknown_waits += own && ns == WAIT_UNKNOWN;
+		ns = ns == WAIT_UNKNOWN ? 0 : MIN(ns, task->end_ns - task->start_ns);
 		w->rank_waits[i - w->from_task] = ns;
 		w->rank_wait_ns += own ? ns : 0;
 	}

@@ -343,14 +343,29 @@ static void add_unknown(const struct report *r, struct strbuf *out)
 		strbuf_adds(out, "too few collectives after the start-up\n");
 }
 
+/* Ranks are in the order of their numbers. */
+static void add_restarted(const struct collectives *c, struct strbuf *out)
+{
+	const struct job_rank *ranks = c->ranks;
+	uint32_t number = ranks[c->repeated].number;
+	size_t count = 0;
+
+	for (size_t i = 1; i < c->rank_count; i++)
+		count += ranks[i].number == ranks[i - 1].number &&
+			 (i < 2 || ranks[i - 2].number != ranks[i].number);
+	if (count == 1)
+		strbuf_addf(out, "rank %u was restarted\n", number);
+	else
+		strbuf_addf(out, "%zu ranks were restarted, such as rank %u\n", count, number);
+}
+
 bool report_job_text(const struct report *r, struct strbuf *heading, struct strbuf *out)
 {
 	const struct rank_times *t = r->rank_times;
 	const struct collectives *c = r->collectives;
 
 	if (c->repeated && !c->mixed)
-		sentence_add(out, WORDS("rank "), NUMBER(number_of(r, (uint32_t)c->repeated)),
-			     WORDS(" was restarted\n"));
+		add_restarted(c, out);
 	switch (t->kind) {
 	case JOB_SINGLE:
 		return false;

@@ -463,6 +463,7 @@ static const struct field work_fields[] = {
 	BOUND_FIELD("default_stream_ns", DEFAULT_STREAM),
 	BOUND_FIELD("host_function_ns", HOST_FUNCTION),
 	BOUND_FIELD("wait_ns", WAIT),
+	BOUND_FIELD("collective_ns", COLLECTIVE),
 	BOUND_FIELD("synchronize_ns", SYNC),
 	BOUND_FIELD("launch_ns", LAUNCH),
 	BOUND_FIELD("launch_call_ns", CALL),

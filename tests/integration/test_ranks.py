@@ -488,4 +488,16 @@ def test_one_rank_has_no_section_of_ranks(pitot, build, source):
           source / "tests/data/tapes/ranks/sleep-3.0.tape")
     report = json.loads(pitot("report", "job.pitot", "--json").stdout)
     assert report["job"]["kind"] == "single" and not report["job"]["ranks"]
-    assert "rank" not in pitot("report", "job.pitot").stdout.partition("\nverdict")[2].partition("GPU busy")[0]
+    assert "\nranks  " not in pitot("report", "job.pitot").stdout
+
+
+def test_a_rank_whose_others_were_not_recorded_may_only_wait(pitot, build, source, rank_recording):
+    """It is not GPU-bound, and its all-reduces need not be faster: they wait for the rank that sleeps."""
+    pitot("record", "--no-cpu", "--stacks", "none", "--force", "-o", "job.pitot", "--", "env", "RANK=0", "WORLD_SIZE=2",
+          build / "standin" / "tape-play", source / "tests/data/tapes/ranks/sleep-3.0.tape")
+    report, text = json.loads(pitot("report", "job.pitot", "--json").stdout), " ".join(pitot("report", "job.pitot").stdout.split())
+    verdict, known = report["verdict"], json.loads(pitot("report", rank_recording("sleep-3"), "--json").stdout)["verdict"]
+    assert verdict["start_up"]["later_kind"] == "collective" and "rank 1 of 2 was not recorded" in text
+    assert verdict["collective_ns"] > 30e6 and verdict["wait_ns"] == 0 and "optimizing the kernels" not in text
+    assert "are collectives, of which waiting for other ranks is unknown" in text and "what helps after it: recordings of all ranks" in text
+    assert known["collective_ns"] < 10e6, "of the first few, before there are steps"
