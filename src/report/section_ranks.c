@@ -207,6 +207,43 @@ static void add_turns(const struct report *r, struct strbuf *out)
 			    "no rank and no place of the program is to blame for much of that\n");
 }
 
+/* The last call of a process; NULL: none is known, or only ranks were read. */
+static const struct task *last_call(const struct report *r, uint32_t process)
+{
+	const struct task *last = NULL;
+
+	for (size_t i = 0; i < causes_task_count(&r->causes); i++) {
+		const struct task *task = &r->causes.tasks.data[i];
+
+		if (task->kind == TASK_CALL &&
+		    r->causes.lanes.data[task->lane].process == process &&
+		    (!last || task->start_ns > last->start_ns))
+			last = task;
+	}
+	return last;
+}
+
+/* What the rank that did not come did last, and how its threads are found. */
+static void add_last_call(const struct report *r, struct strbuf *out)
+{
+	const struct job_rank *rank = &r->collectives->ranks[r->rank_times->rank];
+	const struct task *call = last_call(r, rank->process);
+	_cleanup_strbuf_ struct strbuf name = STRBUF_INIT;
+
+	if (call) {
+		path_place_text(r, path_place_of_call(r, call), false, &name);
+		sentence_add(out, WORDS("its last call was "),
+			     DURATION(r->end_ns - MIN(call->end_ns, r->end_ns)),
+			     WORDS(" before the end: "));
+		text_safe(out, strbuf_text(&name), name.length);
+		strbuf_adds(out, " from ");
+		report_line_text(r, path_place_of_host(r, call).key, CALLER_NONE, out);
+		strbuf_adds(out, "\n");
+	}
+	strbuf_addf(out, "where its threads are while it hangs: pitot dump --stacks %u\n",
+		    rank->pid);
+}
+
 static void add_hung(const struct report *r, struct strbuf *out)
 {
 	const struct rank_times *t = r->rank_times;
@@ -220,6 +257,7 @@ static void add_hung(const struct report *r, struct strbuf *out)
 		     WORDS(", for which "), COUNTED_AS(t->hung->parts, "rank"),
 		     WORDS(" waited until the end of the recording, "), DURATION(t->hung_ns),
 		     WORDS("\n"));
+	add_last_call(r, out);
 }
 
 /* What collectives cost all ranks. */
@@ -356,7 +394,8 @@ static void add_restarted(const struct collectives *c, struct strbuf *out)
 	if (count == 1)
 		strbuf_addf(out, "rank %u was restarted\n", number);
 	else
-		strbuf_addf(out, "%zu ranks were restarted, such as rank %u\n", count, number);
+		sentence_add(out, COUNTED_AS(count, "rank"),
+			     WORDS(" were restarted, such as rank "), NUMBER(number), WORDS("\n"));
 }
 
 bool report_job_text(const struct report *r, struct strbuf *heading, struct strbuf *out)

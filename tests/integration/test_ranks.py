@@ -177,6 +177,7 @@ def test_a_rank_that_does_not_come(job):
     report, text = job("missing")
     assert report["job"]["kind"] == "hung" and report["job"]["rank"] == 1
     assert "hung: rank 1 did not come" in text and "for which 1 rank waited" in text
+    assert "before the end: cudaDeviceSynchronize from " in text and f"pitot dump --stacks {report['job']['ranks'][1]['pid']}\n" in text
     assert "ranks  no collectives to compare\n" in text
 
 
