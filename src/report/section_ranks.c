@@ -711,6 +711,8 @@ static void add_remark(const struct report_view *v, struct strbuf *out)
 			     DURATION(t->span_ns));
 	else
 		sentence_add(out, WORDS("an unknown part of "), DURATION(t->span_ns));
+	if (v->report->collectives->inferred)
+		strbuf_adds(out, "; some are matched by name and order only");
 }
 
 ROW_IF(has_ranks, void, v->report->rank_times->count > 1)

@@ -40,6 +40,7 @@ def fixture_without_plugin(pitot, build, source):
         pitot("record", "--no-cpu", "--stacks", "none", "--force", "-o", "names.pitot", "--", "env", "NCCL_PROFILER_PLUGIN=none",
               build / "standin" / "tape-play", "--ranks", tapes / f"{name}.0.tape", tapes / f"{name}.1.tape")
         assert "all_reduce" not in pitot("view", "names.pitot", "collective", "--json").stdout
+        assert "; some are matched by name and order only\n" in pitot("report", "names.pitot").stdout
         return json.loads(pitot("report", "names.pitot", "--json").stdout)
 
     return report
