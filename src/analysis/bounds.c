@@ -7,6 +7,7 @@
 #include "analysis/cpu_moments.h"
 #include "analysis/rank_times.h"
 #include "analysis/report.h"
+#include "base/search.h"
 #include "trace/columns.h"
 
 struct interval {
@@ -98,18 +99,9 @@ static void sort_intervals(interval_vec *v)
 /* The first that ends after start_ns. */
 static size_t first_interval(const interval_vec *v, uint32_t thread, uint64_t start_ns)
 {
-	size_t low = 0, high = v->count;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		const struct interval *at = &v->data[middle];
-
-		if (at->thread < thread || (at->thread == thread && at->end_ns <= start_ns))
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return sorted_prefix(v->count, i,
+			     v->data[i].thread < thread || (v->data[i].thread == thread &&
+							    v->data[i].end_ns <= start_ns));
 }
 
 static int collect_off_cpu(struct bounding *b)
@@ -270,19 +262,12 @@ static uint64_t rank_wait_ns(struct bounding *b, const struct path_piece *piece)
 	uint64_t ns = 0;
 
 	for (size_t i = 0; i < t->count; i++) {
-		size_t low = 0, high = t->items[i].waits.count;
 		const struct rank_piece *waits = t->items[i].waits.data;
+		size_t low = sorted_prefix(t->items[i].waits.count, k,
+					   waits[k].end_ns <= piece->start_ns);
 
 		if (b->r->collectives->ranks[i].process != b->out->process)
 			continue;
-		while (low < high) {
-			size_t middle = low + (high - low) / 2;
-
-			if (waits[middle].end_ns <= piece->start_ns)
-				low = middle + 1;
-			else
-				high = middle;
-		}
 		for (; low < t->items[i].waits.count && waits[low].start_ns < piece->end_ns; low++)
 			ns += MIN(waits[low].end_ns, piece->end_ns) -
 			      MAX(waits[low].start_ns, piece->start_ns);

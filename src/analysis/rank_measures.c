@@ -7,6 +7,7 @@
 #include "analysis/groups.h"
 #include "analysis/report.h"
 #include "analysis/stats.h"
+#include "analysis/steps.h"
 #include "analysis/system_use.h"
 #include "system/metrics.h"
 
@@ -15,27 +16,22 @@
 #define LEAST_PERCENT 5
 
 /* Ranges with one name. */
-struct steps {
+struct named_steps {
 	uint64_t total_ns, count;
 	uint32_t text; /* item of the interner */
 	uint32_t thread; /* of the first one; those of other threads do not count */
 };
-
-static bool is_step(const char *name)
-{
-	const char *step = strcasestr(name, "step");
-
-	return (step && (step == name || step[-1] != '.')) || strcasestr(name, "iteration");
-}
 
 /* Whether a range is a step of the rank after its start-up; then *text is its name. */
 static int step_name(struct rank_pieces *p, const struct nvtx_range *range, uint32_t process,
 		     uint64_t since_ns, uint32_t *text)
 {
 	struct rank_place place = { 0 };
+	char name[STEP_NAME_MAX];
 
 	if (range->process != process || !range->pushed || range->open || !range->message ||
-	    range->start_ns < since_ns || !is_step(trace_string(p->report->trace, range->message)))
+	    range->start_ns < since_ns ||
+	    !step_name_read(trace_string(p->report->trace, range->message), name))
 		return 0;
 	if (rank_pieces_place(p, &place, PLACE_RANGE, range->message) < 0)
 		return -ENOMEM;
@@ -43,17 +39,18 @@ static int step_name(struct rank_pieces *p, const struct nvtx_range *range, uint
 	return 1;
 }
 
-ORDER(compare_steps, struct steps, DOWN(total_ns) ?: UP(text))
+ORDER(compare_steps, struct named_steps, DOWN(total_ns) ?: UP(text))
 
 /* Finds the name of the steps: the ranges that take most of the time. */
-static int find_steps(struct rank_pieces *p, uint32_t process, uint64_t since_ns, struct steps *out)
+static int find_steps(struct rank_pieces *p, uint32_t process, uint64_t since_ns,
+		      struct named_steps *out)
 {
-	GROUPS(struct steps) all = GROUPS_INIT;
+	GROUPS(struct named_steps) all = GROUPS_INIT;
 	int rc = 0;
 
 	for (size_t i = 0; i < p->ranges.count && rc >= 0; i++) {
 		const struct nvtx_range *range = &p->ranges.items[i];
-		struct steps *s;
+		struct named_steps *s;
 		uint32_t text;
 
 		rc = step_name(p, range, process, since_ns, &text);
@@ -78,7 +75,7 @@ static int find_steps(struct rank_pieces *p, uint32_t process, uint64_t since_ns
 static int measure_steps(struct rank_pieces *p, uint32_t process, uint64_t since_ns,
 			 struct rank_measures *out)
 {
-	struct steps steps = { 0 };
+	struct named_steps steps = { 0 };
 	struct durations times = { 0 };
 	uint64_t last_ns = 0;
 	int rc = find_steps(p, process, since_ns, &steps);

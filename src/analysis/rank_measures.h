@@ -1,10 +1,9 @@
 /*
  * rank_measures.h: what is measured of each rank, and the ranks that differ from the others in it.
  *
- * A step is a range of the program whose name has "step" or "iteration" in it, but not behind a
- * dot, as methods of optimizers have; numbers in names do not count. Of several such names the
- * outermost counts, and the time of a step is the median from one beginning to the next. If the
- * ranks name their steps differently, their time is unknown.
+ * A step is a range that is named like one (steps.h); numbers in names do not count. Of several
+ * such names the one with most time counts, and the time of a step is the median from one beginning
+ * to the next. If the ranks name their steps differently, their time is unknown.
  */
 #ifndef PITOT_ANALYSIS_RANK_MEASURES_H
 #define PITOT_ANALYSIS_RANK_MEASURES_H
