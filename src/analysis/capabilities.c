@@ -170,6 +170,7 @@ int capability_cpu_only(struct trace *t, bool *cpu_only, struct error *e)
 
 int capability_no_gpu(struct trace *t, struct strbuf *why, struct error *e)
 {
+	struct capability_note ring;
 	const char *reason = "";
 	uint64_t launches;
 	bool cpu_only, damaged = false;
@@ -188,6 +189,9 @@ int capability_no_gpu(struct trace *t, struct strbuf *why, struct error *e)
 		reason = "only the CPU was sampled";
 	if (!*reason)
 		reason = write_failure(t);
+	capability_read(t, feature_ring, &ring);
+	if (!*reason && ring.known && ring.state == capability_state_off)
+		reason = ring.reason;
 	if (!*reason)
 		reason = missed_window(t);
 	if (!*reason)

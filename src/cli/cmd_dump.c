@@ -188,6 +188,10 @@ static int dump(const struct launcher_text *launcher, const struct segment_inter
 			"the recording of process %d is on the disk, and can be read at any "
 			"time; a ring is: pitot record --ring 10m -- COMMAND",
 			launcher->pid);
+	if (count == -ECONNREFUSED)
+		return error_set(e, count,
+				 "`pitot record`, process %d, has ended, and its ring with it",
+				 launcher->pid);
 	return count < 0 ? error_set(e, count, "process %d made no dump: %s", launcher->pid,
 				     error_code_text(count))
 			 : count;

@@ -42,6 +42,14 @@ static void write_start(struct recording *r, const char *what,
 	rows_capability(r->writer, feature_ring, capability_state_on, r->request->ring, NULL, text);
 }
 
+void record_note_ring(struct recording *r)
+{
+	rows_capability(r->writer, feature_ring, capability_state_off, r->request->ring, NULL,
+			"`pitot record` held the GPU work in memory (--ring) and has not written "
+			"it: it was killed, or runs still (pitot dump)");
+	writer_flush(r->writer);
+}
+
 /* Copies the files of a folder, without its folders. */
 static int copy_folder(int folder, int to)
 {
@@ -117,6 +125,7 @@ int record_make_dump(struct recording *r, int folder, const struct segment_inter
 		dump_parts_finish(r, &parts);
 	writer_flush(r->writer);
 	err = copy_files(r, folder);
+	record_note_ring(r);
 	if (count > 0 && has_now)
 		add_memories(r, folder);
 	return err < 0 ? err : count;
@@ -165,7 +174,9 @@ void record_finish_ring(struct recording *r)
 	written = segment_ring_write(&s->ring, s->folder, &all);
 	if (reserve >= 0)
 		close(reserve);
-	if (written < 0)
-		record_emit(r, RECORD_WARNING, "the ring is incomplete: cannot write to '%s': %s",
-			    r->shown, error_code_text(written));
+	if (written >= 0)
+		return;
+	record_write_loss(r, written);
+	record_emit(r, RECORD_WARNING, "the ring is incomplete: cannot write to '%s': %s", r->shown,
+		    error_code_text(written));
 }

@@ -12,11 +12,7 @@
 #include "format/rows.h"
 #include "gpufl/gpufl_folder.h"
 
-/*
- * Writes a loss of unknown size because of `err`: a full disk may have prevented a process, or the
- * sampler, from beginning a segment. The row goes into the reserve of `pitot record`'s own segment.
- */
-static void write_loss(struct recording *r, int err)
+void record_write_loss(struct recording *r, int err)
 {
 	struct row_loss row = { .start_ns = r->spawn.start_ns, .end_ns = r->spawn.end_ns };
 
@@ -129,7 +125,7 @@ static void close_recording(struct recording *r)
 		record_emit(r, RECORD_WARNING, "CPU samples are incomplete: %s", e.text);
 	json = finish_json(r);
 	if (sampling < 0 || json < 0)
-		write_loss(r, sampling < 0 ? sampling : json);
+		record_write_loss(r, sampling < 0 ? sampling : json);
 	writer_flush(r->writer);
 	writer_stats(r->writer, &stats);
 	err = writer_close(&r->writer);

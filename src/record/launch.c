@@ -1,6 +1,7 @@
 /* launch.c: starts the command, and injects the recorder if needed. */
 #include <errno.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "arch/processor.h"
 #include "base/program_file.h"
@@ -77,6 +78,20 @@ static enum command_kind find_kind(const char *command)
 		       : COMMAND_PROGRAM;
 }
 
+static int begin_ring(struct recording *r, struct error *e)
+{
+	_cleanup_close_ int memory = memfd_create("pitot ring", MFD_CLOEXEC);
+
+	if (memory < 0)
+		return error_set(e, -errno,
+				 "--ring needs memory that processes share, and memfd_create says "
+				 "'%s'; record to the disk instead, without --ring",
+				 strerror(errno));
+	record_note_ring(r);
+	return segment_ring_parse(r->request->ring, &r->segments.ring.bytes,
+				  &r->segments.ring.age_ns);
+}
+
 /*
  * Starts sampling while the command waits for its exec. The recorder's options depend on the
  * method.
@@ -109,9 +124,8 @@ static int prepare_child(void *user, pid_t pid, struct strbuf *environment, stru
 	record_make_options(r);
 	injection.options = strbuf_text(&r->options);
 	injection.preload = r->preload ? r->preload_library : NULL;
-	if (r->request->ring)
-		(void)!segment_ring_parse(r->request->ring, &r->segments.ring.bytes,
-					  &r->segments.ring.age_ns);
+	if (r->request->ring && begin_ring(r, e) < 0)
+		return e->code;
 	if (r->directory &&
 	    segment_server_open(&r->segments, r->directory, &r->identity.folder) == 0) {
 		segment_server_text(&r->segments, !r->request->ring, &launcher);

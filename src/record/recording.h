@@ -153,6 +153,13 @@ bool record_serve_ring(struct recording *r);
  */
 int record_make_dump(struct recording *r, int folder, const struct segment_interval *interval,
 		     const char *why) MUST_USE;
+/*
+ * Writes a loss of unknown size because of `err`: a full disk may have prevented a process, or the
+ * sampler, from beginning a segment. The row goes into the reserve of `pitot record`'s own segment.
+ */
+void record_write_loss(struct recording *r, int err);
+/* Says in `pitot record`'s own segment that the ring is not in the recording yet. */
+void record_note_ring(struct recording *r);
 /* Writes the ring's segments into the recording. */
 void record_finish_ring(struct recording *r);
 

@@ -410,9 +410,13 @@ static int parse_actions(struct words *w, struct rule *rule, struct error *e)
 		action = action_of(next.word);
 		if (action == RULE_ACTION_COUNT)
 			return known ? 0 /* whatever follows is refused by the caller */
-				     : error_set(e, E_USAGE, "after ':' comes %s or %s, not '%s'",
+				     : error_set(e, E_USAGE, "after ':' comes %s or %s, not '%s'%s",
 						 rule_actions[RULE_ACTION_dump].form,
-						 rule_actions[RULE_ACTION_deepen].form, next.word);
+						 rule_actions[RULE_ACTION_deepen].form, next.word,
+						 strcmp(next.word, "capture") != 0
+							 ? ""
+							 : "; `pitot capture --when RULE` records "
+							   "whole steps");
 		if (known >> action & 1)
 			return error_set(e, E_USAGE, "'%s' is there twice", next.word);
 		known |= 1u << action;

@@ -1,8 +1,12 @@
 """A recording that keeps only its end: dumps while it goes on, what is left of it, what it refuses."""
+import ctypes
+import errno
 import json
 import os
+import platform
 import re
 import signal
+import struct
 import subprocess
 from pathlib import Path
 
@@ -156,6 +160,52 @@ def test_what_a_dump_refuses(pitot, tmp_path):
     assert "is not recorded" in pitot("dump", os.getpid(), status=1).stderr
     assert "is not the id" in pitot("dump", "x", status=2).stderr
     assert not list(tmp_path.glob("*.pitot")), "a folder is left"
+
+
+def refuse_memfd():
+    """In a child before it executes: memfd_create fails with EPERM, as some containers have it."""
+    number = {"x86_64": 319, "aarch64": 279}[platform.machine()]
+    words = [(0x20, 0, 0, 0), (0x15, 0, 1, number), (0x06, 0, 0, 0x50000 | errno.EPERM), (0x06, 0, 0, 0x7fff0000)]
+    filters = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *word) for word in words))
+    program = ctypes.create_string_buffer(struct.pack("HxxxxxxP", len(words), ctypes.addressof(filters)))
+    libc = ctypes.CDLL(None)
+    if libc.prctl(38, 1, 0, 0, 0) or libc.prctl(22, 2, program):
+        raise OSError("no seccomp filter")
+
+
+def test_without_memfd(program, player, source, environment, rows, tmp_path):
+    """A ring is refused at once, and a recording on the disk just has no last moments."""
+    command = [program, "record", "-o", tmp_path / "r.pitot", "--no-cpu", "--no-symbols", "--stacks", "none"]
+    play = ["--", player, "--now", source / "tests/data/tapes/launch.tape"]
+    options = {"capture_output": True, "text": True, "preexec_fn": refuse_memfd, "env": {**environment, "ASAN_OPTIONS": "detect_leaks=0"}}
+    refused = subprocess.run(list(map(str, [*command, "--ring", "1M", *play])), check=False, **options)
+    assert refused.returncode == 126 and "memfd_create says 'Operation not permitted'; record to the disk instead" in refused.stderr
+    subprocess.run(list(map(str, [*command, "-f", *play])), check=True, **options)
+    assert rows(tmp_path / "r.pitot", "kernel")
+
+
+def test_a_holder_that_is_killed(ring, pitot, tmp_path):
+    """The program goes on; a dump and the report say that the ring is gone, not that there was no GPU work."""
+    process, folder = ring("1M", "--repeat", "1000000", "--rate", "0")
+    wait_until(lambda: pitot("dump", process.pid, "-f", "-o", tmp_path / "dump.pitot", status=None).returncode == 0, "there is a ring", process)
+    [child] = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    process.kill()
+    process.wait()
+    try:
+        said = pitot("dump", child, "-f", "-o", tmp_path / "dump.pitot", status=1).stderr
+        assert f"`pitot record`, process {process.pid}, has ended, and its ring with it" in said
+        assert "held the GPU work in memory (--ring) and has not written it" in json.loads(pitot("report", folder, "--json").stdout)["verdict"]["no_gpu_data"]
+        assert Path(f"/proc/{child}/stat").read_text().rsplit(")", 1)[1].split()[0] in "RS", "the program goes on"
+    finally:
+        os.kill(int(child), signal.SIGKILL)
+
+
+def test_a_ring_that_the_disk_has_no_room_for(player, pitot, source, small_disk, rows):
+    folder = small_disk("size=24k") / "r.pitot"
+    said = pitot("record", "--ring", "1M", "-o", folder, "--no-cpu", "--no-symbols", "--stacks", "none", "--", player, "--now", source / TAPE,
+                 env={"ASAN_OPTIONS": "detect_leaks=0"}).stderr
+    assert "the ring is incomplete" in said and "the disk was full" in said
+    assert "disk_full" in {row["reason"] for row in rows(folder, "loss")}
 
 
 def test_a_recording_on_the_disk_has_no_dump(player, program, pitot, source, environment, tmp_path):

@@ -104,7 +104,7 @@ static const struct {
 	{ "straggler > 20", "needs a percentage" },
 	{ "every 1h:",
 	  "after ':' comes dump [pre=TIME] [post=TIME] or deepen ENGINE [TIME], not ''" },
-	{ "every 1h: capture", "or deepen ENGINE [TIME], not 'capture'" },
+	{ "every 1h: capture", "not 'capture'; `pitot capture --when RULE`" },
 	{ "xid: dump pre=30", "'pre' needs a time of at most 1h with its unit: pre=30s" },
 	{ "xid: dump pre 30s", "'pre' needs a time of at most 1h with its unit: pre=30s" },
 	{ "xid: dump post=", "'post' needs a time of at most 1h with its unit: post=30s" },
