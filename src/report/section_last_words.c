@@ -109,14 +109,14 @@ static void add_late(const struct report *r, const struct last_work *work, struc
 			     WORDS(" of its communicator unknown"));
 }
 
-/* ", launched at 1.234 s, 38.0 s before" */
+/* ", launched at 1.234 s (38.0 s earlier)" */
 static void add_since(const struct report *r, const char *what, uint64_t start_ns, uint64_t seen_ns,
 		      struct strbuf *out)
 {
 	sentence_add(out, WORDS(what), WORDS(" at "),
 		     DURATION(start_ns - MIN(start_ns, r->span_start_ns)));
 	if (seen_ns >= start_ns)
-		sentence_add(out, WORDS(", "), DURATION(seen_ns - start_ns), WORDS(" before"));
+		sentence_add(out, WORDS(" ("), DURATION(seen_ns - start_ns), WORDS(" earlier)"));
 }
 
 static void add_work(const struct report *r, const struct last_work *work, struct strbuf *out)
@@ -128,7 +128,7 @@ static void add_work(const struct report *r, const struct last_work *work, struc
 	if (work->launched_ns)
 		add_since(r, ", launched", work->launched_ns, work->seen_ns, out);
 	if (work->caller != CALLER_NONE) {
-		strbuf_adds(out, " at ");
+		strbuf_adds(out, " by ");
 		report_line_text(r, work->caller, CALLER_NONE, out);
 	}
 	if (work->behind)
@@ -142,7 +142,7 @@ static void add_work(const struct report *r, const struct last_work *work, struc
 	strbuf_addc(out, '\n');
 }
 
-/* ", the first one of step_kernel, made at 1.05 s, 4.13 s before at train.py:57 step" */
+/* ", the first one of step_kernel, made at 1.05 s (4.13 s earlier) by train.py:57 step" */
 static void add_first_launch(const struct report *r, const struct last_process *p, uint64_t count,
 			     struct strbuf *out)
 {
@@ -154,7 +154,7 @@ static void add_first_launch(const struct report *r, const struct last_process *
 	strbuf_adds(&what, count > 1 && p->open_name == TRACE_NO_ROW ? " made" : ", made");
 	add_since(r, strbuf_text(&what), p->open_ns, p->seen_ns, out);
 	if (p->open_caller != CALLER_NONE) {
-		strbuf_adds(out, " at ");
+		strbuf_adds(out, " by ");
 		report_line_text(r, p->open_caller, CALLER_NONE, out);
 	}
 	strbuf_addc(out, '\n');
@@ -405,9 +405,9 @@ static void add_of_process(const struct report *r, const struct last_process *p,
 		sentence_add(out, WORDS("and "), NUMBER(p->waits - LINES_MAX),
 			     WORDS(" more threads\n"));
 	if (p->undelivered)
-		sentence_add(out, COUNTED_AS(p->undelivered, "piece"),
+		sentence_add(out, COUNTED_AS(p->undelivered, "more piece"),
 			     WORDS(" of work had ended, as later work or calls that waited show, "
-				   "and CUPTI had not delivered their times\n"));
+				   "but CUPTI had not delivered the times\n"));
 }
 
 static void add_text(const struct report *r, struct strbuf *out)
