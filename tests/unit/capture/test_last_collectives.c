@@ -208,6 +208,8 @@ static void test_collectives_of_the_last_moments(void **unused)
 	assert_int_equal(out.collectives, 3);
 	assert_int_equal(out.unread_collectives + out.others, 0);
 	has_values(TABLE_communicator, COLUMN_communicator_hash, 2, (uint64_t[]){ 77, 78 });
+	has_values(TABLE_communicator, COLUMN_communicator_nodes, 2, (uint64_t[]){ 1, 1 });
+	has_values(TABLE_communicator, COLUMN_communicator_ranks, 2, (uint64_t[]){ 8, 8 });
 	has_values(TABLE_communicator, COLUMN_communicator_rank, 2, (uint64_t[]){ 5, 5 });
 	has_values(TABLE_collective, COLUMN_collective_sequence, 3, (uint64_t[]){ 17, 3, 99 });
 	has_values(TABLE_collective, COLUMN_collective_communicator, 3, (uint64_t[]){ 1, 2, 2 });
