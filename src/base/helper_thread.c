@@ -1,6 +1,7 @@
 #include "base/helper_thread.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -125,8 +126,13 @@ int helper_thread_start(void *(*run)(void *), void *argument, size_t stack_bytes
 		atomic_fetch_sub(&running, 1);
 		free(helper);
 	}
+	/*
+	 * Not nanosleep(): Linux remembers one call that it has to continue for each thread, and
+	 * nanosleep() takes the place of the one in which an injector found this thread asleep,
+	 * which then returns EINTR to the program.
+	 */
 	for (int i = 0; !err && i < POLLS && atomic_load(&registered) == registered_before; i++)
-		nanosleep(&(struct timespec){ .tv_nsec = 50000 }, NULL);
+		ppoll(NULL, 0, &(struct timespec){ .tv_nsec = 50000 }, NULL);
 	return -err;
 }
 

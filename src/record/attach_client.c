@@ -86,8 +86,8 @@ bool attach_uses_cuda(pid_t pid)
 	return has_library(pid, "/libcuda.so.");
 }
 
-/* Whether the program can load the recorder. */
-static int check_program(pid_t pid, struct error *e)
+/* Whether the program can load the recorder. Sets *is_setuid also for setgid programs. */
+static int check_program(pid_t pid, bool *is_setuid, struct error *e)
 {
 	struct program_file file;
 	char path[64];
@@ -95,6 +95,12 @@ static int check_program(pid_t pid, struct error *e)
 
 	snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
 	rc = program_file_read(path, &file);
+	*is_setuid = rc == -EPERM;
+	if (rc == -EACCES)
+		return error_set(e, rc,
+				 "process %d may not be read: it has more rights than you, or made "
+				 "itself undumpable; run pitot with sudo",
+				 (int)pid);
 	if (rc == 0 && file.is_foreign)
 		return error_set(e, E_UNSUPPORTED,
 				 "process %d is not a program for this processor: it cannot load "
@@ -112,10 +118,16 @@ static int check_program(pid_t pid, struct error *e)
 static int explain_unprepared(pid_t pid, struct error *e)
 {
 	_cleanup_free_ char *library = record_find_library(NULL);
-	int rc = check_program(pid, e);
+	bool is_setuid;
+	int rc = check_program(pid, &is_setuid, e);
 
 	if (rc < 0)
 		return rc;
+	if (is_setuid)
+		return error_set(e, E_UNSUPPORTED,
+				 "process %d was not prepared, and is a setuid or setgid program, "
+				 "which ignores PITOT_IDLE: sudo pitot record -p %d --inject",
+				 (int)pid, (int)pid);
 	if (has_library(pid, "/libpitot.so"))
 		return error_set(e, E_UNSUPPORTED,
 				 "process %d has the recorder, but was not prepared: start it with "
@@ -231,6 +243,7 @@ int attach_can_load(pid_t pid, struct error *e)
 {
 	struct error unprepared;
 	int own_pid, fd = attach_connect(pid, &unprepared), err;
+	bool is_setuid;
 
 	if (fd >= 0) {
 		close(fd);
@@ -238,7 +251,7 @@ int attach_can_load(pid_t pid, struct error *e)
 	}
 	err = check_process(pid, &own_pid, e);
 	if (err >= 0)
-		err = check_program(pid, e);
+		err = check_program(pid, &is_setuid, e);
 	return err < 0 ? err : 1;
 }
 

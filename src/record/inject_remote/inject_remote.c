@@ -174,26 +174,49 @@ static int check_calls(struct injection *i, struct error *e)
 	return 0;
 }
 
+/* Whether the library at the process's path is ours, or a copy of it. */
+static int compare_library(struct injection *i, int theirs, struct error *e)
+{
+	_cleanup_close_ int own = -1;
+	uint8_t bytes[2][4096];
+	struct stat st;
+	size_t n = 1;
+
+	if (i->image.recorder)
+		return 0;
+	own = io_open_file(i->library, &st);
+	for (uint64_t at = 0; own >= 0 && n; at += n) {
+		n = io_read_at(own, at, bytes[0], sizeof(bytes[0]));
+		if (io_read_at(theirs, at, bytes[1], sizeof(bytes[1])) != n ||
+		    memcmp(bytes[0], bytes[1], n) != 0)
+			break;
+	}
+	return n ? error_set(e, E_UNSUPPORTED,
+			     "process %d has another file at '%s': copy this Pitot there, or run "
+			     "that one in its container",
+			     (int)i->pid, i->library)
+		 : 0;
+}
+
 /* Whether the process sees our library at its path; it may be in a container. */
 static int check_library(struct injection *i, struct error *e)
 {
+	_cleanup_close_ int fd = -1;
 	char path[PATH_MAX + 32];
-	struct stat own, theirs;
+	struct stat theirs;
 
 	if (i->image.recorder)
 		i->library = i->image.recorder;
 	snprintf(path, sizeof(path), "/proc/%d/root%s", (int)i->pid, i->library);
-	if (stat(path, &theirs) < 0)
-		return error_errno(e, errno,
-				   "process %d does not see '%s': copy Pitot to the same place in "
-				   "its container",
-				   (int)i->pid, i->library);
-	if (!i->image.recorder && (stat(i->library, &own) < 0 || own.st_ino != theirs.st_ino))
-		return error_set(e, E_UNSUPPORTED,
-				 "process %d has another file at '%s': run pitot in its container",
-				 (int)i->pid, i->library);
+	fd = io_open_file(path, &theirs);
+	if (fd < 0)
+		return error_set(
+			e, fd,
+			"process %d does not see '%s': %s: copy Pitot to the same place in "
+			"its container",
+			(int)i->pid, i->library, error_code_text(fd));
 	i->inode = theirs.st_ino;
-	return 0;
+	return compare_library(i, fd, e);
 }
 
 /* --- in our process --- */
@@ -483,7 +506,8 @@ int inject_unprepared(const pid_t *pids, size_t count, inject_visit *prepared, v
 
 	if (!library)
 		return e->code;
-	(void)!proc_tree_read(&tree, pids, count);
+	if (proc_tree_read(&tree, pids, count) == -ESRCH)
+		return MIN(attach_can_load(pids[0], e), 0); /* says that it is not there */
 	for (size_t i = 0; i < tree.pids.count; i++) {
 		struct error problem = { 0 };
 

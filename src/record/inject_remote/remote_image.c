@@ -29,6 +29,7 @@ static const char *const waits[] = { "pthread_cond_wait", "pthread_cond_timedwai
 
 struct image_reader {
 	pid_t pid;
+	char root[PATH_MAX]; /* the process's, as we see it: beginning of our paths */
 	struct remote_image *image;
 	struct target_mapping libc; /* its code; end 0: not found */
 	char libc_path[PATH_MAX];
@@ -51,6 +52,24 @@ static enum code_owner owner_of(const struct target_mapping *m)
 	return m->path[0] == '/' ? CODE_PROGRAM : CODE_ANONYMOUS;
 }
 
+/* The path as the process sees it, if it has executed chroot(). */
+static const char *own_path(const char *root, const char *path)
+{
+	size_t length = strlen(root);
+
+	return length > 1 && starts_with(path, root) && path[length] == '/' ? path + length : path;
+}
+
+static void read_root(pid_t pid, char root[PATH_MAX])
+{
+	char link[32];
+	ssize_t n;
+
+	snprintf(link, sizeof(link), "/proc/%d/root", (int)pid);
+	n = readlink(link, root, PATH_MAX - 1);
+	root[MAX(n, 0)] = '\0';
+}
+
 static int add_mapping(void *reader, const struct target_mapping *m)
 {
 	struct image_reader *r = reader;
@@ -63,7 +82,7 @@ static int add_mapping(void *reader, const struct target_mapping *m)
 	if (strcmp(base_name(m->path), "libpitot.so") == 0 ||
 	    starts_with(base_name(m->path), "libpitot.so.")) {
 		free(r->image->recorder);
-		r->image->recorder = strdup(m->path);
+		r->image->recorder = strdup(own_path(r->root, m->path));
 	}
 	return vec_push(&r->image->code, code);
 }
@@ -74,10 +93,11 @@ static int open_library(pid_t pid, const char *path, uint64_t inode, struct elf_
 			struct error *e)
 {
 	_cleanup_close_ int fd = -1;
-	char own[PATH_MAX + 32];
+	char own[PATH_MAX + 32], root[PATH_MAX];
 	struct stat st;
 
-	snprintf(own, sizeof(own), "/proc/%d/root%s", (int)pid, path);
+	read_root(pid, root);
+	snprintf(own, sizeof(own), "/proc/%d/root%s", (int)pid, own_path(root, path));
 	fd = io_open_file(own, &st);
 	if (fd < 0)
 		return error_set(e, fd, "process %d: cannot read '%s': %s", (int)pid, path,
@@ -200,6 +220,7 @@ int remote_image_read(pid_t pid, struct remote_image *out, struct error *e)
 	int rc;
 
 	*out = (struct remote_image){ 0 };
+	read_root(pid, r.root);
 	rc = proc_maps_read(pid, add_mapping, &r);
 	if (rc < 0)
 		return error_set(e, rc, "out of memory");
