@@ -137,6 +137,14 @@ static void add_short(struct text_table *t, const char *cell, unsigned width)
 	text_table_add(t, strbuf_text(&text));
 }
 
+/* The folder of a program often takes the place of its name. */
+static const char *without_folder(const char *command)
+{
+	const char *slash = memrchr(command, '/', strcspn(command, " "));
+
+	return slash && slash[1] ? slash + 1 : command;
+}
+
 static void add_program(struct text_table *t, const struct program *g, unsigned width)
 {
 	text_table_addf(t, "%d", (int)g->pid);
@@ -158,7 +166,7 @@ static void add_program(struct text_table *t, const struct program *g, unsigned 
 	else
 		text_table_add(t, g->recorder == PROGRAM_RECORDED ? "0%" : "-");
 	add_wait(t, g);
-	add_short(t, g->command ? g->command : "?", width / 3);
+	add_short(t, g->command ? without_folder(g->command) : "?", width / 3);
 }
 
 /* On a narrow terminal columns are left out from the left. */

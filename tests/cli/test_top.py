@@ -88,6 +88,7 @@ def test_a_recorded_program(pitot, recorded, options):
     assert [kernel["total_ns"] for kernel in work["kernels"]] == sorted((kernel["total_ns"] for kernel in work["kernels"]), reverse=True)
     assert work["waits"] is not None
     text = pitot(*ONCE, "-p", pid).stdout
+    assert re.search(rf"^ *{pid} .* tape-play --r", text, re.M), "not its folder, of which the name would be cut off"
     assert f"{pid}: " in text and "launches/s" in text and work["kernels"][0]["name"].split("<")[0] in text
     assert not list(Path("/dev/shm").glob(f"pitot-*/{pid}.*")), "what it reads from is removed"
 
