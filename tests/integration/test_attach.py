@@ -263,6 +263,14 @@ def test_cupti_hangs(prepared, program, environment, pitot, tmp_path):
     assert process.poll() is None
 
 
+def test_another_tool_holds_cupti(prepared, pitot, tmp_path):
+    (tmp_path / "faults").write_text("call cuptiSubscribe_v2 returns 39\n")
+    process = prepared("launch", "--repeat", "1000000", "--faults", tmp_path / "faults")
+    said = pitot("record", "-p", process.pid, "--gpu", "--gpu-only", "--duration", "300ms", "-o", tmp_path / "a.pitot").stderr
+    assert f"warning: process {process.pid}: no GPU work: another tool holds CUPTI in this process: " in said and "stop it" in said
+    wait_until(lambda: is_idle(process.pid), "the recorder's threads end", process)
+
+
 def test_children(prepared, pitot, source, tmp_path, environment, build, sanitizer):
     """The child of a fork is prepared itself, and holds nothing of its parent's."""
     program = tmp_path / "forks.py"
