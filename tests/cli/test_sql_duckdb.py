@@ -103,6 +103,27 @@ def test_rows_are_in_their_order(ask, recordings):
         "SELECT count(*) AS n, sum(a.duration_ns) AS s FROM kernel k JOIN api_call a ON a.rowid = k.call"])
 
 
+def test_distinct_texts(ask, recordings):
+    """Statements that aggregate a large table join it with its distinct texts, and say the same."""
+    statements = [
+        "SELECT count(*) AS n FROM kernel WHERE config_name LIKE '%gemm%'", "SELECT count(*) AS n FROM kernel WHERE NOT config_name LIKE '%gemm%'",
+        "SELECT DISTINCT config_name FROM kernel", "SELECT count(DISTINCT config_name) AS n, min(config_name) AS a, max(config_name) AS b FROM kernel",
+        "SELECT kernel_short(config_name) AS k, stream, count(*) AS n, median(duration_ns) AS m FROM kernel GROUP BY 1, 2",
+        "SELECT count(*) AS n, count(config_name) AS c, count(scope) AS s, count(caller) AS l FROM kernel", "SELECT scope, count(*) AS n FROM kernel GROUP BY 1",
+        "SELECT count(*) AS n FROM kernel WHERE scope IS NULL", "SELECT count(*) AS n FROM kernel WHERE config_name = 'nothing' OR config_name IS NULL",
+        "SELECT a.function_name, k.config_name, count(*) AS n FROM api_call a JOIN kernel k ON k.call = a.rowid GROUP BY 1, 2",
+        "SELECT a.config_name, count(*) AS n FROM kernel a JOIN kernel b ON b.rowid = a.rowid + 1 WHERE a.config_name < b.config_name GROUP BY 1",
+        "SELECT config_name, (SELECT count(*) FROM kernel WHERE config_name = c.config_name) AS n FROM (SELECT config_name FROM kernel WHERE rowid = 7) c",
+        "WITH kernel AS (SELECT 'x' AS config_name) SELECT config_name, count(*) AS n FROM kernel GROUP BY 1", "SELECT name, count(*) AS n FROM kernels GROUP BY 1",
+        "SELECT demangledName IS NULL AS x, count(*) AS n FROM CUPTI_ACTIVITY_KIND_KERNEL GROUP BY 1", "SELECT rowid, config_name FROM kernel WHERE rowid = (SELECT max(rowid) FROM kernel)"]
+    same_rows(ask, [recordings["portions"]], statements)
+    same_rows(ask, [recordings["portions"], recordings["train"]], [statements[0], statements[5], "SELECT recording, config_name, count(*) AS n FROM kernel GROUP BY 1, 2"])
+    text = f"{statements[0]}; SELECT rowid AS r, config_name FROM kernel LIMIT 70000; {statements[2]}; SELECT count(*) AS n FROM \"config_name of kernel\" WHERE item > 0"
+    found = ask(recordings["portions"], text=text)
+    rows, names = found[1:70_001], {row["config_name"] for row in found[70_001:-1]}
+    assert [row["r"] for row in rows] == list(range(70_000)) and {row["config_name"] for row in rows} == names and found[-1] == {"n": len(names)}
+
+
 def test_several_recordings(ask, recordings):
     both = [recordings["train"], recordings["large"]]
     same_rows(ask, both, ["SELECT recording, config_name, count(*) AS n, sum(duration_ns) AS s FROM kernel GROUP BY 1, 2", "SELECT * FROM recording",

@@ -20,8 +20,15 @@
 #define DUCK_TABLE_FUNCTION "pitot_table"
 #define DUCK_TYPES 3 /* of columns: BIGINT, DOUBLE, VARCHAR */
 
-struct duck_table;
 struct duck_summary;
+
+/* A table of the schema. */
+struct duck_table {
+	struct sql_source *sources; /* by recording */
+	size_t column_count;
+	struct texts *texts; /* by recording, then by column */
+	struct duck_summary **distinct; /* by column; NULL: not made */
+};
 
 struct duck {
 	struct sql *sql;
@@ -31,6 +38,7 @@ struct duck {
 	struct duck_table *tables[TABLE_MAX + 1]; /* NULL: not yet needed */
 	VEC(struct duck_summary *) summaries;
 	VEC(const char *) views; /* that exist */
+	VEC(const char *) distinct; /* tables that are views in the statement */
 	struct kernel_names *short_names, *full_names;
 	/*
 	 * Columns are loaded under the write lock. Threads that read rows have the read lock; the
@@ -60,10 +68,20 @@ int duck_execute(struct duck *d, const char *text, struct error *e) MUST_USE;
 /* Whether statements with functions that reach outside are refused. */
 bool duck_can_refuse(struct duck *d);
 
+/*
+ * duck_distinct.c: makes views of tables for a statement that aggregates; `words` is what it
+ * consists of, with views. 0 or a negative code.
+ */
+int duck_distinct_prepare(struct duck *d, const char *text, const char *words,
+			  struct error *e) MUST_USE;
+
 /* duck_tables.c, duck_functions.c: register theirs. 0 or a negative code. */
 int duck_tables_add(struct duck *d, struct error *e) MUST_USE;
 void duck_tables_free(struct duck *d);
 int duck_functions_add(struct duck *d, struct error *e) MUST_USE;
+/* The caller has the write lock. 0 or a negative code. */
+int duck_table_find(struct duck *d, enum table_id id, struct duck_table **out,
+		    struct error *e) MUST_USE;
 /* Makes the views that a statement names, and decides on hidden columns. */
 int duck_tables_prepare(struct duck *d, const char *text, struct error *e) MUST_USE;
 

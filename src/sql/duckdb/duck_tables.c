@@ -17,6 +17,7 @@
 #define PORTION ((uint64_t)32 * DUCK_CHUNK) /* rows that a thread takes */
 #define ROWID SIZE_MAX /* in place of a column */
 #define NOTHING (SIZE_MAX - 1) /* a vector that nothing reads */
+#define ITEMS ((size_t)1 << 32) /* beside a column: numbers of texts, 0 without one */
 #define UNMADE UINT32_MAX /* length of a text */
 
 /*
@@ -33,19 +34,14 @@ struct texts {
 	_Atomic(struct text_array *) array;
 };
 
-struct duck_table {
-	struct sql_source *sources; /* by recording */
-	size_t column_count;
-	struct texts *texts; /* by recording, then by column */
-};
-
 /* What a statement reads of a table. */
 struct bound {
 	struct duck *duck;
 	struct duck_table *table; /* NULL: a summary */
 	struct duck_summary *summary;
+	const char *items; /* names of columns with ITEMS; only while it is bound */
 	size_t count;
-	size_t *columns; /* number in the table, or ROWID */
+	size_t *columns; /* number in the table, also with ITEMS, or ROWID */
 };
 
 struct scan {
@@ -85,6 +81,7 @@ static void free_table(struct duck_table *t, size_t recordings)
 		sql_source_release(&t->sources[i]);
 	free(t->sources);
 	free(t->texts);
+	free(t->distinct);
 	free(t);
 }
 
@@ -96,9 +93,10 @@ void duck_tables_free(struct duck *d)
 		duck_summary_free(d->summaries.data[i]);
 	vec_release(&d->summaries);
 	vec_release(&d->views);
+	vec_release(&d->distinct);
 }
 
-static int find_table(struct duck *d, enum table_id id, struct duck_table **out, struct error *e)
+int duck_table_find(struct duck *d, enum table_id id, struct duck_table **out, struct error *e)
 {
 	struct duck_table *t = d->tables[id];
 	int rc = 0;
@@ -116,7 +114,8 @@ static int find_table(struct duck *d, enum table_id id, struct duck_table **out,
 	if (rc >= 0) {
 		t->column_count = t->sources[0].columns.count;
 		t->texts = calloc(d->sql->count * t->column_count, sizeof(*t->texts));
-		if (!t->texts)
+		t->distinct = calloc(t->column_count, sizeof(*t->distinct));
+		if (!t->texts || !t->distinct)
 			rc = error_set(e, -ENOMEM, "out of memory");
 	}
 	if (rc < 0) {
@@ -159,10 +158,13 @@ static void add_table_column(void *info, struct bound *b, size_t column)
 	const struct sql_column *c = &b->table->sources[0].columns.data[column];
 	const char *type = sql_column_type(c);
 
-	add_column(info, b, column, c->name,
-		   !strcmp(type, "TEXT")   ? DUCK_VARCHAR
-		   : !strcmp(type, "REAL") ? DUCK_DOUBLE
-					   : DUCK_BIGINT);
+	if (sql_find_word(b->items, c->name))
+		add_column(info, b, column | ITEMS, c->name, DUCK_BIGINT);
+	else
+		add_column(info, b, column, c->name,
+			   !strcmp(type, "TEXT")   ? DUCK_VARCHAR
+			   : !strcmp(type, "REAL") ? DUCK_DOUBLE
+						   : DUCK_BIGINT);
 }
 
 static void bind_table(void *info, struct bound *b)
@@ -195,8 +197,9 @@ static void bind_summary(void *info, struct bound *b)
 
 static int bind_name(void *info, struct bound *b, const char *name, struct error *e)
 {
-	enum table_id id = table_id(name);
-	int rc = id ? find_table(b->duck, id, &b->table, e)
+	_cleanup_free_ char *table = strndup(name, strcspn(name, ":"));
+	enum table_id id = table ? table_id(table) : 0;
+	int rc = id ? duck_table_find(b->duck, id, &b->table, e)
 		    : duck_summary_find(b->duck, name, &b->summary, e);
 
 	if (rc < 0)
@@ -205,8 +208,9 @@ static int bind_name(void *info, struct bound *b, const char *name, struct error
 		return error_set(e, E_USAGE, "there is no table '%s'", name);
 	b->columns = calloc((b->table ? b->table->column_count : b->summary->count) + 1,
 			    sizeof(*b->columns));
-	if (!b->columns)
+	if (!b->columns || !table)
 		return error_set(e, -ENOMEM, "out of memory");
+	b->items = name + strlen(table);
 	(b->table ? bind_table : bind_summary)(info, b);
 	return 0;
 }
@@ -257,8 +261,8 @@ static int load(const struct scan *scan, struct error *e)
 		if (source_rows(s))
 			rc = sql_load(s, 0, e);
 		for (size_t c = 0; c < scan->count && rc >= 0 && source_rows(s); c++)
-			if (scan->columns[c] < b->table->column_count)
-				rc = sql_load(s, scan->columns[c], e);
+			if (scan->columns[c] != ROWID && scan->columns[c] != NOTHING)
+				rc = sql_load(s, scan->columns[c] & ~ITEMS, e);
 	}
 	return rc;
 }
@@ -403,6 +407,17 @@ static bool fill_texts(struct duck *d, struct duck_table *table, const struct po
 	return true;
 }
 
+/* duck_distinct.c has made the texts of all values. */
+static void read_items(struct sql_source *s, size_t column, const struct flat_rows *rows,
+		       uint64_t *data, uint8_t *valid)
+{
+	const uint32_t *items = s->columns.data[column].texts.data;
+
+	sql_read(s, column, rows, data, valid);
+	for (size_t i = 0; i < rows->count; i++)
+		data[i] = valid[i] ? items[data[i]] : 0;
+}
+
 static bool fill_column(struct duck *d, struct duck_table *table, struct portion *p, size_t column,
 			size_t count, void *vector)
 {
@@ -414,6 +429,10 @@ static bool fill_column(struct duck *d, struct duck_table *table, struct portion
 	if (column == ROWID) {
 		for (size_t i = 0; i < count; i++)
 			data[i] = sql_rowid(s, p->from + i);
+		return true;
+	}
+	if (column & ITEMS) {
+		read_items(s, column & ~ITEMS, &rows, data, p->valid);
 		return true;
 	}
 	is_text = sql_is_text(&s->columns.data[column]);
@@ -557,6 +576,7 @@ int duck_tables_add(struct duck *d, struct error *e)
 struct preparation {
 	struct duck *duck;
 	const char *text;
+	struct strbuf words; /* of the text, and of views in it */
 	struct error *e;
 	int rc;
 };
@@ -584,6 +604,7 @@ static void prepare_view(void *user, const struct sql_item *item)
 	if (p->rc < 0 || !sql_find_word(p->text, item->name))
 		return;
 	add_words(p->duck, select);
+	strbuf_addf(&p->words, " %s", select);
 	if (is_made(p->duck, item->name))
 		return;
 	strbuf_addf(&text, "CREATE VIEW \"%s\" AS %s", item->name, select);
@@ -595,10 +616,14 @@ static void prepare_view(void *user, const struct sql_item *item)
 
 int duck_tables_prepare(struct duck *d, const char *text, struct error *e)
 {
-	struct preparation p = { .duck = d, .text = text, .e = e };
+	struct preparation p = { .duck = d, .text = text, .words = STRBUF_INIT, .e = e };
 
 	d->has_rowid = d->has_recording = false;
 	add_words(d, text);
+	strbuf_adds(&p.words, text);
 	sql_aliases_visit(prepare_view, &p);
+	if (p.rc >= 0)
+		p.rc = duck_distinct_prepare(d, text, strbuf_text(&p.words), e);
+	strbuf_release(&p.words);
 	return p.rc;
 }
