@@ -54,7 +54,6 @@ def add_node(root, number, gpu_id, pci):
 def make(root):
     """A machine with one MI210, on which a program computes."""
     write(root, {"sys/module/amdgpu/version": "6.8.5\n", "dev/kfd": "", "opt/rocm/.info/version": "7.0.2-56\n",
-                 "opt/rocm/lib/librocprofiler-sdk.so.1.0.0": "",
                  "sys/class/kfd/kfd/topology/nodes/0/gpu_id": "0\n", "sys/class/kfd/kfd/topology/nodes/0/properties": "simd_count 0\n",
                  "sys/class/drm/card0/device/vendor": "0x1a03\n"})
     add_card(root, 1, "0000:83:00.0")

@@ -111,7 +111,10 @@ def test_a_recording(pitot, machine, tmp_path):
     assert "GPU 0 utilization" in pitot("report", tmp_path / "m.pitot").stdout
 
 
-def test_doctor(pitot, machine):
+def test_doctor(pitot, machine, build):
+    (machine / "opt/rocm/lib").mkdir(parents=True)
+    shutil.copy(build / "standin/rocm/lib/librocprofiler-sdk.so.1", machine / "opt/rocm/lib/librocprofiler-sdk.so.1.0.0")
+
     def checks(**env):
         result = pitot("doctor", "--json", env={"PITOT_AMD_ROOT": str(machine), **env}, status=None)
         return {c["name"]: (c["state"], c["detail"]) for c in json.loads(result.stdout)["checks"] if c["vendor"] == "AMD"}, result

@@ -91,6 +91,15 @@ static void check_trace(struct check *c)
 			    sdk.version);
 		return;
 	}
+	if (sdk.state == ROCM_BROKEN_SDK) {
+		check_found(
+			c, CHECK_MISSING,
+			"ROCprofiler-SDK does not load (%s), and ROCm would abort programs that "
+			"are to be recorded",
+			sdk.error);
+		check_advise(c, "install what the library needs (ldd), or ROCm again");
+		return;
+	}
 	check_found(c, CHECK_MISSING,
 		    "%s%s; `pitot monitor` reads utilization, memory, power, clocks and "
 		    "temperatures" NOT_RUN,
@@ -136,9 +145,17 @@ static int gpus(struct gpus *out, struct error *e)
 
 static bool no_gpu_reason(char *out, size_t size)
 {
-	if (rocm_find_sdk().state == ROCM_SDK)
+	struct rocm_sdk sdk = rocm_find_sdk();
+
+	if (sdk.state == ROCM_SDK)
 		return false;
-	snprintf(out, size, "no ROCprofiler-SDK 1.x: see `pitot doctor`");
+	if (sdk.state == ROCM_OLD_SDK)
+		snprintf(out, size, "ROCprofiler-SDK %s has another interface than 1.x",
+			 sdk.version);
+	else if (sdk.state == ROCM_BROKEN_SDK)
+		snprintf(out, size, "ROCprofiler-SDK does not load: %s", sdk.error);
+	else
+		snprintf(out, size, "no ROCprofiler-SDK: see `pitot doctor`");
 	return true;
 }
 

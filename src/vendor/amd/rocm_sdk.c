@@ -1,16 +1,22 @@
 #include "vendor/amd/rocm_sdk.h"
 
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <glob.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/compiler.h"
 #include "base/path.h"
 
 #define SDK "librocprofiler-sdk.so."
 #define TOOL "libpitot-rocm.so"
+#define LOAD_SECONDS 10u
 #define TOOLS_VARIABLE "ROCP_TOOL_LIBRARIES"
 #define SDK_VARIABLE "ROCPROFILER_REGISTER_LIBRARY"
 
@@ -26,6 +32,84 @@ static void read_version(struct rocm_sdk *sdk)
 	snprintf(sdk->version, sizeof(sdk->version), "%.31s", version + strlen(".so."));
 }
 
+static const char *load(const char *path)
+{
+	void *handle = dlopen(path, RTLD_LAZY);
+	const char *error = handle ? NULL : dlerror();
+
+	if (handle && !dlsym(handle, "rocprofiler_set_api_table"))
+		error = "it lacks rocprofiler_set_api_table";
+	return error;
+}
+
+/*
+ * ROCm's libraries abort a program whose SDK does not load. A child process tries, since the SDK's
+ * constructors may do anything: if it crashes or hangs in them, programs would, too. Returns false
+ * with *error.
+ */
+static bool loads_in_child(const char *path, char *error, size_t size)
+{
+	int fds[2], status = -1, null;
+	ssize_t length = -1;
+	const char *text;
+	pid_t pid;
+
+	if (pipe2(fds, O_CLOEXEC) < 0)
+		return false;
+	pid = fork();
+	if (pid == 0) {
+		null = open("/dev/null", O_RDWR | O_CLOEXEC);
+		dup2(null, STDOUT_FILENO);
+		dup2(null, STDERR_FILENO);
+		alarm(LOAD_SECONDS);
+		text = load(path);
+		_exit(text && write(fds[1], text, strlen(text)) ? 1 : text != NULL);
+	}
+	close(fds[1]);
+	if (pid > 0)
+		length = read(fds[0], error, size - 1);
+	close(fds[0]);
+	while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		;
+	error[MAX(length, 0)] = '\0';
+	if (length <= 0)
+		snprintf(error, size, "programs that load it %s",
+			 pid < 0 ? "cannot be started" : "crash or hang");
+	return pid > 0 && status == 0;
+}
+
+/* Whether a library of version 1.x loads. The last answer is remembered: it is asked for twice. */
+static bool loads(const char *path, char *error, size_t size)
+{
+	static struct rocm_sdk last;
+
+	if (strcmp(last.path, path) != 0) {
+		snprintf(last.path, sizeof(last.path), "%s", path);
+		last.state = loads_in_child(path, last.error, sizeof(last.error)) ? ROCM_SDK
+										  : ROCM_BROKEN_SDK;
+	}
+	snprintf(error, size, "%s", last.error);
+	return last.state == ROCM_SDK;
+}
+
+/* One that is better than what was found before. */
+static void look_at_file(struct rocm_sdk *sdk, const char *path)
+{
+	const char *version = strstr(base_name(path), ".so.") + strlen(".so.");
+	bool is_new = *version == '1' && (version[1] == '\0' || version[1] == '.');
+	struct rocm_sdk found = { .state = is_new ? ROCM_SDK : ROCM_OLD_SDK };
+
+	if (access(path, R_OK) || strlen(path) >= sizeof(sdk->path))
+		return;
+	if (is_new && !loads(path, found.error, sizeof(found.error)))
+		found.state = ROCM_BROKEN_SDK;
+	if (found.state <= sdk->state)
+		return;
+	memcpy(found.path, path, strlen(path) + 1);
+	read_version(&found);
+	*sdk = found;
+}
+
 /* Looks at the files of a pattern, which may be of several versions. 1.x ends the search. */
 static bool look_at(struct rocm_sdk *sdk, const char *pattern)
 {
@@ -33,18 +117,8 @@ static bool look_at(struct rocm_sdk *sdk, const char *pattern)
 
 	if (glob(pattern, 0, NULL, &found) != 0)
 		return false;
-	for (size_t i = 0; i < found.gl_pathc && sdk->state != ROCM_SDK; i++) {
-		const char *path = found.gl_pathv[i],
-			   *version = strstr(base_name(path), ".so.") + strlen(".so.");
-		bool is_new = *version == '1' && (version[1] == '\0' || version[1] == '.');
-
-		if (access(path, R_OK) || strlen(path) >= sizeof(sdk->path) ||
-		    (!is_new && sdk->state == ROCM_OLD_SDK))
-			continue;
-		sdk->state = is_new ? ROCM_SDK : ROCM_OLD_SDK;
-		memcpy(sdk->path, path, strlen(path) + 1);
-		read_version(sdk);
-	}
+	for (size_t i = 0; i < found.gl_pathc && sdk->state != ROCM_SDK; i++)
+		look_at_file(sdk, found.gl_pathv[i]);
 	globfree(&found);
 	return sdk->state == ROCM_SDK;
 }

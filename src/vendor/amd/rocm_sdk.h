@@ -12,9 +12,11 @@
 #include "base/strbuf.h"
 #include "vendor/amd/amd_cards.h"
 
+/* From the worst to the best that a search finds. */
 enum rocm_sdk_state {
 	ROCM_NO_SDK,
 	ROCM_OLD_SDK, /* 0.x, of ROCm 6 and before: its records have another layout */
+	ROCM_BROKEN_SDK, /* programs could not load it */
 	ROCM_SDK, /* 1.x */
 };
 
@@ -22,6 +24,7 @@ struct rocm_sdk {
 	enum rocm_sdk_state state;
 	char path[AMD_PATH_MAX]; /* as it was found */
 	char version[32]; /* "1.0.0", or less of it, from the file's name */
+	char error[256]; /* of ROCM_BROKEN_SDK: why */
 };
 
 /*
