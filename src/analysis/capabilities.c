@@ -196,9 +196,13 @@ int capability_no_gpu(struct trace *t, struct strbuf *why, struct error *e)
 		reason = missed_window(t);
 	if (!*reason)
 		reason = capability_refusal(t, feature_cupti);
+	if (!*reason)
+		reason = capability_refusal(t, feature_rocm);
+	if (!*reason)
+		reason = capability_refusal(t, feature_device);
 	if (!*reason && damaged)
 		reason = "the recording is damaged or cut, and what can be read of it has none";
-	if (!*reason && is_on(t, feature_cupti)) {
+	if (!*reason && (is_on(t, feature_cupti) || is_on(t, feature_rocm))) {
 		reason = capability_refusal(t, feature_kernel);
 		if (!*reason)
 			reason = launches
@@ -210,7 +214,8 @@ int capability_no_gpu(struct trace *t, struct strbuf *why, struct error *e)
 		reason = capability_refusal(t, feature_gpu);
 	if (!*reason && is_on(t, feature_import))
 		reason = "what was imported contains none";
-	strbuf_adds(why, *reason ? reason : "the command did not use CUDA");
+	strbuf_adds(why,
+		    *reason ? reason : "the command did not use CUDA, or HIP with ROCprofiler-SDK");
 	return 0;
 }
 
