@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+import amd_machine
+
 ROUNDS = 3
 BLOCKED = 1 << 30  # streams that stand for a hardware queue
 
@@ -192,6 +194,41 @@ def test_an_sdk_that_refuses_allocations(hip, table, build):
         ("unavailable", "ROCprofiler-SDK 1.3.5 refuses to record them")]
 
 
+@pytest.fixture
+def root(tmp_path):
+    """A machine with the two GPUs that the stand-in has, as their driver shows them."""
+    amd_machine.make(tmp_path / "root")
+    amd_machine.add_card(tmp_path / "root", 2, "0000:84:00.0", gpu_busy_percent="3\n", pp_dpm_mclk=None)
+    amd_machine.add_node(tmp_path / "root", 2, 12346, "0000:84:00.0")
+    return tmp_path / "root"
+
+
+def readings(table):
+    """{(device, counter): values}"""
+    found = {}
+    for sample in table("counter_sample"):
+        found.setdefault((sample["device"], sample["counter"]), set()).add(sample["value"])
+    return found
+
+
+def test_readings_beside_the_trace(hip, table, root):
+    """Those of both GPUs, by the numbers that HIP gives them."""
+    hip("--counters=20ms", rounds=3000, env={"PITOT_AMD_ROOT": str(root)})
+    found = readings(table)
+    assert [found[gpu, "gpu_utilization"] for gpu in (0, 1)] == [{87}, {3}] and found[1, "gpu_power"] == {215000}
+    assert (0, "gpu_memory_clock") in found and (1, "gpu_memory_clock") not in found
+    assert [(c["state"], c["reason"]) for c in table("capability") if c["name"] == "counters"] == [
+        ("degraded", "device 1 has no gpu_memory_clock: not supported")]
+    assert [d["id"] for d in table("device")] == [0, 1] and len(table("kernel")) == 9000
+
+
+def test_readings_without_a_trace(hip, table, root):
+    """The engine that only reads."""
+    hip("--engine", "monitor", "--counters=20ms", rounds=2000, env={"PITOT_AMD_ROOT": str(root)})
+    assert [(d["id"], d["vendor"], d["pci"]) for d in table("device")] == [(0, "amd", "0000:83:00.0"), (1, "amd", "0000:84:00.0")]
+    assert readings(table)[1, "gpu_utilization"] == {3}
+
+
 def test_gpus(hip, table):
     hip()
     devices = table("device")
@@ -367,6 +404,119 @@ def test_without_an_sdk_nothing_is_told(pitot, build, tmp_path):
     (old / "librocprofiler-sdk.so.0").touch()
     done = pitot("record", "--no-cpu", "-f", "-o", "hip.pitot", "--", "env", env=empty)
     assert "ROCP_" not in done.stdout
+
+
+NOTHING_ELSE = "void rocprofiler_set_api_table(void) {}"
+BROKEN = {
+    "garbage": ("file too short", None),
+    "no-symbols": ("it lacks rocprofiler_set_api_table", "int nothing;"),
+    "crashes": ("crash or hang", NOTHING_ELSE + "__attribute__((constructor)) static void f(void) { __builtin_trap(); }"),
+    "needs": ("undefined symbol: absent", "extern int absent; int *needed = &absent;" + NOTHING_ELSE),
+}
+
+
+@pytest.fixture
+def broken_sdk(tmp_path):
+    """broken_sdk(C source or None): a folder of ROCm whose SDK is that."""
+
+    def make(source):
+        library = tmp_path / "broken/lib/librocprofiler-sdk.so.1"
+        library.parent.mkdir(parents=True)
+        if source is None:
+            library.write_text("?")
+        else:
+            subprocess.run(["cc", "-shared", "-fPIC", "-Wl,-soname,librocprofiler-sdk.so.1", "-x", "c", "-", "-o", library], input=source, text=True, check=True)
+        return tmp_path / "broken"
+
+    return make
+
+
+@pytest.mark.parametrize("what", BROKEN)
+def test_an_sdk_that_does_not_load_is_not_told(hip, table, pitot, broken_sdk, root, what):
+    """ROCm would abort the program: it runs as without Pitot, and the recording and doctor say why nothing is recorded."""
+    why, source = BROKEN[what]
+    env = {"ROCM_PATH": str(broken_sdk(source)), "PITOT_AMD_ROOT": str(root)}
+    done, _ = hip(env=env)
+    assert done.stdout == "done\n" and table("api_call") == []
+    assert "ROCprofiler-SDK does not load: " in done.stderr and why in " ".join(done.stderr.split())
+    checks = json.loads(pitot("doctor", "--json", env=env, status=None).stdout)["checks"]
+    detail, = [c["detail"] for c in checks if c["vendor"] == "AMD" and c["name"] == "GPU work"]
+    assert why in detail and "ROCm would abort programs" in detail
+
+
+def test_a_good_sdk_behind_a_broken_one(hip, table, build, broken_sdk):
+    """The one that works is found, and named to the program."""
+    hip(env={"LD_LIBRARY_PATH": str(broken_sdk(None) / "lib"), "ROCM_PATH": str(build / "standin/rocm")})
+    assert len(table("kernel")) == 9
+
+
+def test_an_sdk_that_has_other_functions(hip, table, broken_sdk):
+    """It loads, and calls the tool, but what the tool needs is not there."""
+    folder = broken_sdk("""
+        #include <dlfcn.h>
+        #include <stdlib.h>
+        struct client { unsigned long size; const char *name; unsigned handle; };
+        struct configured { unsigned long size; int (*initialize)(void *, void *); };
+        int rocprofiler_set_api_table(void)
+        {
+            struct client client = { sizeof(client) };
+            struct configured *(*configure)(unsigned, const char *, unsigned, struct client *) =
+                dlsym(dlopen(getenv("ROCP_TOOL_LIBRARIES"), RTLD_LAZY), "rocprofiler_configure");
+            struct configured *c = configure(10305, "", 0, &client);
+            return c && c->initialize(0, 0);
+        }""")
+    done, _ = hip(env={"ROCM_PATH": str(folder)})
+    assert done.stdout == "done\n" and table("kernel") == []
+    notes, = [(c["state"], c["reason"]) for c in table("capability") if c["name"] == "rocm"]
+    assert notes == ("unavailable", "librocprofiler-sdk.so.1 lacks rocprofiler_get_status_string")
+    assert "lacks rocprofiler_get_status_string" in done.stderr
+
+
+def test_no_gpu_in_a_container(hip, table, pitot, root):
+    """Without /dev/kfd the SDK sees no GPU: calls fail as without Pitot, and are recorded with their results."""
+    (root / "dev/kfd").unlink()
+    done, _ = hip(fault="no-gpus", env={"PITOT_AMD_ROOT": str(root)})
+    assert done.stdout == "done\n" and table("kernel") == table("device") == []
+    assert {c["result"] for c in table("api_call") if c["function"] == "hipLaunchKernel"} == {100}
+    why = "ROCprofiler-SDK sees no GPU: `pitot doctor` checks /dev/kfd"
+    assert [c["reason"] for c in table("capability") if c["name"] == "device"] == [why]
+    assert why in " ".join(done.stderr.split()) and why in pitot("report", "hip.pitot").stdout.replace("\n  ", " ")
+    checks = json.loads(pitot("doctor", "--json", env={"PITOT_AMD_ROOT": str(root)}, status=None).stdout)["checks"]
+    assert [c["state"] for c in checks if c["name"] == "/dev/kfd"] == ["missing"]
+
+
+def test_another_tool_first(hip, table, build, tmp_path):
+    """It gets its records, and so does Pitot."""
+    tool = tmp_path / "tool.so"
+    subprocess.run(["cc", "-shared", "-fPIC", "-I", Path(__file__).parents[2] / "src", Path(__file__).parents[1] / "standin/amd/other_tool.c",
+                    "-o", tool], check=True)
+    hip(env={"ROCP_TOOL_LIBRARIES": str(tool), "OTHER_TOOL_COUNT": str(tmp_path / "count")})
+    assert (tmp_path / "count").read_text() == "9\n" and len(table("kernel")) == len(table("memcpy")) == 9
+
+
+@pytest.mark.parametrize("first", ["HIP", "CUDA"])
+def test_a_program_with_the_gpus_of_both_vendors(hip, table, player, build, source, root, first):
+    """All of both, and no GPU of one vendor passes for one of the other."""
+    tape = source / "tests/data/tapes/launch.tape"
+    play = [player, "--realtime", "--client", build / "standin/libhip-client.so", tape]
+    env = {"PITOT_AMD_ROOT": str(root), **({"HIP_FIRST": "1"} if first == "HIP" else {})}
+    hip(status=0, command=play[:2] + [tape], env=env)
+    alone = len(table("kernel"))
+    (root / "proc/driver/nvidia/gpus").mkdir(parents=True)
+    hip("--counters=20ms", status=0, command=play, env=env)
+    vendors = {d["id"]: d["vendor"] for d in table("device")}
+    assert vendors == {0: "nvidia", 32: "amd", 33: "amd"}
+    kernels = table("kernel")
+    assert len([k for k in kernels if vendors[k["device"]] == "amd"]) == 9
+    assert alone and len([k for k in kernels if vendors[k["device"]] == "nvidia"]) == alone
+    assert {(32, "gpu_power"), (33, "gpu_power")} <= set(readings(table))
+
+
+def test_hip_on_nvidia(hip, table, player, source, root):
+    """HIP's calls are CUDA's there. An SDK of ROCm on the machine changes nothing."""
+    done, truth = hip(status=0, command=[player, "--now", source / "tests/data/tapes/launch.tape"], env={"PITOT_AMD_ROOT": str(root)})
+    assert table("kernel") and truth == [] and {d["vendor"] for d in table("device")} == {"nvidia"}
+    assert [c for c in table("capability") if c["name"] == "rocm"] == []
 
 
 def test_the_standin_aborts_as_rocm_does(build, tmp_path):

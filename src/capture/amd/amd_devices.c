@@ -2,8 +2,10 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "format/rows.h"
+#include "vendor/amd/amd_cards.h"
 
 /* Names are the SDK's, which keeps them until it finalizes; so they are copied. */
 static struct agent {
@@ -13,9 +15,18 @@ static struct agent {
 } agents[AMD_GPUS_MAX];
 static unsigned count;
 
+/* A program may use the GPUs of both vendors, first those of either. */
+uint32_t amd_devices_first(void)
+{
+	char path[AMD_PATH_MAX];
+	struct stat s;
+
+	return stat(amd_path(path, "/proc/driver/nvidia/gpus"), &s) == 0 ? AMD_GPUS_MAX / 2 : 0;
+}
+
 static int on_agents(uint32_t version, const void **list, size_t length, void *data)
 {
-	uint32_t ordinal = 0;
+	uint32_t ordinal = amd_devices_first();
 
 	(void)data;
 	for (size_t i = 0; version == AMD_AGENT_VERSION && i < length && count < AMD_GPUS_MAX;
@@ -63,6 +74,12 @@ static uint32_t uuid_text(struct writer *w, const uint8_t *uuid)
 	return writer_string(w, text, (size_t)length);
 }
 
+static void write_pci(char out[32], const struct amd_agent *a)
+{
+	snprintf(out, 32, "%04x:%02x:%02x.%x", a->domain, a->location >> 8 & 0xff,
+		 a->location >> 3 & 0x1f, a->location & 7);
+}
+
 static void write_device(struct writer *w, const struct agent *agent)
 {
 	const struct amd_agent *a = &agent->agent;
@@ -82,8 +99,7 @@ static void write_device(struct writer *w, const struct agent *agent)
 		.vendor = gpu_vendor_amd,
 	};
 
-	snprintf(pci, sizeof(pci), "%04x:%02x:%02x.%x", a->domain, a->location >> 8 & 0xff,
-		 a->location >> 3 & 0x1f, a->location & 7);
+	write_pci(pci, a);
 	row.pci = rows_text(w, pci);
 	ROW_PRESENT(&row, device, multiprocessors);
 	ROW_PRESENT(&row, device, vendor);
@@ -112,5 +128,17 @@ uint32_t amd_device_of(uint64_t agent)
 	for (unsigned i = 0; i < count; i++)
 		if (agents[i].agent.id == agent)
 			return agents[i].ordinal;
+	return AMD_NO_DEVICE;
+}
+
+uint32_t amd_device_at(const char *pci)
+{
+	char own[32];
+
+	for (unsigned i = 0; i < count; i++) {
+		write_pci(own, &agents[i].agent);
+		if (strcmp(own, pci) == 0)
+			return agents[i].ordinal;
+	}
 	return AMD_NO_DEVICE;
 }

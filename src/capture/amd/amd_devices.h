@@ -16,7 +16,14 @@ unsigned amd_devices_count(void); /* at most AMD_GPUS_MAX */
 uint64_t amd_devices_agent(unsigned index);
 /* Writes their rows. Collector's thread. */
 void amd_devices_write(struct writer *w);
-/* Returns an agent's ordinal as HIP counts GPUs, or AMD_NO_DEVICE if it is no GPU. */
+/*
+ * Returns the number of an agent's GPU in recordings: HIP's ordinal, from amd_devices_first() on;
+ * AMD_NO_DEVICE if it is no GPU, or not visible to HIP.
+ */
 uint32_t amd_device_of(uint64_t agent);
+/* Likewise, by a PCI address as Linux writes it. */
+uint32_t amd_device_at(const char *pci);
+/* 0; another number on a machine whose first numbers are those of NVIDIA's GPUs. */
+uint32_t amd_devices_first(void);
 
 #endif

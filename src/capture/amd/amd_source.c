@@ -42,6 +42,9 @@ static void note_limits(const struct settings *wanted)
 {
 	capability_note(feature_context, capability_state_unavailable, NULL, NULL,
 			"ROCm has no contexts");
+	if (!amd_devices_count())
+		capability_note(feature_device, capability_state_unavailable, NULL, NULL,
+				"ROCprofiler-SDK sees no GPU: `pitot doctor` checks /dev/kfd");
 	if (!amd_has_graphs())
 		capability_note(feature_graph_node, capability_state_degraded, "nodes", "launches",
 				"ROCprofiler-SDK %s does not tell graphs apart, 1.3 does",

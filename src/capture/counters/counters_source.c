@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "capture/amd/amd_readings.h"
 #include "capture/core/capability_notes.h"
 #include "capture/core/vendor_thread.h"
 #include "format/rows.h"
@@ -25,7 +26,7 @@ static struct {
 	atomic_bool all_gpus; /* read every GPU: it is unknown which ones the process uses */
 	/* The vendor thread's: */
 	uint64_t last_ns;
-	bool gpus_off, host_off;
+	bool gpus_off, nvml_off, host_off;
 	bool was_open;
 	struct host host, process;
 	struct counters_claim claim; /* for the machine's counters */
@@ -78,16 +79,16 @@ static void read_host(uint64_t now_ns)
 
 static void read_all(uint64_t now_ns)
 {
-	bool all = atomic_load(&self.all);
+	bool all = atomic_load(&self.all), all_gpus = atomic_load(&self.all_gpus);
 
 #ifndef PITOT_WITHOUT_CUDA
-	if (!self.gpus_off)
-		self.gpus_off =
-			!nvml_gpus_read(all ? NVML_ALL : NVML_BASIC, atomic_load(&self.all_gpus),
-					self.directory, now_ns);
+	if (!self.nvml_off)
+		self.nvml_off = !nvml_gpus_read(all ? NVML_ALL : NVML_BASIC, all_gpus,
+						self.directory, now_ns);
 #else
-	self.gpus_off = true;
+	self.nvml_off = true;
 #endif
+	self.gpus_off = !amd_readings_read(all_gpus, self.directory, now_ns) && self.nvml_off;
 	if (all)
 		read_host(now_ns);
 }
@@ -195,14 +196,12 @@ static void write_counter(struct writer *w, uint32_t id)
 /* Called before the GPU's first reading is written. */
 static void write_gpu(struct writer *w, uint32_t device)
 {
-#ifndef PITOT_WITHOUT_CUDA
-	if (device >= NVML_DEVICES_MAX || self.seen >> device & 1)
+	if (device >= 64 || self.seen >> device & 1)
 		return;
 	self.seen |= UINT64_C(1) << device;
+	amd_readings_write(w, device);
+#ifndef PITOT_WITHOUT_CUDA
 	nvml_gpus_write(w, device);
-#else
-	(void)w;
-	(void)device;
 #endif
 }
 
@@ -231,6 +230,7 @@ static void after_fork(void)
 	host_after_fork(&self.process);
 	counters_disclaim(&self.claim, 1);
 	memset(&self, 0, sizeof(self));
+	amd_readings_after_fork();
 #ifndef PITOT_WITHOUT_CUDA
 	nvml_gpus_after_fork();
 #endif

@@ -6,8 +6,9 @@
  * STANDIN_ROCM_TRUTH names a file that gets a line of JSON for each kernel, copy and allocation.
  * STANDIN_ROCM_FAULT: what goes wrong: old (version 0.6), status:<function> (which fails), short,
  * longer (records), reversed, no-times, no-streams, drops, no-symbols, hang (flushes), kinds
- * (unknown ones), bare-agents (GPUs of which little is known), no-graphs (version 1.2.1),
- * no-allocations (that buffer is refused), many-streams (their ids do not fit into Pitot's).
+ * (unknown ones), bare-agents (GPUs of which little is known), no-gpus (as without /dev/kfd),
+ * no-graphs (version 1.2.1), no-allocations (that buffer is refused), many-streams (their ids do
+ * not fit into Pitot's).
  */
 #ifndef ROCM_STANDIN_H
 #define ROCM_STANDIN_H

@@ -703,8 +703,10 @@ FUNCTION(query_available_agents, uint32_t version, amd_on_agents *callback, size
 		agents[i + 1].uuid[0] = (uint8_t)(0xa0 + i);
 		list[i + 1] = &agents[i + 1];
 	}
-	return bytes == sizeof(struct amd_agent) ? callback(version, list, 1 + STANDIN_GPUS, data)
-						 : INVALID;
+	return bytes == sizeof(struct amd_agent)
+		       ? callback(version, list, has_fault("no-gpus", NULL) ? 1 : 1 + STANDIN_GPUS,
+				  data)
+		       : INVALID;
 }
 
 FUNCTION(configure_external_correlation_id_request_service, uint64_t context, const uint32_t *kinds,

@@ -1,0 +1,112 @@
+#include "capture/amd/amd_readings.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "capture/amd/amd_devices.h"
+#include "capture/amd/amd_sdk.h"
+#include "capture/core/capability_notes.h"
+#include "capture/counters/counters_shared.h"
+#include "system/amd_reader.h"
+
+static struct {
+	enum { WANTED, READY, NONE } state;
+	atomic_bool all; /* there is no trace, which has rows of GPUs */
+	unsigned count;
+	struct card {
+		struct amd_device device;
+		uint32_t ordinal; /* AMD_NO_DEVICE: HIP does not use it, or it is lost */
+		bool is_noted; /* what it lacks */
+		char lacks[512];
+	} cards[AMD_GPUS_MAX];
+	struct counters_claim claims[AMD_GPUS_MAX];
+} self;
+
+static void push(void *user, uint32_t id, uint64_t time_ns, int64_t value)
+{
+	const struct card *card = user;
+
+	counters_push(id, card->ordinal, time_ns, value);
+}
+
+static void note_absent(void *user, uint32_t id, const char *why)
+{
+	struct card *card = user;
+	size_t length = strlen(card->lacks);
+	char room[METRIC_NAME_MAX];
+
+	snprintf(card->lacks + length, sizeof(card->lacks) - length, "%s%s: %s", length ? "; " : "",
+		 metric_name(id, room), why);
+}
+
+static void find_cards(bool all)
+{
+	unsigned count = MIN(amd_device_count(), AMD_GPUS_MAX);
+	bool is_numbered = amd_state() == AMD_READY; /* by HIP */
+
+	if (!count)
+		self.state = NONE;
+	if (!count || (!is_numbered && !all))
+		return;
+	self.state = READY;
+	for (unsigned i = 0; i < count; i++) {
+		struct card *card = &self.cards[i];
+
+		if (!amd_device_open(&card->device, i))
+			break;
+		card->lacks[0] = '\0';
+		card->is_noted = false;
+		card->ordinal =
+			self.all ? amd_devices_first() + i : amd_device_at(card->device.card.pci);
+		self.count++;
+	}
+}
+
+static void read_card(unsigned i, const char *directory, uint64_t now_ns)
+{
+	struct card *card = &self.cards[i];
+	const struct metric_sink sink = { .user = card, .value = push, .absent = note_absent };
+
+	if (card->ordinal == AMD_NO_DEVICE ||
+	    !counters_claim(self.claims, AMD_GPUS_MAX, i, directory, card->device.card.pci))
+		return;
+	amd_device_read(&card->device, now_ns, &sink);
+	if (card->device.lost) {
+		counters_push(METRIC_gpu_lost, card->ordinal, clock_monotonic_ns(), 1);
+		card->ordinal = AMD_NO_DEVICE;
+	} else if (card->lacks[0] && !card->is_noted) {
+		card->is_noted = true;
+		capability_note(feature_counters, capability_state_degraded, NULL, NULL,
+				"device %u has no %s", card->ordinal, card->lacks);
+	}
+}
+
+bool amd_readings_read(bool all, const char *directory, uint64_t now_ns)
+{
+	atomic_store(&self.all, all);
+	if (self.state == WANTED)
+		find_cards(all);
+	for (unsigned i = 0; i < self.count; i++)
+		read_card(i, directory, now_ns);
+	return self.state != NONE;
+}
+
+void amd_readings_write(struct writer *w, uint32_t device)
+{
+	struct gpu_description description;
+
+	for (unsigned i = 0; atomic_load(&self.all) && i < self.count; i++)
+		if (self.cards[i].ordinal == device) {
+			amd_describe(&self.cards[i].device, &description);
+			device_row_write(w, device, &description);
+		}
+}
+
+void amd_readings_after_fork(void)
+{
+	counters_disclaim(self.claims, AMD_GPUS_MAX);
+	self.state = WANTED;
+	self.count = 0;
+}
