@@ -229,6 +229,20 @@ def test_readings_without_a_trace(hip, table, root):
     assert readings(table)[1, "gpu_utilization"] == {3}
 
 
+def test_collectives_of_rccl(hip, table, build, pitot):
+    """RCCL has NCCL's profiler plug-in: each collective is joined with HIP's launch of its kernel."""
+    hip(command=[build / "standin/hip_program", ROUNDS, "rccl"])
+    kernels = {k["correlation"]: k for k in table("kernel", *KERNEL) if "nccl" in k["config.name"]}
+    found = table("collective")
+    assert [c["sequence"] for c in found] == list(range(ROUNDS)) and {c["correlation"] for c in found} == set(kernels)
+    assert [(c["hash"], c["ranks"], c["rank"]) for c in table("communicator")] == [(77, 2, 0)]
+    expected = {"function": "all_reduce", "count": 1000, "datatype": "float32", "bytes": 4000, "algorithm": "RING", "protocol": "LL",
+                "channels": 4, "captured": 0}
+    assert all({name: c[name] for name in expected} == expected for c in found)
+    groups = json.loads(pitot("report", "--json", "--collectives", "hip.pitot").stdout)["collectives"]
+    assert str(groups).count("all_reduce") and f"'count': {ROUNDS}" in str(groups), groups
+
+
 def test_gpus(hip, table):
     hip()
     devices = table("device")

@@ -1,14 +1,17 @@
 /*
  * hip_program.c: a program that uses HIP and ROCTx, the stand-ins': hip_program [ROUNDS [WHAT]].
  * WHAT: fork (a child of it calls HIP, too, in the middle), graphs (it launches two of them),
- * memory (it allocates some).
+ * memory (it allocates some), rccl (all-reduces, of which RCCL tells its profiler plug-in).
  */
+#include <dlfcn.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "capture/nccl/nccl_abi.h"
 
 struct dim3 {
 	uint32_t x, y, z;
@@ -68,6 +71,73 @@ static void use_memory(void)
 	hipFree((void *)0x1000); /* allocated before anybody looked */
 }
 
+static int mask; /* of events that the plug-in wants */
+
+struct context {
+	void *context;
+	const struct nccl_plugin *plugin;
+};
+
+static void *start(struct context *c, void *parent, struct nccl_event event)
+{
+	void *handle = NULL;
+
+	event.parent = parent;
+	if (mask & (int)event.type)
+		c->plugin->start_event(c->context, &handle, &event);
+	return handle;
+}
+
+static void stop(struct context *c, void *handle)
+{
+	if (handle)
+		c->plugin->stop_event(handle);
+}
+
+/* As RCCL enqueues a group of one: its launch, then what the launch carries. */
+static void all_reduce(struct context *c, uint64_t sequence)
+{
+	void *group = start(c, NULL, (struct nccl_event){ .type = NCCL_GROUP_API });
+	void *call = start(c, group,
+			   (struct nccl_event){ .type = NCCL_COLLECTIVE_API,
+						.collective_api = { .function = "AllReduce",
+								    .count = 1000,
+								    .datatype = "ncclFloat32" } });
+	void *launch = start(c, group, (struct nccl_event){ .type = NCCL_KERNEL_LAUNCH });
+
+	hipLaunchKernel(2, (struct dim3){ 64, 1, 1 }, (struct dim3){ 64, 1, 1 }, NULL, 0, 6);
+	stop(c, launch);
+	stop(c, start(c, call,
+		      (struct nccl_event){ .type = NCCL_COLLECTIVE,
+					   .collective = { .sequence = sequence,
+							   .function = "AllReduce",
+							   .count = 1000,
+							   .datatype = "ncclFloat32",
+							   .channels = 4,
+							   .algorithm = "RING",
+							   .protocol = "LL" } }));
+	stop(c, call);
+	stop(c, group);
+}
+
+static void use_rccl(unsigned rounds)
+{
+	const char *path = getenv("NCCL_PROFILER_PLUGIN");
+	void *library = path ? dlopen(path, RTLD_NOW) : NULL;
+	int (*init)(void **context, uint64_t hash, int *mask, const char *name, int nodes,
+		    int ranks, int rank, const void *logger);
+	struct context c = { .context = NULL };
+
+	c.plugin = library ? dlsym(library, "ncclProfiler_v5") : NULL;
+	if (!c.plugin)
+		return;
+	*(void **)&init = c.plugin->init;
+	init(&c.context, 77, &mask, "world", 1, 2, 0, NULL);
+	for (unsigned i = 0; i < rounds; i++)
+		all_reduce(&c, i);
+	c.plugin->finalize(c.context);
+}
+
 int main(int argc, char **argv)
 {
 	unsigned rounds = argc > 1 ? (unsigned)atoi(argv[1]) : 3;
@@ -84,6 +154,8 @@ int main(int argc, char **argv)
 		launch_graphs(rounds);
 	if (argc > 2 && strcmp(argv[2], "memory") == 0)
 		use_memory();
+	if (argc > 2 && strcmp(argv[2], "rccl") == 0)
+		use_rccl(rounds);
 	if (argc > 2 && strcmp(argv[2], "fork") == 0 && fork() == 0) {
 		hipMemcpyAsync(NULL, NULL, 1, 1, 3);
 		roctxMarkA("the child's");

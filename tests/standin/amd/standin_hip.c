@@ -20,7 +20,8 @@ static struct standin_hooks hooks;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static struct standin_kernel kernels[] = { { "_Z3addPfS_.kd", 11 },
-					   { "_Z6matmulPKfS0_Pf.kd", 12 } };
+					   { "_Z6matmulPKfS0_Pf.kd", 12 },
+					   { "ncclDevKernel_AllReduce_Sum_f32_RING_LL.kd", 13 } };
 
 static int is_set(const char *name)
 {
@@ -112,7 +113,7 @@ static void set_stream(uint64_t stream, uint32_t phase)
 static void launch(uintptr_t kernel, struct dim3 items, struct dim3 group, uint32_t shared,
 		   uint64_t stream)
 {
-	struct standin_dispatch d = { .kernel = &kernels[kernel % 2],
+	struct standin_dispatch d = { .kernel = &kernels[kernel % 3],
 				      .stream = stream,
 				      .gpu = stream >= 8,
 				      .private_bytes = 16,
