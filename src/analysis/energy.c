@@ -178,6 +178,12 @@ static int walk_work(struct dividing *x, bool divide)
 	return rc;
 }
 
+/* Of the meter, and of the samples; not by hypot(), which glibc 2.35 has anew. */
+static double both_errors(double deviation)
+{
+	return sqrt(ENERGY_METER_ERROR * ENERGY_METER_ERROR + deviation * deviation);
+}
+
 /* Adds up whole intervals within the window, and what the readings differ by. */
 static void sum_intervals(struct dividing *x)
 {
@@ -206,8 +212,8 @@ static void sum_intervals(struct dividing *x)
 		return;
 	mean = sum / count;
 	deviation = mean > 0 ? sqrt(fmax(squares / count - mean * mean, 0)) / mean : 0;
-	x->out->uncertainty = hypot(ENERGY_METER_ERROR, deviation / sqrt(count));
-	x->out->part_uncertainty = hypot(ENERGY_METER_ERROR, deviation);
+	x->out->uncertainty = both_errors(deviation / sqrt(count));
+	x->out->part_uncertainty = both_errors(deviation);
 }
 
 /* --- steps --- */

@@ -182,7 +182,7 @@ static void summarize(struct took *t, size_t count, uint64_t *cost, uint64_t *sp
 		     lower_quartile(t->without, count, &spread_without);
 
 	*cost = (uint64_t)MAX(ns, 0);
-	*spread = (uint64_t)hypot(spread_with, spread_without);
+	*spread = (uint64_t)sqrt(spread_with * spread_with + spread_without * spread_without);
 }
 
 static int measure(const struct context *c, const char *folder, struct calibration *out)

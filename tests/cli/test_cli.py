@@ -145,6 +145,14 @@ def test_version(pitot):
     assert text == f"pitot {value['version']}\n"
 
 
+def test_what_is_needed_of_the_c_library(build):
+    """glibc 2.34, as RHEL 9 has."""
+    for name in ("pitot", "libpitot.so", "libpitot-preload.so", "libpitot-rocm.so", "libpitotread.so.0"):
+        symbols = subprocess.run(["objdump", "-T", build / name], capture_output=True, text=True, check=True).stdout
+        newer = {(symbol, int(version)) for version, symbol in re.findall(r"GLIBC_2\.(\d+)\)? +(\w+)$", symbols, re.M) if int(version) > 34}
+        assert "GLIBC_2." in symbols and not newer, name
+
+
 def test_too_many_operands(pitot):
     for command in ("version", "devices", "doctor"):
         assert "'surplus'" in pitot(command, "surplus", status=2).stderr
