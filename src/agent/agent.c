@@ -79,7 +79,7 @@ static void append_dropped(struct agent *a)
 		[SPOOL_PROFILES] = "GPU work of profiles that the server did not take in time",
 	};
 
-	for (enum spool_sink sink = 0; sink < SPOOL_SINKS; sink++)
+	for (enum spool_sink sink = 0; sink < ARRAY_SIZE(details); sink++)
 		append_loss(a, "spool_full", a->spool.dropped_rows[sink], details[sink]);
 }
 
@@ -131,13 +131,21 @@ static int put_kafka(void *user, int file, const char *table, const char *key, c
 	return kafka_send(a->kafka, file, table, text, name, e);
 }
 
+static int put_window(void *user, const char *name, const char *key, struct error *e)
+{
+	const struct agent *a = user;
+
+	return lake_put_folder(&a->lake, a->spool.folder, name, key, e);
+}
+
 static int ship_lake(struct agent *a, uint64_t until_ns, bool *is_waiting, struct error *e)
 {
 	struct spool_shipped objects = { 0 }, windows = { 0 };
 	int rc = spool_ship(&a->spool, SPOOL_LAKE, put_lake, a, until_ns, &objects, e);
 
 	if (rc == 0)
-		rc = spool_ship_windows(&a->spool, &a->lake, until_ns, &windows, e);
+		rc = spool_ship_windows(&a->spool, SPOOL_LAKE, put_window, a, until_ns, &windows,
+					e);
 	a->counts.objects += objects.objects;
 	a->counts.windows += windows.objects;
 	*is_waiting = objects.is_waiting || windows.is_waiting;
@@ -187,9 +195,32 @@ static int ship_profiles(struct agent *a, uint64_t until_ns, bool *is_waiting, s
 	return rc;
 }
 
+static int put_gpufl(void *user, const char *name, const char *key, struct error *e)
+{
+	const struct agent *a = user;
+
+	(void)key;
+	return gpufl_windows_put(&a->options->gpufl, a->spool.folder, name, e);
+}
+
+static int ship_gpufl(struct agent *a, uint64_t until_ns, bool *is_waiting, struct error *e)
+{
+	struct spool_shipped windows = { 0 };
+	int rc = !a->options->gpufl.url ? 0
+					: spool_ship_windows(&a->spool, SPOOL_GPUFL, put_gpufl, a,
+							     until_ns, &windows, e);
+
+	a->counts.gpufl_windows += windows.objects;
+	*is_waiting = windows.is_waiting;
+	return rc;
+}
+
 static int (*const shippers[])(struct agent *a, uint64_t until_ns, bool *is_waiting,
 			       struct error *e) = {
-	[SPOOL_LAKE] = ship_lake, [SPOOL_KAFKA] = ship_kafka, [SPOOL_PROFILES] = ship_profiles
+	[SPOOL_LAKE] = ship_lake,
+	[SPOOL_KAFKA] = ship_kafka,
+	[SPOOL_PROFILES] = ship_profiles,
+	[SPOOL_GPUFL] = ship_gpufl,
 };
 
 /*
@@ -403,7 +434,10 @@ int agent_open(struct agent *a, struct error *e)
 		rc = http_push_open(&a->otlp, &a->options->otlp, e);
 	if (rc == 0 && a->options->profiles.url)
 		rc = http_push_open(&a->profiles, &a->options->profiles, e);
+	if (rc == 0 && a->options->gpufl.url)
+		rc = gpufl_windows_check(&a->options->gpufl, e);
 	a->begun_ns = clock_read_ns(CLOCK_REALTIME);
+	a->spool.window_sinks = 1u << SPOOL_LAKE | (a->options->gpufl.url ? 1u << SPOOL_GPUFL : 0);
 	a->spool.has_kafka = a->kafka;
 	rc = rc < 0 ? rc : spool_open(&a->spool, a->options->spool, &state, e);
 	if (rc == 0 && state.length)
@@ -413,6 +447,7 @@ int agent_open(struct agent *a, struct error *e)
 	rc = rc < 0 ? rc : spool_recover(&a->spool, e);
 	if (rc < 0)
 		return rc;
+	gpufl_windows_clean(a->spool.folder);
 	append_dropped(a);
 	append_refused(a);
 	if (a->options->rules->count) {

@@ -9,6 +9,7 @@
 #define PITOT_AGENT_AGENT_H
 
 #include "agent/batch.h"
+#include "agent/gpufl_windows.h"
 #include "agent/http_push.h"
 #include "agent/kafka.h"
 #include "agent/spool.h"
@@ -26,6 +27,7 @@ struct agent_options {
 	enum profile_kind profile_kind;
 	const char *service; /* name of what sends them */
 	void (*render_metrics)(const struct agent *a, const char *service, struct strbuf *out);
+	struct gpufl_options gpufl; /* gpufl's backend, for windows */
 	const char *spool; /* a folder */
 	const char *const *recordings; /* folders with recordings, NULL-terminated */
 	const pid_t *pids; /* only these and their descendants; none: all processes */
@@ -42,7 +44,7 @@ struct agent_options {
 struct agent_counts {
 	uint64_t batches, objects, windows; /* shipped into the lake */
 	uint64_t kafka_objects; /* delivered */
-	uint64_t profiles; /* sent */
+	uint64_t profiles, gpufl_windows; /* sent */
 	uint64_t rows[FLEET_TABLE_COUNT];
 	uint64_t dropped_rows, failures;
 };

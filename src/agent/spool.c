@@ -19,11 +19,16 @@
 #define STATE_BYTES_MAX ((size_t)16 << 20)
 #define DROPPED "dropped!"
 #define REFUSED "refused!"
+#define SENT "sent!"
+#define SENT_S (7 * 24 * 3600)
 #define WINDOW LAKE_WINDOWS "!"
 
 static const char *const suffixes[] = {
-	[SPOOL_LAKE] = ".parquet", [SPOOL_KAFKA] = ".jsonl", [SPOOL_PROFILES] = ".profile"
+	[SPOOL_LAKE] = ".parquet",
+	[SPOOL_KAFKA] = ".jsonl",
+	[SPOOL_PROFILES] = ".profile",
 };
+#define OBJECT_SINKS ARRAY_SIZE(suffixes)
 
 static void release_object(struct spool_object *o)
 {
@@ -73,11 +78,11 @@ static bool parse_name(const char *name, struct spool_object *o)
 {
 	*o = (struct spool_object){ .is_dropped = starts_with(name, DROPPED) ||
 						  starts_with(name, REFUSED) };
-	while (o->sink < SPOOL_SINKS && !has_suffix(name, suffixes[o->sink]))
+	while (o->sink < OBJECT_SINKS && !has_suffix(name, suffixes[o->sink]))
 		o->sink++;
 	name += o->is_dropped ? strlen(DROPPED) : 0;
 	return sscanf(name, "%" SCNu64 "!%" SCNu64 "!", &o->batch, &o->rows) == 2 &&
-	       o->sink < SPOOL_SINKS;
+	       o->sink < OBJECT_SINKS;
 }
 
 ORDER(by_batch, struct spool_object, UP(batch) ?: strcmp(a->name, b->name))
@@ -105,7 +110,8 @@ static int recover_name(struct spool *s, const char *name)
 {
 	struct spool_object o;
 
-	if (!strcmp(name, STATE) || !strcmp(name, LOCK) || starts_with(name, WINDOW))
+	if (!strcmp(name, STATE) || !strcmp(name, LOCK) || starts_with(name, WINDOW) ||
+	    starts_with(name, SENT))
 		return 0;
 	if (!parse_name(name, &o) || (o.is_dropped ? o.batch <= s->batch : o.batch > s->batch)) {
 		unlinkat(s->folder, name, 0);
@@ -341,7 +347,7 @@ static int write_table(struct spool *s, const struct fleet_rows *rows, enum flee
 	if (rc < 0)
 		error_set(e, rc, "out of memory");
 	for (size_t i = 0; i < count; i++) {
-		for (enum spool_sink sink = 0; sink < SPOOL_SINKS && rc == 0; sink++)
+		for (enum spool_sink sink = 0; sink < OBJECT_SINKS && rc == 0; sink++)
 			if (sink == SPOOL_LAKE || (sink == SPOOL_KAFKA && s->has_kafka))
 				rc = write_part(s, rows, table, &parts[i], sink, e);
 		vec_release(&parts[i].values);
@@ -485,27 +491,80 @@ int spool_ship(struct spool *s, enum spool_sink sink, spool_put *put, void *user
 	return 0;
 }
 
-int spool_ship_windows(struct spool *s, const struct lake *lake, uint64_t until_ns,
-		       struct spool_shipped *out, struct error *e)
+/* --- windows --- */
+
+static void name_sent(char out[48], const char *window, enum spool_sink sink)
+{
+	snprintf(out, 48, SENT "%d!%016" PRIx64, (int)sink, hash_bytes(window, strlen(window)));
+}
+
+static bool is_sent(const struct spool *s, const char *window, enum spool_sink sink)
+{
+	struct stat st;
+	char name[48];
+
+	name_sent(name, window, sink);
+	return folder_stat(s->folder, name, &st) == 0;
+}
+
+/*
+ * Removes the window if all have it. What says so stays: after a restart a rule may hold again, and
+ * make the window again.
+ */
+static int set_sent(const struct spool *s, const char *window, enum spool_sink sink)
+{
+	static const struct strbuf empty = STRBUF_INIT;
+	bool all = true;
+	char name[48];
+	int rc = 0;
+
+	name_sent(name, window, sink);
+	if (s->window_sinks != 1u << SPOOL_LAKE) /* a lake knows what it has */
+		rc = folder_write_file(s->folder, name, &empty, true);
+	for (enum spool_sink i = 0; i < SPOOL_SINKS; i++)
+		all &= !(s->window_sinks & 1u << i) || i == sink || is_sent(s, window, i);
+	if (rc == 0 && all)
+		lake_remove_folder(s->folder, window);
+	return rc;
+}
+
+static void expire_sent(const struct spool *s, const char *name)
+{
+	struct stat st;
+
+	if (folder_stat(s->folder, name, &st) == 0 &&
+	    st.st_mtim.tv_sec + SENT_S < (time_t)(clock_read_ns(CLOCK_REALTIME) / NS_PER_S))
+		unlinkat(s->folder, name, 0);
+}
+
+int spool_ship_windows(struct spool *s, enum spool_sink sink, spool_put_window *put, void *user,
+		       uint64_t until_ns, struct spool_shipped *out, struct error *e)
 {
 	_cleanup_list_ DIR *list = folder_list(s->folder);
 	char key[LAKE_KEY_MAX];
 	const char *name;
 
 	while (list && (name = folder_next(list))) {
+		bool sent;
 		int rc;
 
+		if (starts_with(name, SENT))
+			expire_sent(s, name);
 		if (!starts_with(name, WINDOW) || !make_key(name, key))
 			continue;
-		if (clock_monotonic_ns() >= until_ns) {
+		sent = is_sent(s, name, sink);
+		if (!sent && clock_monotonic_ns() >= until_ns) {
 			out->is_waiting = true;
 			break;
 		}
-		rc = lake_put_folder(lake, s->folder, name, key, e);
+		rc = sent ? 0 : put(user, name, key, e);
 		if (rc < 0)
 			return rc;
-		lake_remove_folder(s->folder, name);
-		out->objects++;
+		rc = set_sent(s, name, sink);
+		if (rc < 0)
+			return error_set(e, rc, "cannot write into the spool '%s': %s", s->path,
+					 error_code_text(rc));
+		out->objects += !sent;
 	}
 	return 0;
 }

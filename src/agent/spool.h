@@ -15,6 +15,7 @@
  *	BATCH!ROWS!TABLE!date=DATE!NAME.jsonl       the same rows for Kafka, if it is used
  *	BATCH!WORK!profile!date=DATE!NAME.profile   a request to a server of profiles, if it is used
  *	window!date=DATE!NAME.pitot                 a folder; it belongs to no batch, and is whole
+ *	sent!SINK!HASH                              the sink has a window; for a week
  *	dropped!BATCH!ROWS!HASH.parquet             dropped for want of room; a loss of that batch
  *	refused!BATCH!WORK!HASH.profile             the same of what the server never takes
  */
@@ -25,7 +26,13 @@
 #include "agent/lake.h"
 
 /* What objects are for: each has its own, so that one that is away does not hold up another. */
-enum spool_sink { SPOOL_LAKE, SPOOL_KAFKA, SPOOL_PROFILES, SPOOL_SINKS };
+enum spool_sink {
+	SPOOL_LAKE, /* also windows */
+	SPOOL_KAFKA,
+	SPOOL_PROFILES,
+	SPOOL_GPUFL, /* windows only */
+	SPOOL_SINKS,
+};
 
 struct spool_object {
 	char *name;
@@ -45,6 +52,7 @@ struct spool {
 	uint64_t dropped_rows[SPOOL_SINKS]; /* of objects that were dropped, and no loss says so */
 	uint64_t refused_rows; /* of objects that will never be taken, and no loss says so */
 	bool has_kafka; /* rows are also written for it */
+	unsigned window_sinks; /* 1 << SPOOL_LAKE …: who gets windows */
 };
 
 /*
@@ -98,8 +106,13 @@ struct spool_shipped {
  */
 int spool_ship(struct spool *s, enum spool_sink sink, spool_put *put, void *user, uint64_t until_ns,
 	       struct spool_shipped *out, struct error *e) MUST_USE;
-/* Ships the windows into the lake, in the same way. */
-int spool_ship_windows(struct spool *s, const struct lake *lake, uint64_t until_ns,
-		       struct spool_shipped *out, struct error *e) MUST_USE;
+/* Ships the window in a folder of the spool, which may be there already. 0 or a negative code. */
+typedef int spool_put_window(void *user, const char *name, const char *key, struct error *e);
+/*
+ * Ships windows to one of window_sinks, in the same way. They are removed when all have them; if
+ * this process ends at that moment, they are shipped again.
+ */
+int spool_ship_windows(struct spool *s, enum spool_sink sink, spool_put_window *put, void *user,
+		       uint64_t until_ns, struct spool_shipped *out, struct error *e) MUST_USE;
 
 #endif

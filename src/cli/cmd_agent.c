@@ -11,6 +11,7 @@
 #include "base/http_server.h"
 #include "cli/option_file.h"
 #include "cli/s3_options.h"
+#include "cli/tls_options.h"
 #include "cli/ui.h"
 
 #define MODE_DEFAULT "0640"
@@ -28,11 +29,14 @@ static struct s3_options option_s3;
 static struct s3_given given_s3;
 static const char *option_otlp, *option_profiles;
 static int option_profiles_to;
+static struct gpufl_options option_gpufl;
+static struct tls_options option_tls;
 static uint64_t option_otlp_interval = 60 * NS_PER_S;
 static struct kafka_options option_kafka = { .topic = "pitot" };
 static struct {
 	bool lake, spool, mode, interval, ship, spool_size, no_live, once, listen;
 	bool kafka, kafka_topic, kafka_config, otlp, otlp_interval, secret, profiles, profiles_to;
+	bool gpufl, gpufl_key_file, gpufl_ca_file;
 } given;
 
 static const struct option options[] = {
@@ -83,12 +87,21 @@ static const struct option options[] = {
 	       .given = &given.profiles),
 	OPTION(ENUM, "profiles-to", 0, option_profiles_to, NULL, "what it is (default pyroscope)",
 	       .choices = profile_names, .given = &given.profiles_to),
+	OPTION(STRING, "gpufl", 0, option_gpufl.url, "URL",
+	       "also send windows to gpufl's backend: https://HOST, with the key in PITOT_API_KEY",
+	       .given = &given.gpufl),
+	OPTION(STRING, "gpufl-key-file", 0, option_gpufl.key_file, "FILE",
+	       "file with the key, instead", .is_path = true, .given = &given.gpufl_key_file),
+	OPTION(STRING, "gpufl-ca-file", 0, option_gpufl.ca_file, "FILE",
+	       "trusted certificates, PEM (default: those of the machine)", .is_path = true,
+	       .given = &given.gpufl_ca_file),
 	OPTION(STRING, "mode", 0, option_mode, "OCTAL",
 	       "permissions of objects (default " MODE_DEFAULT ")", .given = &given.mode),
 	OPTION(STRING, "listen", 0, option_listen, "ADDRESS:PORT",
 	       "serve metrics for Prometheus at /metrics there; off: nowhere "
 	       "(default " LISTEN_DEFAULT ")",
 	       .given = &given.listen),
+	TLS_OPTIONS(option_tls),
 	OPTION(STRING, "secret", 0, option_secret, "FILE",
 	       "answer `pitot dump --job` there, of those who have the same secret in a file",
 	       .is_path = true, .given = &given.secret),
@@ -212,15 +225,20 @@ static int run_until_stopped(struct context *c, struct agent *a, struct error *e
 		return rc;
 
 	if (strcmp(option_listen, "off") != 0) {
-		rc = http_server_open(&page.server, option_listen, e);
-		if (rc < 0)
+		rc = tls_options_open(c, &option_tls, &page.server.tls, e);
+		rc = rc < 0 ? rc : http_server_open(&page.server, option_listen, e);
+		if (rc < 0) {
+			tls_server_free(page.server.tls);
 			return rc;
-		cli_note(c, "metrics at http://%s/metrics", page.server.address);
+		}
+		cli_note(c, "metrics at %s://%s/metrics", page.server.tls ? "https" : "http",
+			 page.server.address);
 	}
 	do {
 		rc = agent_step(a, &due_ns, e);
 	} while (rc == 0 && wait_until(due_ns, &page));
 	http_server_close(&page.server);
+	tls_server_free(page.server.tls);
 	job_dump_release(&page.dump);
 	if (rc == 0 && agent_finish(a, false, e) < 0) {
 		cli_warn(c, "%s", e->text); /* the spool has it */
@@ -257,6 +275,8 @@ static int run_agent(struct context *c, int argc, char **argv)
 		return cli_fail(c, &e);
 	if (!option_lake || !option_spool)
 		return cli_usage(c, "--lake and --spool are needed");
+	if (option_gpufl.url && !option_when.count)
+		return cli_usage(c, "--gpufl sends the windows that rules make: give --when");
 	if (parse_mode(&o.mode) < 0)
 		return cli_usage(c, "--mode takes permissions such as 0640, not '%s'", option_mode);
 	if (option_interval < NS_PER_S)
@@ -277,6 +297,9 @@ static int run_agent(struct context *c, int argc, char **argv)
 					     .type = "application/json",
 					     .headers = "OTEL_EXPORTER_OTLP_HEADERS",
 					     .certificate = "OTEL_EXPORTER_OTLP_CERTIFICATE" };
+	o.gpufl = option_gpufl;
+	o.gpufl.warn = on_warning;
+	o.gpufl.user = c;
 	o.profile_kind = (enum profile_kind)option_profiles_to;
 	o.profiles = (struct http_push_options){ .url = option_profiles,
 						 .option = "--profiles",

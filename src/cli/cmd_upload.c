@@ -6,7 +6,6 @@
 
 #include "base/folder.h"
 #include "base/human.h"
-#include "base/io.h"
 #include "base/json.h"
 #include "base/path.h"
 #include "cli/ui.h"
@@ -16,8 +15,7 @@
 #include "gpufl/gpufl_folder.h"
 #include "upload/upload.h"
 #include "upload/upload_cursor.h"
-
-#define KEY_BYTES_MAX 4096
+#include "upload/upload_key.h"
 
 static const char *option_url, *option_key_file, *option_api_path, *option_ca_file;
 static const char *option_session, *option_cursor;
@@ -168,25 +166,12 @@ static const char *first_of(const char *option, const char *own, const char *gpu
 	return value && *value ? value : getenv(gpufl);
 }
 
-/* Reads the key, without blanks and newlines around it. */
 static int read_key(struct upload_command *u, struct error *e)
 {
-	const char *path = option_key_file, *start;
-	int rc;
+	int rc = upload_key_read(option_key_file, &u->key, e);
 
-	if (!path) {
-		u->options.api_key = first_of(NULL, "PITOT_API_KEY", "GPUFL_API_KEY");
-		return 0;
-	}
-	rc = io_read_stream(path, KEY_BYTES_MAX, &u->key);
-	if (rc < 0)
-		return error_set(e, rc, "cannot read the key from '%s': %s", path,
-				 error_code_text(rc));
-	while (u->key.length && strchr(" \t\r\n", u->key.data[u->key.length - 1]))
-		u->key.data[--u->key.length] = '\0';
-	start = strbuf_text(&u->key);
-	u->options.api_key = start + strspn(start, " \t\r\n");
-	return *u->options.api_key ? 0 : error_set(e, E_USAGE, "'%s' has no key", path);
+	u->options.api_key = u->key.length ? strbuf_text(&u->key) : NULL;
+	return rc;
 }
 
 static void on_warning(void *user, const char *text)
@@ -329,7 +314,7 @@ static int run(struct context *c, int argc, char **argv)
 	if (status == EXIT_DONE)
 		status = send_logs(&u);
 	remove_exported(u.exported);
-	strbuf_release(&u.key);
+	upload_key_forget(&u.key);
 	return status;
 }
 

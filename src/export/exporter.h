@@ -36,6 +36,7 @@ struct export_options {
 	bool no_stacks; /* leave out call stacks and CPU samples */
 	bool partition; /* parquet: files by job, host and rank */
 	bool compact; /* gpufl: equal launches share one kernel_detail */
+	uint64_t session_salt; /* gpufl: not 0: sessions are others than those of the process */
 	const char *shown_path; /* gpufl: folder that the logs name as theirs; NULL: the path */
 	/* start another file before this size, in formats that can; 0: the format's own limit */
 	uint64_t split_bytes;

@@ -462,8 +462,7 @@ static bool has_scheme(const char *url, const char *scheme)
 	return !strncasecmp(url, scheme, strlen(scheme));
 }
 
-/* Does not print what may be a password. */
-static int check_url(const char *url, struct error *e)
+int upload_check_url(const char *url, struct error *e)
 {
 	if (!url || !*url)
 		return error_set(e, E_USAGE,
@@ -488,7 +487,7 @@ static int set_url(struct upload *u)
 	const struct upload_options *o = u->options;
 	const char *api = o->api_path && *o->api_path ? o->api_path : UPLOAD_API_PATH;
 	size_t url, path = strlen(api);
-	int n = check_url(o->url, u->error);
+	int n = upload_check_url(o->url, u->error);
 
 	if (n < 0)
 		return n;
@@ -595,6 +594,7 @@ static int run(struct upload *u)
 {
 	const struct upload_options *o = u->options;
 	struct http_options http = { .ca_file = o->ca_file,
+				     .ca_setting = o->ca_setting,
 				     .stall_timeout_ns = u->request_timeout_ns / 10,
 				     .headers = u->headers,
 				     .cancel = o->cancel,

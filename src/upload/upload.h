@@ -26,6 +26,7 @@ struct upload_options {
 	const char *api_path; /* NULL: UPLOAD_API_PATH */
 	const char *api_key; /* NULL: none */
 	const char *ca_file; /* NULL: the machine's authorities */
+	const char *ca_setting; /* by which the user names it; NULL: --ca-file */
 	/* of the whole upload; 0: none. Below UPLOAD_TIMEOUT_NS it also shortens all delays */
 	uint64_t timeout_ns;
 	uint64_t retries; /* per request */
@@ -49,6 +50,8 @@ struct upload_result {
 	uint64_t retries;
 };
 
+/* Whether it is the address of a backend: 0 or E_USAGE. Errors have no passwords. */
+int upload_check_url(const char *url, struct error *e) MUST_USE;
 /*
  * Returns 0 if every file was offered to the server; *result describes the outcome. Returns a
  * negative code and *e if the upload ended early.

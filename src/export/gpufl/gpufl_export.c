@@ -197,7 +197,7 @@ static int open_sink(struct session *s)
 	};
 	int r;
 
-	gpufl_id_from(s->id, p->session);
+	gpufl_id_from(s->id, p->session ^ x->view.options->session_salt);
 	if (find_samples(s) < 0)
 		return error_set(x->error, -ENOMEM, "out of memory");
 	if (x->view.options->overwrite)
