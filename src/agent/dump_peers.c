@@ -23,14 +23,19 @@
 #define LINE_MAX_BYTES 400u
 #define FILES_MAX 65536u
 #define PARTIAL ".partial"
+#define HTTPS "https://"
 
 /* --- peers --- */
 
 static int add_peer(struct peer_dumps *out, const char *text, size_t length)
 {
-	struct peer_dump one = { .peer = NULL };
+	struct peer_dump one = { .has_tls = starts_with(text, HTTPS) };
 	char name[300];
 
+	if (one.has_tls) {
+		text += strlen(HTTPS);
+		length -= MIN(strlen(HTTPS), length);
+	}
 	snprintf(name, sizeof(name), "%.*s", (int)length, text);
 	if (length >= sizeof(name) - sizeof(PORT_DEFAULT) || strpbrk(name, "/?#@\\ \t") ||
 	    !http_is_header_text(name) || out->all.count >= PEERS_MAX)
@@ -278,7 +283,7 @@ static int ask(void *user, unsigned worker, size_t item)
 	add_query(a->request, &query);
 	peer_sign(a->request->secret, d->peer, clock_read_ns(CLOCK_REALTIME) / NS_PER_S, nonce,
 		  &query);
-	strbuf_addf(&url, "http://%s%s", d->peer, strbuf_text(&query));
+	strbuf_addf(&url, "%s%s%s", d->has_tls ? HTTPS : "http://", d->peer, strbuf_text(&query));
 	peer_answer_begin(a->request->secret, nonce, &r.code);
 	rc = url.failed ? error_set(&d->error, -ENOMEM, "out of memory")
 			: send_request(a, worker, &r, strbuf_text(&url), &d->error);
@@ -293,7 +298,8 @@ int peer_dumps_ask(struct peer_dumps *d, const struct peer_request *r, struct er
 {
 	struct asking a = { .dumps = d, .request = r };
 	static const char *const none[] = { NULL };
-	const struct http_options options = { .no_proxy = true,
+	const struct http_options options = { .ca_file = r->ca_file,
+					      .no_proxy = true,
 					      .stall_timeout_ns = r->timeout_ns,
 					      .headers = none,
 					      .cancel = r->stop };

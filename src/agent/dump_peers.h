@@ -14,6 +14,7 @@
 
 struct peer_dump {
 	char *peer; /* HOST:PORT */
+	bool has_tls;
 	char *recording; /* its name in the folder; NULL: there is none */
 	unsigned files;
 	uint64_t bytes;
@@ -30,10 +31,11 @@ struct peer_request {
 	int folder; /* into which recordings are written */
 	const struct peer_secret *secret;
 	uint64_t timeout_ns; /* for each */
+	const char *ca_file; /* for peers with TLS; NULL: the machine's authorities */
 	const volatile sig_atomic_t *stop;
 };
 
-/* Reads a file with a HOST:PORT on each line. Returns 0 or a negative code. */
+/* Reads a file with [https://]HOST:PORT on each line. Returns 0 or a negative code. */
 int peer_dumps_read(const char *path, struct peer_dumps *out, struct error *e) MUST_USE;
 /* Asks them. Returns 0, or a negative code if none could be asked. */
 int peer_dumps_ask(struct peer_dumps *d, const struct peer_request *r, struct error *e) MUST_USE;

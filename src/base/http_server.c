@@ -148,10 +148,14 @@ static const char *status_text(unsigned status)
 	return "Internal Server Error";
 }
 
+/* Nothing is sent if there is no memory. */
 static void answer(const struct http_server *s, struct http_connection *c,
 		   const struct http_answer *a)
 {
-	strbuf_addf(&c->answer,
+	_cleanup_strbuf_ struct strbuf plain = STRBUF_INIT;
+	struct strbuf *text = c->tls ? &plain : &c->out;
+
+	strbuf_addf(text,
 		    "HTTP/1.1 %u %s\r\nContent-Type: %s\r\nContent-Length: %zu\r\n"
 		    "Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n"
 		    "Connection: close\r\n%s%s%s\r\n",
@@ -159,8 +163,11 @@ static void answer(const struct http_server *s, struct http_connection *c,
 		    a->status == 405 ? "Allow: GET, HEAD\r\n" : "", s->headers ? s->headers : "",
 		    a->headers ? a->headers : "");
 	if (!c->is_head)
-		strbuf_add(&c->answer, a->body, a->length);
+		strbuf_add(text, a->body, a->length);
+	if (c->tls && (plain.failed || tls_finish(c->tls, &plain, &c->out) < 0))
+		c->out.failed = true;
 	c->is_waiting = false;
+	c->is_answered = true;
 	c->end_ns = clock_monotonic_ns() + SENDING_NS;
 }
 
@@ -168,8 +175,10 @@ static void end(struct http_connection *c)
 {
 	close(c->fd);
 	c->fd = -1;
+	tls_session_free(c->tls);
+	c->tls = NULL;
 	strbuf_release(&c->request);
-	strbuf_release(&c->answer);
+	strbuf_release(&c->out);
 }
 
 void http_answer(struct http_server *s, uint64_t connection, const struct http_answer *a)
@@ -180,7 +189,7 @@ void http_answer(struct http_server *s, uint64_t connection, const struct http_a
 		if (c->fd < 0 || c->number != connection || !c->is_waiting)
 			continue;
 		answer(s, c, a);
-		if (c->answer.failed)
+		if (c->out.failed)
 			end(c);
 	}
 }
@@ -220,7 +229,15 @@ static void read_request(struct http_server *s, struct http_connection *c)
 		end(c);
 		return;
 	}
-	strbuf_add(&c->request, bytes, (size_t)n);
+	if (!c->tls)
+		strbuf_add(&c->request, bytes, (size_t)n);
+	else if (tls_receive(c->tls, bytes, (size_t)n, &c->request, &c->out) < 0)
+		c->is_answered = true; /* an alert may be sent */
+	if (c->is_answered) {
+		if (!c->out.length)
+			end(c);
+		return;
+	}
 	length = http_head_length(strbuf_text(&c->request), c->request.length);
 	if (c->request.failed)
 		end(c);
@@ -232,19 +249,23 @@ static void read_request(struct http_server *s, struct http_connection *c)
 
 static void send_answer(struct http_connection *c)
 {
-	ssize_t n = send(c->fd, strbuf_text(&c->answer) + c->sent, c->answer.length - c->sent,
-			 MSG_NOSIGNAL);
+	ssize_t n =
+		send(c->fd, strbuf_text(&c->out) + c->sent, c->out.length - c->sent, MSG_NOSIGNAL);
 
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
 	c->sent += n > 0 ? (size_t)n : 0;
-	if (n <= 0 || c->sent == c->answer.length)
+	if (n <= 0 || (c->is_answered && c->sent == c->out.length)) {
 		end(c);
+	} else if (c->sent == c->out.length) {
+		strbuf_clear(&c->out);
+		c->sent = 0;
+	}
 }
 
 static bool is_reading(const struct http_connection *c)
 {
-	return c->fd >= 0 && !c->is_waiting && !c->answer.length;
+	return c->fd >= 0 && !c->is_waiting && !c->is_answered;
 }
 
 /* Returns a free connection, else the one that has been reading for longest, or NULL. */
@@ -277,7 +298,11 @@ static void accept_all(struct http_server *s, uint64_t now)
 		*c = (struct http_connection){ .fd = fd,
 					       .number = ++s->last,
 					       .end_ns = now + READING_NS };
-		read_request(s, c);
+		c->tls = s->tls ? tls_session_new(s->tls) : NULL;
+		if (s->tls && !c->tls)
+			end(c);
+		else
+			read_request(s, c);
 	}
 }
 
@@ -295,7 +320,8 @@ unsigned http_server_poll(const struct http_server *s, struct pollfd *polled)
 		if (c->fd >= 0 && !c->is_waiting)
 			polled[count++] =
 				(struct pollfd){ .fd = c->fd,
-						 .events = c->answer.length ? POLLOUT : POLLIN };
+						 .events = (short)((c->out.length ? POLLOUT : 0) |
+								   (is_reading(c) ? POLLIN : 0)) };
 	}
 	if (has_room)
 		polled[count++] = (struct pollfd){ .fd = s->fd, .events = POLLIN };
@@ -313,7 +339,7 @@ void http_server_serve(struct http_server *s)
 
 		if (is_reading(c))
 			read_request(s, c);
-		if (c->fd >= 0 && c->answer.length)
+		if (c->fd >= 0 && c->out.length)
 			send_answer(c);
 		if (c->fd >= 0 && !c->is_waiting && now >= c->end_ns)
 			end(c);

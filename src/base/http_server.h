@@ -1,6 +1,6 @@
 /*
  * http_server.h: an HTTP server for a few pages. Never waits: its descriptors are polled by the
- * caller, and a request may be answered later. Not for untrusted networks: it has no TLS.
+ * caller, and a request may be answered later.
  *
  * Only GET and HEAD, one request for each connection. On a loopback address, requests need a Host
  * that is one: a page in a browser of this machine could otherwise read answers under a name of its
@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "base/http_request.h"
 #include "base/strbuf.h"
+#include "base/tls_server.h"
 
 #define HTTP_CONNECTIONS 64u
 #define HTTP_DESCRIPTORS (1 + HTTP_CONNECTIONS)
@@ -24,8 +25,10 @@ struct http_connection {
 	int fd; /* -1: free */
 	bool is_waiting; /* for its answer */
 	bool is_head;
+	bool is_answered; /* it ends when all is sent */
 	uint64_t number; /* unique in the server */
-	struct strbuf request, answer;
+	struct tls_session *tls; /* NULL: the server has no TLS */
+	struct strbuf request, out; /* what is to be sent */
 	size_t sent;
 	uint64_t end_ns; /* CLOCK_MONOTONIC: it is closed then, unless is_waiting */
 };
@@ -35,6 +38,7 @@ struct http_server {
 	bool is_loopback;
 	char address[80]; /* as the system says, with the port */
 	uint16_t port;
+	struct tls_server *tls; /* of the caller; NULL: there is none */
 	uint64_t last; /* number of a connection */
 	struct http_connection connections[HTTP_CONNECTIONS];
 	const char *option; /* by which the user chooses the address, for errors */

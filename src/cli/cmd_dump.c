@@ -22,7 +22,7 @@ static bool force;
 static uint64_t last_ns;
 static const char *from, *to;
 static bool stacks, descendants;
-static const char *job, *peers, *secret;
+static const char *job, *peers, *secret, *ca_file;
 
 static const struct option options[] = {
 	OPTION(STRING, "output", 'o', output, "DIR",
@@ -42,7 +42,10 @@ static const struct option options[] = {
 	FLAG("descendants", 0, descendants, "--stacks: also of the processes below these"),
 	OPTION(STRING, "job", 0, job, "ID",
 	       "ask the agents of all machines for the last TIME (30s) of a job instead"),
-	OPTION(STRING, "peers", 0, peers, "FILE", "--job: has HOST:PORT of an agent on each line",
+	OPTION(STRING, "peers", 0, peers, "FILE",
+	       "--job: has [https://]HOST:PORT of an agent on each line", .is_path = true),
+	OPTION(STRING, "ca-file", 0, ca_file, "FILE",
+	       "--job: trusted certificates of agents with TLS, PEM (default: the machine's)",
 	       .is_path = true),
 	OPTION(STRING, "secret", 0, secret, "FILE", "--job: has the secret of the agents",
 	       .is_path = true),
@@ -216,10 +219,10 @@ static int run_dump(struct context *c, int argc, char **argv)
 	if (job && (argc > 1 || from || to || force))
 		return cli_usage(c, "--job takes --last and -o, a new folder, and no processes");
 	if (job)
-		return dump_job(
-			c, &(struct dump_job_request){ job, peers, secret, last_ns, output, argv });
-	if (peers || secret)
-		return cli_usage(c, "--peers and --secret belong to --job");
+		return dump_job(c, &(struct dump_job_request){ job, peers, secret, ca_file, last_ns,
+							       output, argv });
+	if (peers || secret || ca_file)
+		return cli_usage(c, "--peers, --secret and --ca-file belong to --job");
 	if (argc > 2)
 		return cli_usage(c, "several processes need --stacks");
 	if (find_interval(&interval, &e) < 0 || find(argc > 1 ? argv[1] : NULL, &launcher, &e) < 0)

@@ -12,6 +12,7 @@
 #include "base/io.h"
 #include "base/json.h"
 #include "cli/serve_views.h"
+#include "cli/tls_options.h"
 #include "cli/ui.h"
 #include "serve/serve.h"
 
@@ -20,10 +21,16 @@
 
 static uint64_t option_port, option_memory = MEMORY_DEFAULT;
 static bool option_open;
+static const char *option_address;
+static struct tls_options option_tls;
 
 static const struct option options[] = {
-	OPTION(U64, "port", 'p', option_port, "N", "port of 127.0.0.1 (default: any that is free)",
+	OPTION(U64, "port", 'p', option_port, "N", "port to serve at (default: any that is free)",
 	       .most = UINT16_MAX),
+	OPTION(STRING, "address", 0, option_address, "ADDRESS",
+	       "serve at this address of the machine (default 127.0.0.1); needs --tls if other "
+	       "machines can reach it"),
+	TLS_OPTIONS(option_tls),
 	FLAG("open", 0, option_open, "open the page in the browser, with xdg-open"),
 	OPTION(SIZE, "memory", 0, option_memory, "SIZE",
 	       "memory of all recordings that are kept open (default 4G, at least 64M); those not "
@@ -138,6 +145,7 @@ static int run_server(const struct context *c, struct serve *s)
 static int run(struct context *c, int argc, char **argv)
 {
 	struct serve_options serve_options = { .path = argc > 1 ? argv[1] : ".",
+					       .address = option_address,
 					       .port = (uint16_t)option_port,
 					       .memory_bytes = option_memory,
 					       .render = serve_views };
@@ -155,8 +163,11 @@ static int run(struct context *c, int argc, char **argv)
 			serve_options.path);
 	c->pager = false;
 	terminal_catch_signals();
+	if (tls_options_open(c, &option_tls, &serve_options.tls, &e) < 0)
+		return cli_fail(c, &e);
 	status = serve_open(&s, &serve_options, &e) < 0 ? cli_fail(c, &e) : run_server(c, &s);
 	serve_close(&s);
+	tls_server_free(serve_options.tls);
 	return status;
 }
 

@@ -100,6 +100,7 @@ static int ask_and_merge(const struct context *c, const struct dump_job_request 
 					.until_ns = now_ns,
 					.folder = folder,
 					.secret = secret,
+					.ca_file = r->ca_file,
 					.timeout_ns = TIMEOUT_NS,
 					.stop = &terminal_stop_signal };
 	struct merge_result result = { 0 };

@@ -5,7 +5,7 @@
 #include "cli/command.h"
 
 struct dump_job_request {
-	const char *job, *peers, *secret;
+	const char *job, *peers, *secret, *ca_file;
 	uint64_t last_ns; /* 0: the default */
 	const char *output; /* a new folder; NULL: the default */
 	char **argv; /* for recording.json */

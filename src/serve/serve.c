@@ -42,9 +42,9 @@ static bool is_secret(const char *text, const char secret[33])
 }
 
 /* A request that another site makes has its own Origin. */
-static bool is_own_origin(const struct http_request *r)
+static bool is_own_origin(const struct serve *s, const struct http_request *r)
 {
-	static const char scheme[] = "http://";
+	const char *scheme = s->http.tls ? "https://" : "http://";
 
 	return !r->origin || (!strncmp(r->origin, scheme, strlen(scheme)) &&
 			      !strcmp(r->origin + strlen(scheme), r->host));
@@ -72,7 +72,8 @@ static void enter(struct serve *s, uint64_t connection)
 	char headers[128];
 
 	snprintf(headers, sizeof(headers),
-		 "Set-Cookie: %s=%s; Path=/; HttpOnly; SameSite=Strict\r\n", s->cookie, s->session);
+		 "Set-Cookie: %s=%s; Path=/; HttpOnly; SameSite=Strict%s\r\n", s->cookie,
+		 s->session, s->http.tls ? "; Secure" : "");
 	serve_enter_page(s, &page);
 	answer_text(s, connection, HTML_TYPE, headers, &page);
 }
@@ -165,7 +166,7 @@ static void handle(void *user, uint64_t connection, const struct http_request *r
 	char secret[40];
 	bool is_done = true;
 
-	if (!is_own_origin(r)) {
+	if (!is_own_origin(s, r)) {
 		serve_problem(s, connection, 403, "requests of other pages are not answered");
 	} else if (!strcmp(r->path, "/") && http_parameter(r, "token", secret, sizeof(secret)) &&
 		   is_secret(secret, s->token)) {
@@ -201,24 +202,33 @@ static int choose_secrets(struct serve *s, struct error *e)
 
 int serve_open(struct serve *s, const struct serve_options *options, struct error *e)
 {
-	char address[32];
+	const char *address = options->address ? options->address : "127.0.0.1";
+	char text[80];
 	int rc;
 
 	*s = (struct serve){ .options = *options,
-			     .http = {
-				     .fd = -1, .option = "--port", .handle = handle, .user = s } };
+			     .http = { .fd = -1,
+				       .option = "--port",
+				       .tls = options->tls,
+				       .handle = handle,
+				       .user = s } };
 	for (size_t i = 0; i < SERVE_WORKERS; i++)
 		s->workers[i].fd = -1;
-	snprintf(address, sizeof(address), "127.0.0.1:%u", options->port);
+	snprintf(text, sizeof(text), strchr(address, ':') ? "[%s]:%u" : "%s:%u", address,
+		 options->port);
 	rc = recordings_open(&s->recordings, options->path, e);
 	if (rc >= 0)
 		rc = choose_secrets(s, e);
 	if (rc >= 0)
-		rc = http_server_open(&s->http, address, e);
+		rc = http_server_open(&s->http, text, e);
+	if (rc >= 0 && !s->http.is_loopback && !s->http.tls)
+		rc = error_set(e, E_USAGE, "other machines could read what is sent: %s needs --tls",
+			       address);
 	if (rc < 0)
 		return rc;
 	snprintf(s->cookie, sizeof(s->cookie), "pitot-%u", s->http.port);
-	strbuf_addf(&s->url, "http://%s/?token=%s", s->http.address, s->token);
+	strbuf_addf(&s->url, "%s://%s/?token=%s", s->http.tls ? "https" : "http", s->http.address,
+		    s->token);
 	strbuf_addf(&s->headers,
 		    "Content-Security-Policy: default-src 'none'; script-src 'nonce-%s'; "
 		    "style-src 'unsafe-inline'; img-src data:; connect-src 'self'; base-uri "

@@ -10,7 +10,9 @@
 
 struct serve_options {
 	const char *path; /* a folder of recordings, a lake, or a recording */
+	const char *address; /* a number; NULL: 127.0.0.1. Another machine's only with TLS */
 	uint16_t port; /* 0: any */
+	struct tls_server *tls; /* of the caller; NULL: there is none */
 	uint64_t memory_bytes; /* of all workers together */
 	serve_render *render; /* called in workers */
 };
