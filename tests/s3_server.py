@@ -1,12 +1,18 @@
-"""Object storage on 127.0.0.1 that checks signatures (AWS Signature Version 4) and misbehaves as it is told."""
+"""Object storage on 127.0.0.1 that checks signatures (AWS Signature Version 4) and misbehaves as it is told.
+
+As a program it has its objects in a folder, so that it can be killed: s3_server.py FOLDER PORT"""
+import collections.abc
 import contextlib
 import hashlib
 import hmac
+import os
 import re
 import socket
+import sys
 import threading
 import urllib.parse
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from xml.sax.saxutils import escape
 
 from tls_files import serve_tls
@@ -127,6 +133,36 @@ class Handler(BaseHTTPRequestHandler):
         return self.reply(200, f"<?xml version='1.0' encoding='UTF-8'?>\n<ListBucketResult>{body}{more}</ListBucketResult>".encode())
 
 
+class Files(collections.abc.MutableMapping):
+    """Objects in a folder, each whole or not there."""
+
+    def __init__(self, folder):
+        self.folder = Path(folder)
+
+    def path(self, key):
+        return self.folder / urllib.parse.quote(key, safe="")
+
+    def __getitem__(self, key):
+        try:
+            return self.path(key).read_bytes()
+        except FileNotFoundError:
+            raise KeyError(key) from None
+
+    def __setitem__(self, key, body):
+        part = self.folder / f".{threading.get_ident()}"
+        part.write_bytes(body)
+        os.replace(part, self.path(key))
+
+    def __delitem__(self, key):
+        self.path(key).unlink()
+
+    def __iter__(self):
+        return iter([urllib.parse.unquote(name) for name in os.listdir(self.folder) if not name.startswith(".")])
+
+    def __len__(self):
+        return len(list(iter(self)))
+
+
 class Server(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 64
@@ -160,3 +196,10 @@ def running():
         yield server
     finally:
         server.end()
+
+
+if __name__ == "__main__":
+    server = Server(int(sys.argv[2]))
+    server.objects = Files(sys.argv[1])
+    print(server.server_address[1], flush=True)
+    threading.Event().wait()

@@ -3,7 +3,8 @@
  * a fleet have in a file. A request has the time, a random number and a code of both (HMAC-SHA256),
  * so it cannot be forged, changed, sent again, or sent to another machine; an answer has one, too.
  *
- * TLS is not needed for that, but to keep others from reading. The secret is in no message, error or command line.
+ * TLS is only needed to keep others from reading. The secret is in no message, error or command
+ * line.
  */
 #ifndef PITOT_AGENT_PEER_AUTH_H
 #define PITOT_AGENT_PEER_AUTH_H

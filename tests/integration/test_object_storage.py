@@ -255,6 +255,42 @@ def test_killed_at_any_time(server, pitot, rows, played, agent, lake, tmp_path):
     assert not spooled(tmp_path)
 
 
+def test_the_server_is_killed(pitot, rows, played, agent, environment, lake, tmp_path):
+    """The server, a process, is killed with SIGKILL again and again, the agent now and then; nothing is missing, nothing is twice."""
+    folder, chance = tmp_path / "bucket", random.Random(34)
+    folder.mkdir()
+
+    def start(port=0):
+        one = subprocess.Popen([sys.executable, s3_server.__file__, folder, str(port)], stdout=subprocess.PIPE, text=True)
+        return one, int(one.stdout.readline())
+
+    server, port = start()
+    environment.update(AWS_ACCESS_KEY_ID=s3_server.KEY, AWS_SECRET_ACCESS_KEY=s3_server.SECRET, AWS_REGION=s3_server.REGION,
+                       AWS_ENDPOINT_URL=f"http://127.0.0.1:{port}")
+    process, recording = played("train", 6)
+    one, kills = agent(*FAST, "-p", process.pid), 0
+    try:
+        while process.poll() is None:
+            time.sleep(chance.random())
+            server.kill()
+            server.communicate()
+            kills += 1
+            if chance.random() < 0.3:
+                one.kill()
+                one.wait()
+                one = agent(*FAST, "-p", process.pid)
+            time.sleep(chance.random() / 4)
+            server, _ = start(port)
+        assert process.returncode == 0 and kills > 3
+        one.kill()
+        one.wait()
+        pitot("agent", "--once", "--no-live", "--recordings", recording.parent, "--lake", lake, "--spool", tmp_path / "spool")
+    finally:
+        server.kill()
+        server.communicate()
+    assert shipped(copied(s3_server.Files(folder), tmp_path / "copy")) == recorded(rows, recording) and not spooled(tmp_path)
+
+
 def test_the_server_is_away(server, rows, played, agent, tmp_path):
     """The agent goes on reading, and ships by itself when the server is there again."""
     port = server.server_address[1]
