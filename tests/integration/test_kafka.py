@@ -7,6 +7,7 @@ import time
 import pytest
 
 import kafka_broker
+import tansu_broker
 from shipped_rows import recorded, shipped, steps_of
 from waiting import wait_until
 
@@ -128,6 +129,44 @@ def test_the_agent_is_killed(send, broker, rows, played, agent, lake, tmp_path):
     send(folder.parent)
     check(broker, rows, folder, lake)
     assert not spooled(tmp_path)
+
+
+def test_a_broker_is_killed(pitot, rows, played, agent, environment, lake, tmp_path):
+    """A real one, with SIGKILL, again and again, and the agent now and then: what it has in the end is what was recorded."""
+    if not tansu_broker.is_there():
+        pytest.skip("needs tests/requirements-fleet.txt")
+    environment["LD_LIBRARY_PATH"] = str(tansu_broker.link_library(tmp_path / "libraries"))
+    chance, kills = random.Random(34), 0
+    broker = tansu_broker.Broker(tmp_path / "broker.log")
+    try:
+        for topic in TOPICS:
+            broker.topic(topic)
+        process, folder = played("train", 6)
+        words = (*FAST, "-p", process.pid, "--kafka", broker.address)
+        one = agent(*words)
+        while process.poll() is None:
+            time.sleep(1 + 2 * chance.random())
+            broker.kill()
+            kills += 1
+            if chance.random() < 0.3:
+                one.kill()
+                one.wait()
+                one = agent(*words)
+            time.sleep(chance.random())
+            broker.start()
+        assert process.returncode == 0 and kills > 2
+        one.kill()
+        one.wait()
+
+        def sent():
+            pitot("agent", "--once", "--no-live", "--recordings", folder.parent, "--lake", lake, "--spool", tmp_path / "spool", "--kafka", broker.address,
+                  status=None)
+            return not spooled(tmp_path)
+
+        wait_until(sent, "all is sent")
+        check(broker, rows, folder, lake)
+    finally:
+        broker.end()
 
 
 def test_a_full_spool(send, broker, rows, played, lake, tmp_path):
