@@ -165,7 +165,7 @@ static int open_dependencies(struct graph_edges *g, uint64_t node)
 
 	if (!map_get(&g->first, node, &i))
 		return 0;
-	for (; i < g->items.count && g->items.data[i].node == node; i++)
+	for (; i < g->items.count && g->items.data[i].node == node && g->open.count < HOPS_MAX; i++)
 		if (vec_push(&g->open, g->items.data[i].on) < 0)
 			return -ENOMEM;
 	return 0;

@@ -217,7 +217,7 @@ static bool take_turns(const struct turns *t)
 static struct turns find_turns(const struct causes *c, uint32_t first, uint32_t end, uint32_t *of)
 {
 	struct turns t = { 0 };
-	uint32_t last = TASK_NONE, begun = TASK_NONE; /* the turn's last and first call */
+	uint32_t last = TASK_NONE, begun = first; /* the turn's last and first call */
 
 	for (uint32_t i = first; i < end; i++) {
 		const struct task *task = &c->tasks.data[i], *before;
@@ -233,8 +233,6 @@ static struct turns find_turns(const struct causes *c, uint32_t first, uint32_t 
 			    (task->previous == TASK_NONE ||
 			     c->tasks.data[task->previous].end_ns <= c->tasks.data[begun].start_ns))
 				of[i] = last;
-			begun = i;
-		} else if (!before) {
 			begun = i;
 		}
 		last = i;

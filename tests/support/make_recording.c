@@ -431,6 +431,7 @@ static const struct {
 	{ MAKER_EVENT_QUERY, api_kind_query, "cudaEventQuery_v3020" },
 	{ MAKER_STREAM_QUERY, api_kind_query, "cudaStreamQuery_v3020" },
 	{ MAKER_HOST_FUNCTION, api_kind_host_function, "cuLaunchHostFunc" },
+	{ MAKER_STREAM_MEMORY, api_kind_stream_memory, "cuStreamWriteValue32_v2" },
 	{ MAKER_BEGIN_CAPTURE, api_kind_begin_capture, "cuStreamBeginCapture_v2" },
 	{ MAKER_END_CAPTURE, api_kind_end_capture, "cuStreamEndCapture" },
 };

@@ -33,6 +33,7 @@ enum maker_function {
 	MAKER_EVENT_QUERY = 2 << 16 | 136, /* cudaEventQuery */
 	MAKER_STREAM_QUERY = 2 << 16 | 132, /* cudaStreamQuery */
 	MAKER_HOST_FUNCTION = 1 << 16 | 527, /* cuLaunchHostFunc */
+	MAKER_STREAM_MEMORY = 1 << 16 | 663, /* cuStreamWriteValue32_v2 */
 	MAKER_BEGIN_CAPTURE = 1 << 16 | 569, /* cuStreamBeginCapture_v2 */
 	MAKER_END_CAPTURE = 1 << 16 | 451, /* cuStreamEndCapture */
 };

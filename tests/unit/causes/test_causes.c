@@ -180,11 +180,30 @@ static void the_default_stream_and_blocking_streams_wait_for_each_other(void **s
 	launch(&p, 1, 9, 4, 19, 601, 610);
 	launch(&p, 1, 21, 5, 22, 27, 40);
 	launch(&p, 1, 8, 6, 25, 602, 620);
+	launch(&p, 1, 8, 7, 28, 621, 640);
+	launch(&p, 1, 7, 8, 31, 641, 650);
 	build_made(&p, &b, state);
 	assert_follows(&b, 3, 1, EDGE_null_stream);
 	assert_follows(&b, 4, 3, EDGE_null_stream);
 	assert_launched(&b, 5);
 	assert_follows(&b, 6, 3, EDGE_null_stream);
+	assert_follows(&b, 8, 7, EDGE_null_stream);
+	assert_int_equal(b.causes.counts[EDGE_null_stream], 3 + 2); /* each stream once */
+	built_release(&b);
+}
+
+/* Events of a non-blocking stream, and of the default stream itself, do not wait for it. */
+static void events_without_waits_are_no_tasks(void **state)
+{
+	struct made p = make(state);
+	struct built b;
+
+	launch(&p, 1, 7, 1, 10, 15, 500);
+	call(&p, MAKER_EVENT_RECORD, 13, 20, 0xe);
+	call(&p, MAKER_EVENT_RECORD, 15, 7, 0xf);
+	build_made(&p, &b, state);
+	for (uint32_t i = 0; i < causes_task_count(&b.causes); i++)
+		assert_int_not_equal(b.causes.tasks.data[i].kind, TASK_JOIN);
 	built_release(&b);
 }
 
@@ -288,7 +307,7 @@ static void blocking_copies(void **state)
 	built_release(&b);
 }
 
-static void work_after_a_host_function(void **state)
+static void work_after_what_a_stream_does_itself(void **state)
 {
 	struct made p = make(state);
 	struct built b;
@@ -297,9 +316,12 @@ static void work_after_a_host_function(void **state)
 	call(&p, MAKER_HOST_FUNCTION, 13, 20, 0);
 	launch(&p, 1, 20, 2, 16, 190, 200);
 	launch(&p, 1, 20, 3, 19, 201, 210);
+	call(&p, MAKER_STREAM_MEMORY, 23, 20, 0);
+	launch(&p, 1, 20, 4, 26, 290, 300);
 	build_made(&p, &b, state);
 	assert_follows(&b, 2, 1, EDGE_host_function);
 	assert_follows(&b, 3, 2, EDGE_stream);
+	assert_follows(&b, 4, 3, EDGE_stream_memory);
 	built_release(&b);
 }
 
@@ -344,6 +366,30 @@ static void nodes_of_a_graph(void **state)
 	built_release(&b);
 }
 
+/* Of one node, behind an empty one; the next launch is on another stream. */
+static void a_graph_is_on_the_stream_of_its_launch(void **state)
+{
+	struct made p = make(state);
+	struct built b;
+	struct arrival a;
+
+	maker_graph_node(p.m, 1, 1, 0, 1, 0);
+	maker_graph_node(p.m, 2, 1, 0, 1, 0);
+	maker_graph_edge(p.m, 1, 2, 0);
+	launch(&p, 1, 20, 1, 10, 15, 100);
+	maker_call(p.m, MAKER_GRAPH_LAUNCH, 1, 20 * US, 25 * US, 2);
+	maker_graph_kernel(p.m, p.kernel, 20, 101 * US, 110 * US, 2, 1, 2);
+	launch(&p, 1, 21, 3, 30, 36, 40);
+	launch(&p, 1, 20, 4, 50, 111, 120);
+	build_made(&p, &b, state);
+	assert_follows(&b, 2, 1, EDGE_stream);
+	assert_launched(&b, 3);
+	a = causes_start(&b.causes, work_of(&b, 4, 0));
+	assert_true(a.kind == EDGE_stream && b.causes.tasks.data[a.from].kind == TASK_JOIN);
+	assert_int_equal(causes_start(&b.causes, a.from).from, work_of(&b, 2, 0));
+	built_release(&b);
+}
+
 /* In the order of starts, of whatever kind the nodes are. */
 static void a_graph_without_dependencies_is_in_order(void **state)
 {
@@ -377,6 +423,26 @@ static void streams_that_share_a_channel(void **state)
 	build_made(&p, &b, state);
 	assert_follows(&b, 2, 1, EDGE_false_dependency);
 	assert_launched(&b, 3);
+	built_release(&b);
+}
+
+/* Channels are those of a process. */
+static void processes_share_no_channel(void **state)
+{
+	struct built b;
+
+	for (uint32_t pid = 100; pid <= 101; pid++) {
+		struct maker *m = maker_begin(*state, pid, 0, "./app");
+
+		maker_device(m, 0, 0);
+		maker_call(m, MAKER_LAUNCH, 1, 10 * US, 12 * US, 1);
+		maker_kernel(m, maker_config(m, "k", 1, 32), pid, (pid == 100 ? 15 : 501) * US,
+			     (pid == 100 ? 500 : 600) * US, 1);
+		maker_close(m, 10000 * US);
+	}
+	build(&b, *state);
+	assert_int_equal(causes_task_count(&b.causes), 4);
+	assert_int_equal(b.causes.counts[EDGE_false_dependency], 0);
 	built_release(&b);
 }
 
@@ -601,13 +667,16 @@ int main(void)
 		folder_test(a_wait_without_a_record_is_none),
 		folder_test(captured_calls_are_left_out),
 		folder_test(the_default_stream_and_blocking_streams_wait_for_each_other),
+		folder_test(events_without_waits_are_no_tasks),
 		folder_test(synchronizations_return_after_what_they_waited_for),
 		folder_test(an_unknown_target_is_assumed_from_times),
 		folder_test(blocking_copies),
-		folder_test(work_after_a_host_function),
+		folder_test(work_after_what_a_stream_does_itself),
 		folder_test(nodes_of_a_graph),
+		folder_test(a_graph_is_on_the_stream_of_its_launch),
 		folder_test(a_graph_without_dependencies_is_in_order),
 		folder_test(streams_that_share_a_channel),
+		folder_test(processes_share_no_channel),
 		folder_test(two_threads_launch_into_one_stream),
 		folder_test(a_full_queue_is_learnt),
 		folder_test(contradictions_are_counted_and_explain_nothing),
