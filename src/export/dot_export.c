@@ -204,7 +204,12 @@ static int write_graph(struct dot *d, struct error *e)
 				 (unsigned long long)count, TASKS_SHOWN_MAX);
 	if (mark_path(d) < 0)
 		return error_set(e, -ENOMEM, "out of memory");
-	strbuf_adds(&d->out, "digraph causes {\n\trankdir=LR;\n\tnode [shape=box];\n");
+	/*
+	 * Without newrank, dot cannot place clusters whose members follow each other in both
+	 * directions, as those of streams do; without limits it optimizes for minutes.
+	 */
+	strbuf_adds(&d->out, "digraph causes {\n\trankdir=LR;\n\tnewrank=true;\n\tnslimit=1;\n"
+			     "\tnslimit1=1;\n\tnode [shape=box];\n");
 	for (uint32_t lane = 0; lane < d->causes.lanes.count; lane++)
 		put_lane(d, lane);
 	for (uint32_t i = 0; i < causes_task_count(&d->causes); i++)

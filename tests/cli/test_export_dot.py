@@ -8,7 +8,7 @@ import pytest
 TEXT = r'"((?:[^"\\\n]|\\.)*)"'
 NODE = re.compile(rf"\t\tt(\d+) \[label={TEXT}(, color=red, penwidth=2)?\];")
 EDGE = re.compile(rf"\tt(\d+) -> t(\d+) \[(?:label={TEXT})?(, style=dashed)?\];")
-OTHERS = re.compile(rf"digraph causes {{|\trankdir=LR;|\tnode \[shape=box\];|\tsubgraph cluster_\d+ {{|\t\tlabel={TEXT};|\t?}}")
+OTHERS = re.compile(rf"digraph causes {{|\t(?:rankdir=LR|newrank=true|nslimit1?=1);|\tnode \[shape=box\];|\tsubgraph cluster_\d+ {{|\t\tlabel={TEXT};|\t?}}")
 
 
 def read(path):

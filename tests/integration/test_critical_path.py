@@ -1,6 +1,9 @@
 """The critical path of tapes of real GPUs: its pieces tile the window, and its graph contradicts no times."""
 import json
 import pathlib
+import re
+import shutil
+import subprocess
 
 import pytest
 
@@ -39,6 +42,17 @@ def test_a_path_through_events_and_a_graph(record, pitot, make_tape):
     assert path["unknown_ns"] == 0 and not any(path["unknown"].values()), path["unknown"]
     text = pitot("report", "--critical-path", recording).stdout
     assert "\ncritical path  of " in text and ", 0.0% unknown\n" in text and "not known" not in text
+
+
+def test_graphs_of_several_streams_can_be_drawn(record, pitot, tmp_path):
+    """Threads and streams that wait for each other: dot places them if it is told to rank nodes before clusters."""
+    pitot("export", record("kinds", "stacks=none"), "-o", tmp_path / "x.dot", "--quiet")
+    text = (tmp_path / "x.dot").read_text()
+    assert "newrank=true;" in text and text.count("subgraph") > 10
+    if shutil.which("dot"):
+        drawn = subprocess.run(["dot", "-Tsvg", tmp_path / "x.dot"], capture_output=True, text=True, check=False)
+        assert (drawn.returncode, drawn.stderr) == (0, "")
+        assert drawn.stdout.count('class="node"') == len(re.findall(r"^\t\tt\d+ \[", text, re.M))
 
 
 def test_without_the_option(record, pitot, make_tape):
