@@ -17,6 +17,14 @@ static const char *const target_names[] = {
 #undef TARGET
 		NULL,
 };
+/* What transforms begin with, for errors: of one it is two words. */
+static const char *const target_words[] = {
+#define TARGET(name, usage, text)                                                                  \
+	[WHAT_IF_##name] = WHAT_IF_##name == WHAT_IF_straggler ? usage : #name,
+	WHAT_IF_TARGETS(TARGET)
+#undef TARGET
+		NULL,
+};
 static const char *const target_usages[] = {
 #define TARGET(name, usage, text) usage,
 	WHAT_IF_TARGETS(TARGET)
@@ -41,11 +49,13 @@ static bool parse_factor(const char *text, double *factor)
 	return any && !*text && *factor <= FACTOR_MAX;
 }
 
+/* With a unit: elsewhere a number alone is seconds, which nobody means here. */
 static bool parse_ns(const char *text, int64_t *ns)
 {
 	uint64_t value;
 
-	if (parse_duration(text, &value) < 0 || value > NS_MAX)
+	if (!text[strspn(text, "0123456789.")] || parse_duration(text, &value) < 0 ||
+	    value > NS_MAX)
 		return false;
 	*ns = (int64_t)value;
 	return true;
@@ -204,7 +214,7 @@ int what_if_parse(struct what_if_rule *rule, const char *text, struct error *e)
 		target++;
 	if (!target_names[target]) {
 		error_set(e, E_USAGE, "unknown transform '%s'", text);
-		return error_suggest(e, word, target_names, NULL);
+		return error_suggest(e, strcmp(word, "no") ? word : text, target_words, NULL);
 	}
 	rule->target = (enum what_if_target)target;
 	if (*rest == ':' && !has_glob(rule->target))
@@ -590,6 +600,26 @@ static void count_matches(const struct what_if *w, struct what_if_rule *rule)
 	}
 }
 
+#define SCOPES_KNOWN_MAX 10000u
+
+/* Names of scopes, and their paths. */
+static int know_scopes(const struct what_if *w, const struct what_if_rule *rule,
+		       struct known *known)
+{
+	const struct nvtx_ranges *n = &w->report->ranges;
+	_cleanup_strbuf_ struct strbuf path = STRBUF_INIT;
+	int code = rule->target == WHAT_IF_graph ? know(known, "step") : 0;
+
+	for (uint32_t i = 0; i < MIN(n->path_count, SCOPES_KNOWN_MAX) && code >= 0; i++) {
+		strbuf_clear(&path);
+		scope_path_text(n, w->report->trace, i, &path);
+		code = know(known, scope_path_name(n, w->report->trace, i));
+		if (code >= 0)
+			code = know(known, strbuf_text(&path));
+	}
+	return code;
+}
+
 static int no_match(const struct what_if_rule *rule, const struct known *known, struct error *e)
 {
 	_cleanup_strbuf_ struct strbuf word = STRBUF_INIT;
@@ -643,6 +673,8 @@ int what_if_match(const struct what_if *w, struct what_if_rule *rule, struct err
 	int code = 0;
 
 	interner_init(&known.seen);
+	if (rule->target == WHAT_IF_graph || rule->change == CHANGE_SPLIT)
+		code = know_scopes(w, rule, &known);
 	switch (rule->target) {
 	case WHAT_IF_graph:
 	case WHAT_IF_fuse:

@@ -124,11 +124,13 @@ static int find_graph_cost(const struct what_if *w, struct what_if_rule *rule, s
 		rule->has_ns = true;
 	}
 	vec_release(&costs);
-	return rule->has_ns ? 0
-			    : error_set(e, E_USAGE,
-					"'%s': the recording has no launch of a graph, so its cost "
-					"is unknown: say it, as in '%s launch=10us'",
-					rule->text, rule->text);
+	return rule->has_ns
+		       ? 0
+		       : error_set(
+				 e, E_USAGE,
+				 "'%s': nothing of what is simulated launches a graph, so its cost "
+				 "is unknown: say it, as in '%s launch=10us'",
+				 rule->text, rule->text);
 }
 
 static int match_graph(const struct what_if *w, struct what_if_rule *rule, struct error *e)

@@ -8,6 +8,8 @@
 #include "read/read_report.h"
 #include "report/what_if_view.h"
 
+#define CALL_COST_MAX_NS UINT64_C(1000000) /* a number without a unit is seconds */
+
 static uint64_t option_top = 15, option_call_ns, option_process;
 static bool call_given, process_given;
 static struct window_options option_window;
@@ -129,6 +131,8 @@ static int simulate_report(const struct context *c, struct report *r, const char
 
 	if (report_check_filter(r, &e) < 0)
 		return cli_usage(c, "%s", e.text);
+	if (option_call_ns > CALL_COST_MAX_NS)
+		return cli_usage(c, "--call-cost takes a time of at most 1ms, such as 1.2us");
 	if (what_if_init(&w, r, call_given ? &option_call_ns : NULL,
 			 found < 0 ? NULL : &calibration, &e) < 0)
 		return cli_fail(c, &e);

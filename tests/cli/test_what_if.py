@@ -60,6 +60,8 @@ def test_refusals(pitot, folder):
     assert "'streams merge' and 'fuse 2' both change the order of work, which is simulated one at a time" in said
     assert "unknown transform 'faster please'" in pitot("what-if", "training.pitot", "faster please", cwd=folder, status=2).stderr
     assert "cannot open" in pitot("what-if", "none.pitot", "gpu x0.5", cwd=folder, status=1).stderr
+    said = pitot("what-if", "training.pitot", "--call-cost", "2", "gpu x0.5", cwd=folder, status=2).stderr  # seconds
+    assert "--call-cost takes a time of at most 1ms, such as 1.2us" in said
 
 
 @pytest.mark.parametrize("name, change", [("streams", "streams merge"), ("train", "fuse 2"), ("train", "batch x1.0")])

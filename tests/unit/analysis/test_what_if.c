@@ -342,8 +342,15 @@ static const struct {
 	{ "gpu:gemm x2", "'gpu:gemm x2': gpu takes no name" },
 	{ "sync x2", "'sync x2': waiting can only be removed: 'sync remove'" },
 	{ "memset x2", "'memset x2' changes nothing of what is simulated" },
-	{ "graph step", "'graph step': the recording has no launch of a graph, so its cost is "
-			"unknown: say it, as in 'graph step launch=10us'" },
+	{ "graph step",
+	  "'graph step': nothing of what is simulated launches a graph, so its cost is unknown: "
+	  "say it, as in 'graph step launch=10us'" },
+	{ "graph stpe launch=1us",
+	  "'graph stpe launch=1us' changes nothing of what is simulated, did you mean 'step'?" },
+	{ "launch -2",
+	  "'launch -2' does not say how it changes: x0.5, =2us, -2us, +2us or remove" },
+	{ "gpu =1.5", "'gpu =1.5' does not say how it changes: x0.5, =2us, -2us, +2us or remove" },
+	{ "no stragler", "unknown transform 'no stragler', did you mean 'no straggler'?" },
 	{ "graph step launch=x",
 	  "'graph step launch=x': launch= takes a duration, such as launch=10us" },
 	{ "graph", "'graph' needs a scope, or 'step': 'graph step'" },
