@@ -309,7 +309,7 @@ static uint64_t cost_without(void *user, enum cost_of what, uint32_t index, enum
 	return recorded_ns;
 }
 
-#define POTENTIALS_MAX 8u
+#define POTENTIALS_MAX 10u
 #define POTENTIAL_TASKS_MAX 4000000u /* each simulation of more takes half a second and longer */
 
 /* Number of threads that make calls in the window. */
@@ -341,7 +341,7 @@ static bool is_beside(const struct blame *b, const uint8_t *beside)
 	return any && b->out->threads > 1;
 }
 
-/* Of the first owners with a share of at least 1 %. */
+/* Of the first owners. */
 static int simulate_owners(const struct blame *b, const uint32_t *turns, const uint8_t *beside)
 {
 	struct critical_path *out = b->out;
@@ -366,7 +366,7 @@ static int simulate_owners(const struct blame *b, const uint32_t *turns, const u
 		uint64_t without_ns;
 
 		x.owner = &out->owners[i];
-		if (x.owner->place.class == PATH_UNKNOWN || x.owner->ns < out->window_ns / 100)
+		if (x.owner->place.class == PATH_UNKNOWN)
 			continue;
 		without_ns = simulate(s, out->start_ns, end_ns);
 		if (without_ns == UINT64_MAX)

@@ -56,8 +56,17 @@ ROW_READ(read_ns, struct energy_part, out->n = (uint64_t)row->ns)
 ROW_READ(read_cost, struct energy_part, strbuf_addf(&out->text, "%.4g", cost_of(v, row->ns)))
 ROW_READ(read_cost_number, struct energy_part, read_real(out, cost_of(v, row->ns)))
 ROW_READ(read_place, struct energy_part, report_place_text(v, row->place, &out->text))
+ROW_IF(is_inside, struct energy_part, row->path != SCOPE_NONE)
 ROW_READ(read_path, struct energy_part,
 	 scope_path_text(&v->report->ranges, v->report->trace, row->path, &out->text))
+
+static void read_scope(const struct report_view *v, const void *row, struct value *out)
+{
+	if (is_inside(v, row))
+		read_path(v, row, out);
+	else
+		strbuf_adds(&out->text, "(outside any scope)");
+}
 
 #define PART_FIELDS                                                                                \
 	FIELD(NULL, "share", SHARE, .value = read_share),                                          \
@@ -76,7 +85,8 @@ static const struct field family_fields[] = {
 
 static const struct field scope_fields[] = {
 	PART_FIELDS,
-	FIELD("path", "scope", CODE, .value = read_path, FLEXIBLE_COLUMN),
+	FIELD("path", NULL, CODE, .value = read_path, .when = is_inside, .null = true),
+	FIELD(NULL, "scope", CODE, .value = read_scope, FLEXIBLE_COLUMN),
 };
 
 ROW_READ(read_loop_energy, struct energy_loop, add_joules(row->joules, &out->text))

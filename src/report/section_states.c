@@ -21,6 +21,15 @@ static void read_place(const struct report_view *v, const void *row_, struct val
 ROW_IF(is_stream, struct stream_row, !row->is_gpu)
 ROW_IF(has_waited, struct stream_row, row->longest_wait_ns)
 
+static void read_wait(const struct report_view *v, const void *row_, struct value *out)
+{
+	const struct stream_row *row = row_;
+
+	(void)v;
+	sentence_add(&out->text, DURATION(row->longest_wait_ns));
+	strbuf_addf(&out->text, " (stream %u)", row->longest_wait_for);
+}
+
 #define STATE_FIELD(name)                                                                          \
 	FIELD(NULL, #name, SHARE, ROW(ns[STREAM_STATE_##name]),                                    \
 	      WHOLE(struct stream_states, window_ns)),                                             \
@@ -34,10 +43,10 @@ static const struct field row_fields[] = {
 	FIELD("count", "work", COUNT, ROW(count)),
 	FIELD("span_ns", NULL, NS, ROW(span_ns)),
 	STREAM_STATES(STATE_FIELD) /* each with its comma */
-	FIELD("longest_wait_ns", "longest wait", NS, ROW(longest_wait_ns), .when = has_waited,
-	      .null = true, OPTIONAL_COLUMN),
-	FIELD("longest_wait_for", "for stream", ID, ROW(longest_wait_for), .when = has_waited,
-	      .null = true, OPTIONAL_COLUMN),
+	FIELD("longest_wait_ns", NULL, NS, ROW(longest_wait_ns), .when = has_waited, .null = true),
+	FIELD("longest_wait_for", NULL, ID, ROW(longest_wait_for), .when = has_waited,
+	      .null = true),
+	FIELD(NULL, "longest wait", TEXT, .value = read_wait, .when = has_waited, OPTIONAL_COLUMN),
 };
 
 static const struct field fields[] = {
