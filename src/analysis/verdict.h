@@ -14,10 +14,25 @@
 #define PITOT_ANALYSIS_VERDICT_H
 
 #include "analysis/bounds.h"
+#include "analysis/critical_path.h"
 #include "analysis/warmup.h"
 #include "base/strbuf.h"
 
 #define VERDICT_BUSY_PERCENT 85
+
+/*
+ * Whether a path cannot be what bounded the time: the GPU was busy for nearly all of it, but the
+ * path is in host code and calls for longer than in GPU work. Then dependencies are missing from
+ * the recording, or both limit the pace alike. class_ns: of the path, by enum path_class.
+ */
+static inline bool verdict_contradicts(const uint64_t *class_ns, uint64_t busy_ns,
+				       uint64_t whole_ns)
+{
+	return busy_ns >= whole_ns / 100 * VERDICT_BUSY_PERCENT &&
+	       class_ns[PATH_HOST] + class_ns[PATH_CALL] >
+		       class_ns[PATH_KERNEL] + class_ns[PATH_COPY] + class_ns[PATH_MEMSET] +
+			       class_ns[PATH_GRAPH];
+}
 
 enum verdict_kind {
 	VERDICT_NO_WORK, /* no GPU has any */

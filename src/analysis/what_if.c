@@ -6,6 +6,7 @@
 #include "analysis/collective_waits.h"
 #include "analysis/groups.h"
 #include "analysis/rank_times.h"
+#include "analysis/verdict.h"
 #include "trace/columns.h"
 
 #define RUNS_PERCENT 5u /* by which two runs of one program differ on one machine */
@@ -455,13 +456,50 @@ static uint64_t distance(uint64_t a, uint64_t b)
 	return MAX(a, b) - MIN(a, b);
 }
 
+ORDER(by_start, struct simulated, UP(start_ns))
+
+/* Part of the GPU work during which other work ran, and of the time during which any ran. */
+static int find_overlap(struct what_if *w)
+{
+	VEC(struct simulated) work = VEC_INIT;
+	uint64_t sum = 0, beside = 0;
+	int64_t first_ns, until = 0;
+
+	for (uint32_t i = w->first_task; i < w->end_task; i++) {
+		const struct task *task = task_at(w, i);
+
+		if (task_is_work(task) &&
+		    vec_push(&work, ((struct simulated){ (int64_t)task->start_ns,
+							 (int64_t)task->end_ns })) < 0) {
+			vec_release(&work);
+			return -ENOMEM;
+		}
+	}
+	vec_sort(&work, by_start);
+	for (size_t i = 0; i < work.count; i++) {
+		const struct simulated *t = &work.data[i];
+
+		sum += (uint64_t)(t->end_ns - t->start_ns);
+		if (until > t->start_ns)
+			beside += (uint64_t)(MIN(until, t->end_ns) - t->start_ns);
+		until = MAX(until, t->end_ns);
+	}
+	first_ns = work.count ? work.data[0].start_ns : 0;
+	vec_release(&work);
+	w->overlap_per_mille = sum ? beside * 1000 / sum : 0;
+	w->contradicts_busy = sum && verdict_contradicts(w->recorded.class_ns, sum - beside,
+							 (uint64_t)(until - first_ns));
+	return 0;
+}
+
 static int measure_recorded(struct what_if *w)
 {
 	struct change same = { .what_if = w };
 	struct measured m;
 
 	set_recorded(w);
-	if (measure(w, &m) < 0 || find_classes(w, &m, &w->recorded) < 0 || run(w, &same, &m) < 0)
+	if (measure(w, &m) < 0 || find_classes(w, &m, &w->recorded) < 0 || find_overlap(w) < 0 ||
+	    run(w, &same, &m) < 0)
 		return -ENOMEM;
 	w->identity_ns = distance(m.step_ns, w->recorded.step_ns);
 	same.call_ns = w->call_ns;
@@ -541,39 +579,6 @@ void what_if_release(struct what_if *w)
 
 /* --- predictions --- */
 
-ORDER(by_start, struct simulated, UP(start_ns))
-
-/* Part of the GPU work during which other work ran, in tenths of a percent. */
-static int find_overlap(const struct what_if *w, uint64_t *per_mille)
-{
-	VEC(struct simulated) work = VEC_INIT;
-	uint64_t sum = 0, beside = 0;
-	int64_t until = 0;
-
-	for (uint32_t i = w->first_task; i < w->end_task; i++) {
-		const struct task *task = task_at(w, i);
-
-		if (task_is_work(task) &&
-		    vec_push(&work, ((struct simulated){ (int64_t)task->start_ns,
-							 (int64_t)task->end_ns })) < 0) {
-			vec_release(&work);
-			return -ENOMEM;
-		}
-	}
-	vec_sort(&work, by_start);
-	for (size_t i = 0; i < work.count; i++) {
-		const struct simulated *t = &work.data[i];
-
-		sum += (uint64_t)(t->end_ns - t->start_ns);
-		if (until > t->start_ns)
-			beside += (uint64_t)(MIN(until, t->end_ns) - t->start_ns);
-		until = MAX(until, t->end_ns);
-	}
-	vec_release(&work);
-	*per_mille = sum ? beside * 1000 / sum : 0;
-	return 0;
-}
-
 static bool is_of_gpu(const struct what_if_rule *rule)
 {
 	return rule->target == WHAT_IF_kernel || rule->target == WHAT_IF_copy ||
@@ -623,20 +628,19 @@ int what_if_predict(struct what_if *w, struct what_if_rule *rules, size_t count)
 		.synchronize_ns = w->synchronize_ns,
 	};
 	double parts[6], sum = 0;
-	uint64_t overlap = 0;
 	struct measured m;
 	bool of_gpu = false, of_graph = false;
 
 	if (what_if_set_order(w, rules, count) < 0 || run(w, &change, &m) < 0 ||
-	    find_classes(w, &m, &w->predicted) < 0 || find_overlap(w, &overlap) < 0 ||
-	    find_call_bar(w, &change, m.step_ns) < 0)
+	    find_classes(w, &m, &w->predicted) < 0 || find_call_bar(w, &change, m.step_ns) < 0)
 		return -ENOMEM;
 	for (size_t i = 0; i < count; i++) {
 		of_gpu |= is_of_gpu(&rules[i]);
 		of_graph |= rules[i].target == WHAT_IF_graph;
 	}
 	w->steps_bar_ns = m.bar_ns;
-	w->overlap_bar_ns = of_gpu ? m.step_ns / 1000 * overlap * OVERLAP_PERCENT / 100 : 0;
+	w->overlap_bar_ns =
+		of_gpu ? m.step_ns / 1000 * w->overlap_per_mille * OVERLAP_PERCENT / 100 : 0;
 	parts[0] = (double)w->steps_bar_ns;
 	parts[1] = (double)w->call_bar_ns;
 	parts[2] = (double)w->overlap_bar_ns;

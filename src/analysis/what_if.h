@@ -134,6 +134,9 @@ struct what_if {
 	uint64_t launches, launch_ns; /* launching calls in the span, and what they took */
 	struct what_if_times recorded, corrected, predicted;
 	uint64_t identity_ns; /* by which a simulation without a change misses the recorded step */
+	uint64_t overlap_per_mille; /* of the GPU work: during which other work ran */
+	/* The GPU was busy nearly all the time, but host code and calls bound it (verdict.h). */
+	bool contradicts_busy;
 	/* Parts of the bar, and the bar. */
 	uint64_t steps_bar_ns, call_bar_ns, overlap_bar_ns, runs_bar_ns, graph_bar_ns, bar_ns;
 	struct what_if_candidate *candidates;

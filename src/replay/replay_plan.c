@@ -494,7 +494,7 @@ static uint64_t same_cost(void *user, enum cost_of what, uint32_t task, enum edg
 	return recorded_ns;
 }
 
-/* What the time of a replay of everything would be, by the simulator. */
+/* What the time of a replay of everything would be, by the simulator: to the same end. */
 static int simulate_all(struct plan_maker *m)
 {
 	struct simulation s = { .causes = m->c,
@@ -509,8 +509,9 @@ static int simulate_all(struct plan_maker *m)
 	if (!times)
 		return -ENOMEM;
 	simulate_tasks(&s, times);
-	for (uint32_t i = m->from; i < m->to; i++)
-		end_ns = MAX(end_ns, times[i - m->first].end_ns);
+	for (uint32_t i = m->from; i < m->end; i++)
+		if (task_at(m, i)->end_ns <= m->p->end_ns)
+			end_ns = MAX(end_ns, times[i - m->first].end_ns);
 	m->p->simulated_ns = (uint64_t)MAX(end_ns - (int64_t)m->p->start_ns, 0);
 	return 0;
 }

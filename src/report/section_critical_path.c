@@ -42,19 +42,13 @@ static uint64_t host_ns(const struct critical_path *p)
 	return p->class_ns[PATH_HOST] + p->class_ns[PATH_CALL];
 }
 
-/*
- * Whether the path cannot be what bounded the window: the GPU was busy for nearly all of the time,
- * but the path is in host code and calls for longer than in GPU work. Then dependencies are missing
- * from the recording.
- */
 static bool is_contradicted(const struct report_view *v)
 {
-	const struct critical_path *p = v->report->critical_path;
 	const struct verdict *whole = &v->report->verdicts->whole;
 
 	return whole->kind > VERDICT_MEASURED &&
-	       whole->busy_ns >= whole->bounds.span_ns / 100 * VERDICT_BUSY_PERCENT &&
-	       host_ns(p) > p->path_work_ns;
+	       verdict_contradicts(v->report->critical_path->class_ns, whole->busy_ns,
+				   whole->bounds.span_ns);
 }
 
 ROW_IF(is_hidden, struct path_owner, is_contradicted(v))

@@ -276,6 +276,12 @@ void what_if_text(const struct report_view *v, const struct what_if *w,
 	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
 
 	add_title(v, w);
+	if (w->contradicts_busy)
+		report_paragraph(
+			v, 2,
+			"the GPU was busy nearly all the time, but host code and calls bound it "
+			"for longer than GPU work: the recording lacks what work waited for, or "
+			"both limit the pace alike, so the following may be wrong\n");
 	if (count) {
 		print_transforms(v, rules, count);
 		report_gap(v);
@@ -398,6 +404,7 @@ void what_if_json(const struct report_view *v, const struct what_if *w,
 	json_key_u64(&j, "ranks", MAX(w->ranks.ranges.count, 1));
 	json_key_u64(&j, "unresolved_collectives", w->ranks.unresolved);
 	json_key_u64(&j, "identity_ns", w->identity_ns);
+	json_key_bool(&j, "contradicts_busy", w->contradicts_busy);
 	write_times(&j, "recorded", &w->recorded);
 	write_times(&j, "corrected", &w->corrected);
 	if (count)
