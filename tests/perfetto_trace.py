@@ -93,6 +93,7 @@ class Slice:
     stack: list = None  # frames, the outermost first
     weight: float = None  # of the stack
     end: int = None
+    flows: tuple = ()
 
 
 @dataclass
@@ -295,7 +296,7 @@ class Trace:
             if track.HasField("process"):
                 pid = track.process.pid
             uuid = track.parent_uuid
-        assert pid is not None
+        assert pid is not None or name == "critical path"
         return pid, tid, name
 
     def _track_event(self, packet, sequence):
@@ -323,6 +324,7 @@ class Trace:
         pid, tid, track = self.owner(uuid)
         made = Slice(name, category, packet.timestamp, pid, tid, track, notes, list(correlation.submitted),
                      list(correlation.waited))
+        made.flows = tuple(event.flow_ids)
         if event.HasField("callstack_iid"):
             made.stack = self._stack(packet, sequence, event.callstack_iid)
             made.weight = event.callstack_weight if event.HasField("callstack_weight") else None

@@ -50,6 +50,12 @@ ALWAYS_INLINE void proto_int(struct strbuf *s, uint32_t field, int64_t v)
 	proto_uint(s, field, (uint64_t)v);
 }
 
+static inline void proto_fixed64(struct strbuf *s, uint32_t field, uint64_t v)
+{
+	proto_tag(s, field, PROTO_FIXED64);
+	raw_add(s, &v, sizeof(v));
+}
+
 static inline void proto_double(struct strbuf *s, uint32_t field, double v)
 {
 	proto_tag(s, field, PROTO_FIXED64);

@@ -14,7 +14,7 @@ static int option_format;
 static struct window_options option_window;
 static uint64_t option_split;
 static bool format_given, split_given;
-static bool option_stacks = true, option_force, option_compact, option_partition;
+static bool option_stacks = true, option_path, option_force, option_compact, option_partition;
 
 #define FORMAT_NAME(name, ...) #name,
 static const char *const format_choices[] = { EXPORTERS(FORMAT_NAME) NULL };
@@ -29,6 +29,8 @@ static const struct option options[] = {
 	WINDOW_OPTIONS(option_window),
 	KERNEL_OPTION(option_kernel),
 	SCOPE_OPTION(option_scope),
+	FLAG("critical-path", 0, option_path,
+	     "to perfetto and html: also what bounded the time, as a track", .group = "output"),
 	FLAG("stacks", 0, option_stacks,
 	     "export call stacks of calls and, to perfetto and html, CPU samples (default: on)",
 	     .negatable = true, .group = "output"),
@@ -134,6 +136,7 @@ static int make_options(const struct context *c, const struct trace *t, struct e
 	x->scope = option_scope;
 	x->rank = cli_rank_given ? (uint32_t)cli_rank : rank_of(t);
 	x->overwrite = option_force;
+	x->critical_path = option_path;
 	x->no_stacks = !option_stacks;
 	x->split_bytes = option_split;
 	x->compact = option_compact;
@@ -354,6 +357,11 @@ static int check_format(const struct context *c, const struct exporter *exporter
 				 exporter->file.name);
 	if (option_partition && (!exporter->is_folder || exporter->write == gpufl_write))
 		return cli_usage(c, "--partition: %s has no folder of tables", exporter->file.name);
+	if (option_path && exporter->write != perfetto_write && exporter->write != html_write)
+		return cli_usage(
+			c, "--critical-path: %s has no track for it; perfetto and html have%s",
+			exporter->file.name,
+			exporter->write == dot_write ? ", and dot shows it in red anyway" : "");
 	if (standard_output && exporter->is_folder)
 		return cli_usage(c, "%s is a folder: name one with -o", exporter->file.name);
 	if (standard_output && (c->json || isatty(STDOUT_FILENO)))

@@ -4,14 +4,12 @@
  * The critical path of the window is red.
  */
 #include <errno.h>
+#include <stdlib.h>
 
-#include "analysis/calls.h"
 #include "base/output.h"
 #include "base/utf8.h"
-#include "causes/cause_path.h"
+#include "export/export_path.h"
 #include "export/exporter.h"
-#include "names/demangle.h"
-#include "trace/columns.h"
 
 #define TASKS_SHOWN_MAX 5000u /* Graphviz takes minutes for this many */
 
@@ -19,18 +17,11 @@ struct dot {
 	struct trace *trace;
 	const struct export_options *options;
 	struct export_result *result;
-	struct causes causes;
+	struct export_path path;
 	uint8_t *on_path; /* by task */
 	struct strbuf out;
 	uint64_t start_ns; /* of the recording */
 };
-
-static bool is_shown(const struct dot *d, uint32_t task)
-{
-	const struct task *of = &d->causes.tasks.data[task];
-
-	return of->start_ns >= d->options->since_ns && of->start_ns < d->options->until_ns;
-}
 
 /* Appends text inside of a quoted string: names are others' bytes. */
 static void put_text(struct strbuf *out, const char *text, size_t length)
@@ -49,48 +40,17 @@ static void put_text(struct strbuf *out, const char *text, size_t length)
 	}
 }
 
-static void put_kernel(struct dot *d, uint32_t row)
-{
-	uint32_t config = kernel_columns(d->trace)->config[row];
-	_cleanup_strbuf_ struct strbuf name = STRBUF_INIT;
-
-	if (config != TRACE_NO_ROW)
-		kernel_name_short(
-			trace_string(d->trace, kernel_config_columns(d->trace)->name[config]),
-			&name);
-	put_text(&d->out, strbuf_text(&name), name.length);
-}
-
 static void put_name(struct dot *d, const struct task *task)
 {
-	const struct column_schema *kind = &schema_table(TABLE_memcpy)->columns[COLUMN_memcpy_kind];
-	const char *name;
-	size_t length;
+	_cleanup_strbuf_ struct strbuf name = STRBUF_INIT;
 
-	switch (task->kind) {
-	case GPU_WORK_kernel:
-		put_kernel(d, task->row);
-		break;
-	case GPU_WORK_memcpy:
-		name = schema_value_name(kind, memcpy_columns(d->trace)->kind[task->row]);
-		strbuf_addf(&d->out, "copy %s", name ? name : "");
-		break;
-	case TASK_CALL:
-		name = calls_function_name(
-			d->trace, api_call_columns(d->trace)->function[task->row], &length);
-		put_text(&d->out, name, length);
-		break;
-	case TASK_JOIN:
-		strbuf_adds(&d->out, "all of");
-		break;
-	default:
-		strbuf_adds(&d->out, task->kind == GPU_WORK_memset ? "memory set" : "graph");
-	}
+	export_task_name(d->trace, task, &name);
+	put_text(&d->out, strbuf_text(&name), name.length);
 }
 
 static void put_task(struct dot *d, uint32_t task)
 {
-	const struct task *of = &d->causes.tasks.data[task];
+	const struct task *of = &d->path.causes.tasks.data[task];
 
 	strbuf_addf(&d->out, "\t\tt%u [label=\"", task);
 	put_name(d, of);
@@ -104,12 +64,12 @@ static void put_task(struct dot *d, uint32_t task)
 
 static void put_lane(struct dot *d, uint32_t lane)
 {
-	const struct task_lane *l = &d->causes.lanes.data[lane];
+	const struct task_lane *l = &d->path.causes.lanes.data[lane];
 	const struct trace_process *p = trace_process(d->trace, l->process);
 	bool any = false;
 
-	for (uint32_t i = 0; i < causes_task_count(&d->causes); i++) {
-		if (d->causes.tasks.data[i].lane != lane || !is_shown(d, i))
+	for (uint32_t i = 0; i < causes_task_count(&d->path.causes); i++) {
+		if (d->path.causes.tasks.data[i].lane != lane || !export_path_has(&d->path, i))
 			continue;
 		if (!any)
 			strbuf_addf(&d->out, "\tsubgraph cluster_%u {\n\t\tlabel=\"", lane);
@@ -127,7 +87,7 @@ static void put_lane(struct dot *d, uint32_t lane)
 
 static void put_edge(struct dot *d, uint32_t from, uint32_t to, enum edge_kind kind)
 {
-	if (from == TASK_NONE || !is_shown(d, from) || !is_shown(d, to))
+	if (from == TASK_NONE || !export_path_has(&d->path, from) || !export_path_has(&d->path, to))
 		return;
 	strbuf_addf(&d->out, "\tt%u -> t%u [", from, to);
 	if (kind != EDGE_program && kind != EDGE_stream)
@@ -138,63 +98,43 @@ static void put_edge(struct dot *d, uint32_t from, uint32_t to, enum edge_kind k
 
 static void put_edges(struct dot *d, uint32_t i)
 {
-	const struct task *task = &d->causes.tasks.data[i];
+	const struct task *task = &d->path.causes.tasks.data[i];
 
 	put_edge(d, task->previous, i, (enum edge_kind)task->order);
 	put_edge(d, task->launch, i, EDGE_launch);
 	for (uint32_t e = task->edges; e < task[1].edges; e++)
-		put_edge(d, d->causes.edges.data[e].from, i,
-			 (enum edge_kind)d->causes.edges.data[e].kind);
+		put_edge(d, d->path.causes.edges.data[e].from, i,
+			 (enum edge_kind)d->path.causes.edges.data[e].kind);
 	if (task->flags & TASK_BLOCKS)
 		put_edge(d, i, task->launch, EDGE_copy);
 }
 
-static int mark_path(struct dot *d)
-{
-	uint64_t start_ns = MAX(d->options->since_ns, d->start_ns), end_ns = 0;
-	struct path path = { VEC_INIT };
-	int rc = 0;
-
-	for (uint32_t i = 0; i < causes_task_count(&d->causes); i++)
-		if (is_shown(d, i))
-			end_ns = MAX(end_ns, d->causes.tasks.data[i].end_ns);
-	if (end_ns > start_ns)
-		rc = path_find(&path, &d->causes, NULL, start_ns, end_ns);
-	for (size_t i = 0; i < path.pieces.count; i++)
-		if (path.pieces.data[i].task != TASK_NONE &&
-		    path.pieces.data[i].kind != PIECE_UNKNOWN)
-			d->on_path[path.pieces.data[i].task] = 1;
-	path_release(&path);
-	return rc < 0 ? rc : 0;
-}
-
 static int load(struct dot *d, struct error *e)
 {
+	const struct path *path = &d->path.path;
 	uint64_t end_ns;
-	int rc = causes_load(d->trace, e);
+	int rc = export_path_find(&d->path, d->trace, NULL, d->options->since_ns,
+				  d->options->until_ns, e);
 
-	if (rc >= 0)
-		rc = trace_load(d->trace, TABLE_kernel, COLUMN_BITS(kernel, config), e);
-	if (rc >= 0)
-		rc = trace_load(d->trace, TABLE_kernel_config, COLUMN_BITS(kernel_config, name), e);
-	if (rc >= 0)
-		rc = trace_load(d->trace, TABLE_api_function, 0, e);
 	if (rc < 0)
 		return rc;
 	trace_span(d->trace, &d->start_ns, &end_ns);
-	rc = causes_build(&d->causes, d->trace);
-	d->on_path = calloc(causes_task_count(&d->causes) + 1, 1);
+	d->on_path = calloc(causes_task_count(&d->path.causes) + 1, 1);
 	if (!d->on_path)
-		rc = -ENOMEM;
-	return rc < 0 ? error_set(e, rc, "out of memory") : 0;
+		return error_set(e, -ENOMEM, "out of memory");
+	for (size_t i = 0; i < path->pieces.count; i++)
+		if (path->pieces.data[i].task != TASK_NONE &&
+		    path->pieces.data[i].kind != PIECE_UNKNOWN)
+			d->on_path[path->pieces.data[i].task] = 1;
+	return 0;
 }
 
 static int write_graph(struct dot *d, struct error *e)
 {
 	uint64_t count = 0;
 
-	for (uint32_t i = 0; i < causes_task_count(&d->causes); i++)
-		count += is_shown(d, i);
+	for (uint32_t i = 0; i < causes_task_count(&d->path.causes); i++)
+		count += export_path_has(&d->path, i);
 	if (!count)
 		return -ENODATA;
 	if (count > TASKS_SHOWN_MAX)
@@ -202,17 +142,15 @@ static int write_graph(struct dot *d, struct error *e)
 				 "too many calls and pieces of work for a graph (%llu): choose at "
 				 "most %u with --since and --until",
 				 (unsigned long long)count, TASKS_SHOWN_MAX);
-	if (mark_path(d) < 0)
-		return error_set(e, -ENOMEM, "out of memory");
 	/*
 	 * Without newrank, dot cannot place clusters whose members follow each other in both
 	 * directions, as those of streams do; without limits it optimizes for minutes.
 	 */
 	strbuf_adds(&d->out, "digraph causes {\n\trankdir=LR;\n\tnewrank=true;\n\tnslimit=1;\n"
 			     "\tnslimit1=1;\n\tnode [shape=box];\n");
-	for (uint32_t lane = 0; lane < d->causes.lanes.count; lane++)
+	for (uint32_t lane = 0; lane < d->path.causes.lanes.count; lane++)
 		put_lane(d, lane);
-	for (uint32_t i = 0; i < causes_task_count(&d->causes); i++)
+	for (uint32_t i = 0; i < causes_task_count(&d->path.causes); i++)
 		put_edges(d, i);
 	strbuf_adds(&d->out, "}\n");
 	return d->out.failed ? error_set(e, -ENOMEM, "out of memory") : 0;
@@ -242,7 +180,7 @@ int dot_write(struct trace *t, const struct export_options *options, const char 
 		rc = output_commit(&output, &result->bytes, e);
 	}
 	output_abort(&output);
-	causes_release(&d.causes);
+	export_path_release(&d.path);
 	free(d.on_path);
 	strbuf_release(&d.out);
 	return rc;

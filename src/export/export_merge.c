@@ -24,6 +24,7 @@ enum table_id event_table(enum event_kind kind)
 {
 	static const enum table_id tables[EVENT_KINDS] = {
 		[EVENT_LOSS] = TABLE_loss,
+		[EVENT_PATH] = TABLE_api_call,
 		[EVENT_RANGE_VALUES] = TABLE_range_value,
 		[EVENT_NVTX] = TABLE_nvtx,
 		[EVENT_CALL] = TABLE_api_call,
@@ -183,10 +184,30 @@ static int load_gpu_ranges(struct export_merge *m, struct event_cursor *c, struc
 	return 0;
 }
 
-/* Creates one cursor per table and process, and one each for all losses and all GPU ranges. */
+static int load_path(struct export_merge *m, struct event_cursor *c, struct error *e)
+{
+	const struct export_view *v = m->view;
+	const struct export_options *options = v->options;
+	const struct path *path = &m->path.path;
+	int r = options->critical_path
+			? export_path_find(&m->path, v->trace, v->selection.processes,
+					   options->since_ns, options->until_ns, e)
+			: 0;
+
+	m->path_ns = list_cursor(c, EVENT_PATH, path->pieces.count);
+	if (r >= 0 && !m->path_ns)
+		r = error_set(e, -ENOMEM, "out of memory");
+	for (size_t i = 0; i < path->pieces.count && r >= 0; i++) {
+		m->path_ns[i] = path->pieces.data[i].start_ns;
+		m->path_ns[path->pieces.count + i] = path->pieces.data[i].end_ns;
+	}
+	return r;
+}
+
+/* Creates one cursor per table and process, and one for each list. */
 int export_merge_init(struct export_merge *m, struct export_view *v, struct error *e)
 {
-	size_t count = 0, room = v->process_count * EVENT_KINDS + 2;
+	size_t count = 0, room = v->process_count * EVENT_KINDS + 3;
 	int r;
 
 	*m = (struct export_merge){ .view = v };
@@ -199,12 +220,14 @@ int export_merge_init(struct export_merge *m, struct export_view *v, struct erro
 	r = load_losses(m, &m->cursors[count++], e);
 	if (r >= 0)
 		r = load_gpu_ranges(m, &m->cursors[count++], e);
+	if (r >= 0)
+		r = load_path(m, &m->cursors[count++], e);
 	if (r < 0) {
 		export_merge_release(m);
 		return r;
 	}
 	for (size_t p = 0; p < v->process_count; p++)
-		for (int kind = EVENT_LOSS + 1; kind < EVENT_KINDS; kind++)
+		for (int kind = EVENT_PATH + 1; kind < EVENT_KINDS; kind++)
 			if (kind != EVENT_GPU_RANGE)
 				m->cursors[count++] = cursor_of_table(m, (enum event_kind)kind, p);
 	for (size_t i = 0; i < count; i++) {
@@ -225,6 +248,8 @@ void export_merge_release(struct export_merge *m)
 	free(m->loss_ns);
 	gpu_ranges_release(&m->gpu_ranges);
 	free(m->range_ns);
+	export_path_release(&m->path);
+	free(m->path_ns);
 	*m = (struct export_merge){ 0 };
 }
 

@@ -10,6 +10,7 @@
 #define PITOT_EXPORT_EXPORT_MERGE_H
 
 #include "base/vec.h"
+#include "export/export_path.h"
 #include "export/export_view.h"
 
 /*
@@ -39,6 +40,7 @@ void gpu_ranges_release(struct gpu_ranges *g);
  */
 enum event_kind {
 	EVENT_LOSS,
+	EVENT_PATH, /* a piece of the critical path, if the options want it */
 	EVENT_RANGE_VALUES, /* of a measured range that no other event shows */
 	EVENT_NVTX,
 	EVENT_CALL,
@@ -61,7 +63,7 @@ enum event_kind {
 struct export_event {
 	enum event_kind kind;
 	uint32_t process;
-	/* of the event's table; EVENT_LOSS, EVENT_GPU_RANGE: index into the merge's array */
+	/* of the event's table; losses, the path, GPU ranges: index into the merge's array */
 	uint64_t row;
 	uint64_t start_ns, end_ns; /* start_ns <= end_ns */
 	/* false: an NVTX range without an end; end_ns is the end of its process's recording */
@@ -79,7 +81,8 @@ struct export_merge {
 	uint64_t done, total; /* in rows */
 	uint64_t next_report;
 	struct trace_loss *losses; /* sorted by start */
-	uint64_t *loss_ns, *range_ns; /* starts, then ends */
+	struct export_path path; /* empty unless the options want it */
+	uint64_t *loss_ns, *range_ns, *path_ns; /* starts, then ends */
 	struct gpu_ranges gpu_ranges;
 };
 

@@ -33,6 +33,7 @@ struct export_options {
 	const char *scope;
 	uint32_t rank; /* rank in a distributed job, for formats that have one */
 	bool overwrite; /* replace an existing file */
+	bool critical_path; /* perfetto, html: also what bounded the window */
 	bool no_stacks; /* leave out call stacks and CPU samples */
 	bool partition; /* parquet: files by job, host and rank */
 	bool compact; /* gpufl: equal launches share one kernel_detail */

@@ -21,7 +21,8 @@
 	C(OVERHEAD, "overhead")                                                                    \
 	C(MEMORY, "memory")                                                                        \
 	C(LOSS, "loss")                                                                            \
-	C(COUNTERS, "hardware_counters")
+	C(COUNTERS, "hardware_counters")                                                           \
+	C(PATH, "critical_path")
 
 #define SLICE_ANNOTATIONS(N)                                                                       \
 	N(CORRELATION, "correlation")                                                              \

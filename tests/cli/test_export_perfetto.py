@@ -44,6 +44,28 @@ def test_every_kernel_is_there_once(pitot, recording, tmp_path):
     assert sum(k.duration for k in trace.kernels()) == sum(r["duration"] for r in rows)
 
 
+@pytest.mark.parametrize("options", [(), ("--split-size", "4K")])
+def test_the_critical_path_is_a_track(pitot, make_recording, tmp_path, options):
+    """Its slices tile the time as the report's; a call on it has a flow from it, and work an arrow. Files can be opened alone."""
+    recording = make_exported(make_recording, "train", tmp_path / "r.pitot")
+    pitot("export", recording, "-o", tmp_path / "x.pftrace", "--critical-path", "--no-stacks", *options)
+    traces = [Trace(path.read_bytes()) for path in sorted(tmp_path.glob("x*.pftrace"))]
+    assert (len(traces) > 1) == bool(options)
+    on_path = sorted((s for trace in traces for s in trace.slices if s.category == "critical_path"), key=lambda s: s.start)
+    path = pitot("report", "--critical-path", "--json", recording, json_output=True)["critical_path"]
+    assert sum(s.end - s.start for s in on_path) == path["window_ns"] and all(a.end == b.start for a, b in zip(on_path, on_path[1:]))
+    calls = {flow: s for trace in traces for s in trace.slices if s.category.startswith("cuda_") for flow in s.flows}
+    stages = {stage.event_id: stage for trace in traces for stage in trace.stages}
+    for s in on_path:
+        if s.flows:
+            call = calls[s.flows[0]]
+            assert call.name == s.name and call.start <= s.start and s.end <= call.end
+        for event in s.submitted:
+            assert stages[event].start <= s.start and s.end <= stages[event].start + stages[event].duration
+    assert {s.name for s in on_path if s.submitted} == {
+        owner["name"] for owner in path["owners"] if owner["class"] in ("kernel", "copy", "memset", "graph")}
+
+
 def test_copies_and_memsets(pitot, recording, tmp_path):
     trace, _ = export(pitot, recording, tmp_path)
     zero = origin(trace, timed(view(pitot, recording, "kernel")))

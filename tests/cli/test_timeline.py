@@ -587,6 +587,42 @@ def test_page_shows_what_is_clicked(pitot, train, browser, tmp_path):
     assert result["call"] == "api_call" and call["name"] in result["call_details"] and "call stack" in result["call_details"]
 
 
+def test_the_critical_path_has_a_track(pitot, train, browser, tmp_path):
+    """Its slices tile the time as the report's; the button sums them; a slice leads to its call and work, and is none of what a call caused."""
+    pitot("export", train, "-o", tmp_path / "x.html", "--critical-path")
+    path = json.loads(pitot("report", "--critical-path", "--json", train).stdout)["critical_path"]
+    slices = sorted(of_kind(read_page(tmp_path / "x.html")[1], "critical_path"), key=lambda s: s["start_ns"])
+    assert slices[0]["start_ns"] == path["start_ns"] and sum(s["duration"] for s in slices) == path["window_ns"]
+    assert all(a["start_ns"] + a["duration"] == b["start_ns"] for a, b in zip(slices, slices[1:]))
+    assert {owner["name"] for owner in path["owners"] if owner["class"] in ("kernel", "call")} <= {s["name"] for s in slices}
+    result = show(browser, tmp_path / "x.html", tmp_path, READY + """
+        const text = () => document.getElementById("details").innerText, row = t.rows.find((each) => each.track.kind === "path");
+        const kernels = new Set(t.rows.filter((each) => each.track.kind === "stream").flatMap((each) => [...each.class].map(t.name_of)));
+        document.getElementById("path").click();
+        const out = { group: row.track.group, name: row.track.name, n: row.n, table: text() };
+        const i = [...row.class].findIndex((c) => kernels.has(t.name_of(c)));
+        t.select({ row, i });
+        out.slice = text();
+        out.links = [...document.querySelectorAll("#details .link")].map((each) => each.textContent);
+        out.caused = t.related(t.correlations_of(row)[i]).work.map((each) => each.row.track.kind);
+        return out;
+    """, END)
+    assert result["name"] == "critical path" and result["n"] == len(slices)
+    counts = Counter(s["name"] for s in slices)
+    for name, n in counts.most_common(3):
+        assert re.search(rf"{re.escape(name)}\s+critical path\s+{n:,}\s", result["table"]), (name, n, result["table"])
+    assert any(link.startswith("cu") for link in result["links"]) and any(" on stream " in link for link in result["links"])
+    assert result["caused"] == ["stream"]
+
+
+def test_the_critical_path_is_a_track_of_pages_and_perfetto(pitot, train, tmp_path):
+    said = pitot("export", train, "-o", tmp_path / "x.json", "--critical-path", status=2).stderr
+    assert "--critical-path: json has no track for it; perfetto and html have" in said
+    assert "and dot shows it in red anyway" in pitot("export", train, "-o", tmp_path / "x.dot", "--critical-path", status=2).stderr
+    pitot("export", train, "-o", tmp_path / "without.html")
+    assert not of_kind(read_page(tmp_path / "without.html")[1], "critical_path")
+
+
 def test_page_zooms_and_moves(pitot, train, browser, tmp_path):
     export(pitot, train, tmp_path)
     result = show(browser, tmp_path / "x.html", tmp_path, READY + """

@@ -47,6 +47,7 @@ extern const char timeline_css[], timeline_data_js[], timeline_draw_js[], timeli
 /* In the order in which a group shows them; K(NAME, its word in JSON). */
 #define TRACK_KINDS(K)                                                                             \
 	K(LOSS, "loss")                                                                            \
+	K(PATH, "path")                                                                            \
 	K(STREAM_RANGES, "ranges")                                                                 \
 	K(STREAM, "stream")                                                                        \
 	K(EVENTS, "events")                                                                        \

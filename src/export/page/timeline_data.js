@@ -4,12 +4,12 @@
  */
 const ROW = 19, HEAD = 24, COUNTER = 36, GAP = 5, LABELS = 232, RULER = 26, CHAR = 6.63; /* pixels */
 const FONT = '11px ui-monospace, "DejaVu Sans Mono", Menlo, Consolas, monospace', LABEL_FONT = '12px system-ui, "DejaVu Sans", sans-serif';
-const ORDER = { loss: [0], ranges: [1, 0], stream: [1, 1], events: [1, 2], thread: [2, 0], cpu: [2, 1], sync: [3, 0], memory: [4, 0],
+const ORDER = { loss: [0], path: [0, 1], ranges: [1, 0], stream: [1, 1], events: [1, 2], thread: [2, 0], cpu: [2, 1], sync: [3, 0], memory: [4, 0],
 		overhead: [5, 0], counter: [6, 0] };
 const NOUNS = { kernel: "kernel kernels", memcpy: "copy copies", memset: "memset memsets", graph_launch: "graph graphs", api_call: "call calls",
 		nvtx: "range ranges", gpu_range: "GPU-range GPU-ranges", synchronization: "wait waits", cuda_event: "event events",
 		allocation: "allocation allocations", overhead: "overhead overheads", loss: "loss losses", cpu_sample: "frame frames", off_cpu: "pause pauses",
-		slice: "slice slices" };
+		critical_path: "piece pieces", slice: "slice slices" };
 const ARROWS_MAX = 300, LIST_MAX = 12, STACK_MAX = 1000;
 const find = (id) => document.getElementById(id), root = document.documentElement;
 const data = JSON.parse(find("data").textContent);

@@ -8,7 +8,7 @@ const BUTTONS = 66; /* pixels of "pin" and "hide" at the right end of a label */
 document.body.insertAdjacentHTML("beforeend", `<header><div class="bar"><h1 id="title"></h1>
 <input id="search" type="search" placeholder="Search (press /)" aria-label="search" title="part of a name; a|b: either, .*: anything, ^ and $: begin and end">
 <button id="last" disabled title="Shift+Enter">&#x2039;</button><button id="next" disabled title="Enter">&#x203a;</button><span id="found"></span>
-<button id="work" title="Home">Work</button><button id="all" title="r">Show all</button><button id="longest" title="l">Longest</button>
+<button id="work" title="Home">Work</button><button id="all" title="r">Show all</button><button id="longest" title="l">Longest</button><button id="path" title="c" hidden>Critical path</button>
 <button id="hidden" title="u" hidden></button><button id="theme">Light / dark</button></div>
 <p id="about"></p><p>wheel or <kbd>W</kbd> <kbd>S</kbd>: zoom &middot; drag or <kbd>A</kbd> <kbd>D</kbd> <kbd>&larr;</kbd> <kbd>&rarr;</kbd>: move &middot;
 click: details &middot; <kbd>Shift</kbd>+drag: sum a span &middot; <kbd>F</kbd>: to the selection &middot; <kbd>,</kbd> <kbd>.</kbd>: neighbours &middot; <kbd>L</kbd>: longest &middot;

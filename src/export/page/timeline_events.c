@@ -435,6 +435,33 @@ static int allocation_event(void *exporter, const struct export_event *event)
 	return r < 0 ? r : process_event(exporter, event);
 }
 
+/* A piece of the critical path; its correlation is that of the call and the work of its task. */
+static int path_event(void *exporter, const struct export_event *event)
+{
+	struct timeline *t = exporter;
+	const struct export_view *v = &t->view;
+	const struct export_path *path = &t->merge.path;
+	const struct path_piece *piece = &path->path.pieces.data[event->row];
+	const struct task *task =
+		piece->task == TASK_NONE ? NULL : &path->causes.tasks.data[piece->task];
+	uint32_t process = task ? path->causes.lanes.data[task->lane].process : 0;
+	uint64_t correlation = 0;
+	struct json j;
+	int r;
+
+	if (task && task->kind == TASK_CALL)
+		correlation = v->call->correlation[task->row];
+	else if (task && task_is_work(task) && v->work[task->kind].correlation)
+		correlation = v->work[task->kind].correlation[task->row];
+	strbuf_clear(&t->name);
+	export_piece_name(path, piece, &t->name);
+	j = timeline_class(t, EVENT_PATH, strbuf_text(&t->name), t->name.length);
+	r = timeline_slice(t, timeline_track(t, TIMELINE_PATH, process, 0, 0, NO_GPU), event,
+			   timeline_class_end(t, &j),
+			   correlation ? export_correlation(v, process, correlation) : 0);
+	return r < 0 ? r : EXPORT_UNCOUNTED;
+}
+
 /* Losses of no process are shown in the first one. */
 static int loss_event(void *exporter, const struct export_event *event)
 {
@@ -471,6 +498,7 @@ static int counter_event(void *exporter, const struct export_event *event)
 
 static export_writer *const writers[EVENT_KINDS] = {
 	[EVENT_LOSS] = loss_event,
+	[EVENT_PATH] = path_event,
 	[EVENT_NVTX] = nvtx_event,
 	[EVENT_CALL] = call_event,
 	[EVENT_OVERHEAD] = process_event,

@@ -278,6 +278,7 @@ const commands = {
 	r: () => show(whole.from, whole.to),
 	home: show_work,
 	l: show_longest,
+	c: () => find("path").hidden || show_path(),
 	p: () => pointed_track() && change_track(pointed_track(), "pinned"),
 	h: () => pointed_track() && change_track(pointed_track(), "hidden"),
 	u: () => {
@@ -339,6 +340,8 @@ find("last").addEventListener("click", () => step(false));
 find("all").addEventListener("click", commands.r);
 find("work").addEventListener("click", show_work);
 find("longest").addEventListener("click", show_longest);
+find("path").addEventListener("click", show_path);
+find("path").hidden = served || !tracks.some((track) => track.kind === "path");
 find("hidden").addEventListener("click", commands.u);
 
 /* --- the view in the page's address: #view=FROM,TO&search=TEXT&slice=ROW,I&pinned=TRACK,…&hidden=…&closed=GROUP,… --- */

@@ -70,8 +70,9 @@ static void add_kinds(struct json *j)
 {
 	json_key_array(j, "kinds");
 	for (int kind = 0; kind < EVENT_KINDS; kind++)
-		json_string(j, kind == EVENT_GPU_RANGE
-				       ? "gpu_range"
+		json_string(j, kind == EVENT_GPU_RANGE ? "gpu_range"
+			       : kind == EVENT_PATH
+				       ? "critical_path"
 				       : schema_table(event_table((enum event_kind)kind))->name);
 	json_end(j);
 }

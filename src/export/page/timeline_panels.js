@@ -1,5 +1,6 @@
 /* What the panel at the bottom shows: a slice, the sums of a span, the longest slices. */
 const is_call = (row, i) => kind_of(row.class[i]) === "api_call";
+const is_path = (row, i) => kind_of(row.class[i]) === "critical_path";
 
 /* Finds the slices with a correlation id: the call, and the work that it caused. */
 function related(id) {
@@ -11,7 +12,7 @@ function related(id) {
 		for (let i = ids.indexOf(id); i >= 0; i = ids.indexOf(id, i + 1))
 			if (is_call(row, i))
 				found.call = found.call || { row, i };
-			else
+			else if (!is_path(row, i))
 				found.work.push({ row, i });
 	}
 	return found;
@@ -89,7 +90,14 @@ function add_relations(table, slice, relation) {
 	if (!id)
 		return;
 	add_line(table, "correlation", count(id).replaceAll(",", ""));
-	if (is_call(row, i) && relation.work.length) {
+	if (is_path(row, i)) {
+		const place = add_line(table, "of", "");
+
+		for (const each of [relation.call, ...relation.work].filter(Boolean).slice(0, LIST_MAX)) {
+			add_link(place, name_of(each.row.class[each.i]) + " on " + each.row.track.name, each);
+			add(place, "br");
+		}
+	} else if (is_call(row, i) && relation.work.length) {
 		const place = add_line(table, "caused", relation.work.length > 1 ? count(relation.work.length) + " slices: " : "");
 
 		for (const work of relation.work.slice(0, LIST_MAX)) {
@@ -234,6 +242,17 @@ function show_span() {
 	}
 	if (shown.length > 60)
 		add(columns, "div", count(shown.length - 60) + (shown.length === 61 ? " more name" : " more names"));
+}
+
+/* What the critical path was made of: the table of the span, or of all of it. */
+function show_path() {
+	const row = rows.find((each) => each.track.kind === "path");
+
+	span = span || { from: row.start[0], to: row.end[row.n - 1] };
+	chosen_kind = "critical_path";
+	show_span();
+	ensure_visible(row);
+	redraw();
 }
 
 /* Returns the longest slices of a kind (of all: "") that overlap the span, or the recording. */

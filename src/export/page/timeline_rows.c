@@ -210,10 +210,15 @@ void timeline_track_name(const struct timeline *t, const struct timeline_track *
 			 struct strbuf *out)
 {
 	static const char *const names[] = {
-		[TIMELINE_LOSS] = "loss",         [TIMELINE_STREAM_RANGES] = "NVTX on stream ",
-		[TIMELINE_STREAM] = "stream ",    [TIMELINE_EVENTS] = "events of stream ",
-		[TIMELINE_RANGES] = "ranges",     [TIMELINE_SYNC] = "synchronization",
-		[TIMELINE_MEMORY] = "GPU memory", [TIMELINE_OVERHEAD] = "CUPTI overhead",
+		[TIMELINE_PATH] = "critical path",
+		[TIMELINE_LOSS] = "loss",
+		[TIMELINE_STREAM_RANGES] = "NVTX on stream ",
+		[TIMELINE_STREAM] = "stream ",
+		[TIMELINE_EVENTS] = "events of stream ",
+		[TIMELINE_RANGES] = "ranges",
+		[TIMELINE_SYNC] = "synchronization",
+		[TIMELINE_MEMORY] = "GPU memory",
+		[TIMELINE_OVERHEAD] = "CUPTI overhead",
 	};
 	size_t length;
 	const char *text;

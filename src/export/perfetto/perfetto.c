@@ -152,6 +152,7 @@ static void begin_part(struct perfetto *p)
 {
 	write_clocks(p);
 	perfetto_describe_gpus(p);
+	perfetto_slices_restart(&p->path);
 	for (size_t i = 0; i < p->view.process_count; i++)
 		if (p->feeds[i].sink)
 			perfetto_sink_begin(p->feeds[i].sink, p->time_ns);
@@ -185,6 +186,7 @@ static int end_part(struct perfetto *p, struct parts *parts, struct error *e)
 
 static export_writer *const writers[EVENT_KINDS] = {
 	[EVENT_LOSS] = perfetto_loss,
+	[EVENT_PATH] = perfetto_path,
 	[EVENT_RANGE_VALUES] = perfetto_range_values,
 	[EVENT_NVTX] = perfetto_nvtx,
 	[EVENT_CALL] = perfetto_call,
@@ -264,6 +266,8 @@ int perfetto_write(struct trace *t, const struct export_options *options, const 
 		r = export_stacks_init(&p.stacks, t, e);
 	if (r >= 0)
 		r = export_merge_init(&p.merge, &p.view, e);
+	if (r >= 0 && perfetto_path_init(&p) < 0)
+		r = error_set(e, -ENOMEM, "out of memory");
 	if (r >= 0)
 		r = write_all(&p, &parts, e);
 	r = find_failure(&parts, r, e);
@@ -271,6 +275,7 @@ int perfetto_write(struct trace *t, const struct export_options *options, const 
 		r = commit_parts(&parts, result, e);
 	release_parts(&parts);
 	export_merge_release(&p.merge);
+	perfetto_path_release(&p);
 	perfetto_feeds_release(&p);
 	export_stacks_release(&p.stacks);
 	collective_links_release(&p.links);

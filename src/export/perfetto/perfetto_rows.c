@@ -14,12 +14,6 @@ static struct row_feed *feed_of(struct perfetto *p, size_t process)
 	return &p->feeds[p->view.processes[process].owner];
 }
 
-/* Returns the id of work, for arrows; never 0. */
-static uint64_t work_id(const struct perfetto *p, uint64_t number)
-{
-	return p->event_base + number + 1;
-}
-
 /* --- texts --- */
 
 /*
@@ -322,7 +316,7 @@ static void find_wait(struct perfetto *p, const struct event_columns *w, uint64_
 
 	if (!link || !link->wait_ns || !work_is_selected(&p->view, w, link->last))
 		return;
-	p->export.waited_for = work_id(p, work_number(&p->view, w, link->last));
+	p->export.waited_for = perfetto_work_id(p, work_number(&p->view, w, link->last));
 	p->export.waited_ns = link->wait_ns;
 }
 
@@ -331,7 +325,7 @@ int perfetto_gpu_work(void *exporter, const struct export_event *event)
 	struct perfetto *p = exporter;
 	const struct event_columns *w = event_work(&p->view, event->kind);
 
-	p->export.event_id = work_id(p, work_number(&p->view, w, event->row));
+	p->export.event_id = perfetto_work_id(p, work_number(&p->view, w, event->row));
 	p->export.gpu = event->gpu;
 	p->export.waited_for = 0;
 	if (event->kind == EVENT_KERNEL) {
@@ -348,7 +342,7 @@ int perfetto_cuda_event(void *exporter, const struct export_event *event)
 	struct perfetto *p = exporter;
 	uint64_t base = p->view.work_base[WORK_SYNC] + p->view.work[WORK_SYNC].rows;
 
-	p->export.event_id = work_id(p, base + event->row);
+	p->export.event_id = perfetto_work_id(p, base + event->row);
 	p->export.waited_for = 0;
 	p->export.gpu = event->gpu;
 	return append(p, event, NULL);
@@ -503,7 +497,7 @@ static void write_arrows(struct perfetto *p, struct open_slice *slice, uint32_t 
 		if (n++ % IDS_AT_ONCE == 0)
 			raw_reserve(s, (size_t)IDS_AT_ONCE * PROTO_FIELD_MAX);
 		if (number < v->work_base[WORK_SYNC]) {
-			proto_uint(s, 1, work_id(p, number));
+			proto_uint(s, 1, perfetto_work_id(p, number));
 			gpu_ns += work_duration(v, number);
 			v->result->arrows++;
 		} else {
@@ -511,7 +505,7 @@ static void write_arrows(struct perfetto *p, struct open_slice *slice, uint32_t 
 				sync_dependency(v, p->process, number - v->work_base[WORK_SYNC]);
 
 			if (waited != NO_WORK)
-				proto_uint(s, 2, work_id(p, waited));
+				proto_uint(s, 2, perfetto_work_id(p, waited));
 		}
 	}
 	proto_close(s, token);
@@ -555,6 +549,7 @@ static void annotate_call(void *user, struct open_slice *slice)
 	if (work != NO_WORK && v->work[WORK_SYNC].rows)
 		annotate_waits(p, slice->out, work);
 	annotate_range_values(p, slice);
+	perfetto_path_add_flow(p, row, slice->out);
 }
 
 int perfetto_call(void *exporter, const struct export_event *event)

@@ -29,15 +29,31 @@ struct perfetto {
 	struct perfetto_export export;
 	const struct export_event *event; /* the current one */
 	uint32_t process; /* its process */
+	struct perfetto_slices path; /* track of the critical path; sequence id 0: none yet */
+	struct map path_calls; /* rows of api_call that are on it */
 };
+
+/* Returns the id of work, for arrows; never 0. */
+static inline uint64_t perfetto_work_id(const struct perfetto *p, uint64_t number)
+{
+	return p->event_base + number + 1;
+}
 
 /* Returns 0 or -ENOMEM. */
 int perfetto_feeds_init(struct perfetto *p) MUST_USE;
 void perfetto_feeds_release(struct perfetto *p);
 void perfetto_describe_gpus(struct perfetto *p);
 
+/* --- perfetto_path.c --- */
+
+/* Returns 0 or -ENOMEM. */
+int perfetto_path_init(struct perfetto *p) MUST_USE;
+void perfetto_path_release(struct perfetto *p);
+/* Adds the flow that leads from the critical path to a call on it. */
+void perfetto_path_add_flow(struct perfetto *p, uint64_t call, struct strbuf *out);
+
 export_writer perfetto_gpu_work, perfetto_cuda_event, perfetto_call, perfetto_nvtx,
 	perfetto_gpu_range, perfetto_sync, perfetto_overhead, perfetto_allocation, perfetto_loss,
-	perfetto_range_values, perfetto_sample, perfetto_counter_sample;
+	perfetto_range_values, perfetto_sample, perfetto_counter_sample, perfetto_path;
 
 #endif

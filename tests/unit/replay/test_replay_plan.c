@@ -429,8 +429,9 @@ static void processes(void **state)
 	maker_kernel(other, maker_config(other, "k", 1, 1), 7, 25 * US, 30 * US, 1);
 	maker_close(other, 100000 * US);
 	maker_call(p.m, MAKER_DEVICE_SYNCHRONIZE, 1, 150 * US, 151 * US, 9);
-	assert_planned(&p, state, &b, &everything,
-		       "kernel s7 85 us, gap 0 own 2\ndevice_synchronize s7, gap 138 own 1, waits\n");
+	assert_planned(
+		&p, state, &b, &everything,
+		"kernel s7 85 us, gap 0 own 2\ndevice_synchronize s7, gap 138 own 1, waits\n");
 	assert_int_equal(b.plan.skipped[SKIP_processes], 1);
 	assert_int_equal(b.plan.end_ns - b.plan.start_ns, 141 * US);
 	assert_int_equal(b.plan.simulated_ns, 141 * US); /* also what follows the last work */
