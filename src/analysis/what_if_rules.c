@@ -10,6 +10,7 @@
 
 #define FACTOR_MAX 1000u
 #define NS_MAX (INT64_C(1) << 50)
+#define NO_STRAGGLER "no straggler"
 
 static const char *const target_names[] = {
 #define TARGET(name, usage, text) #name,
@@ -20,7 +21,7 @@ static const char *const target_names[] = {
 /* What transforms begin with, for errors: of one it is two words. */
 static const char *const target_words[] = {
 #define TARGET(name, usage, text)                                                                  \
-	[WHAT_IF_##name] = WHAT_IF_##name == WHAT_IF_straggler ? usage : #name,
+	[WHAT_IF_##name] = WHAT_IF_##name == WHAT_IF_straggler ? NO_STRAGGLER : #name,
 	WHAT_IF_TARGETS(TARGET)
 #undef TARGET
 		NULL,
@@ -30,8 +31,6 @@ static const char *const target_usages[] = {
 	WHAT_IF_TARGETS(TARGET)
 #undef TARGET
 };
-
-#define NO_STRAGGLER "no straggler"
 
 /* --- syntax --- */
 
