@@ -246,13 +246,15 @@ def rank_recording(build, source, shared_folder):
     if not player.exists():
         pytest.skip("built without CUDA's headers")
     variables = {key: value for key, value in os.environ.items() if not key.startswith(("CUDA_", "NCCL_", "NVTX_", "PITOT_"))}
+    variables["LSAN_OPTIONS"] = f"suppressions={source}/tests/integration/leaks.txt:print_suppressions=0"
 
     def play(name):
         def fill(folder):
             tapes = sorted((source / "tests/data/tapes/ranks").glob(f"{name}.?.tape"))
             assert len(tapes) == 2
-            subprocess.run([build / "pitot", "record", "--no-cpu", "--stacks", "none", "-o", folder / "ranks.pitot", "--",
-                            player, "--ranks", *tapes], check=True, capture_output=True, env=variables)
+            done = subprocess.run([build / "pitot", "record", "--no-cpu", "--stacks", "none", "-o", folder / "ranks.pitot", "--",
+                                   player, "--ranks", *tapes], capture_output=True, text=True, env=variables)
+            assert done.returncode == 0, done.stderr
 
         return shared_folder(f"ranks-{name}", fill) / "ranks.pitot"
 
