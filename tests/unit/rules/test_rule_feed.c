@@ -393,6 +393,59 @@ static void new_blocks_are_read(void **state)
 	rule_watch_free(w);
 }
 
+struct opened {
+	const struct rule_feed *feed;
+	char scopes[100], ranges[100]; /* names of steps, each with a blank */
+};
+
+static void on_fact(void *user, const struct fact *f)
+{
+	struct opened *o = user;
+	char *names = f->is_scope ? o->scopes : o->ranges;
+	size_t length = strlen(names);
+
+	if (f->kind == FACT_OPENS && f->rules)
+		snprintf(names + length, 100 - length, "%s ",
+			 rule_feed_range_name(o->feed, f->instance));
+}
+
+/* Names of steps have no numbers; Pitot's own scopes and NVTX's ranges are told apart. */
+static void steps_have_a_name_and_a_source(void **state)
+{
+	struct rule_list list = { .count = 0 };
+	struct fired fired = { .count = 0 };
+	struct maker *m = maker_begin(*state, PID, 1 * S, "./app");
+	struct opened opened = { .feed = NULL };
+	struct rule_segment *s;
+	struct rule_watch *w;
+	struct rule_feed *f;
+	char path[4096];
+
+	maker_nvtx(m, nvtx_kind_push, 7, "Training step 4", 2 * S);
+	maker_scope(m, nvtx_kind_push, 7, "step 12", 0, 3 * S);
+	maker_scope(m, nvtx_kind_push, 7, "forward", 0, 4 * S);
+	maker_nvtx(m, nvtx_kind_push, 7, "request", 5 * S);
+	maker_close(m, 9 * S);
+	assert_int_equal(rule_list_add(&list, "step-time >= 1ns", NULL), 0);
+	assert_int_equal(rule_list_add(&list, "range-time request >= 1ns", NULL), 0);
+	w = rule_watch_new(list.rules, list.count, on_firing, &fired);
+	f = rule_feed_new(list.rules, list.count, w);
+	assert_non_null(f);
+	opened.feed = f;
+	rule_feed_observe(f, on_fact, &opened);
+	snprintf(path, sizeof(path), "%s/%d.0.pit", (char *)*state, PID);
+	assert_int_equal(rule_segment_open(f, path, &s, NULL), 0);
+	assert_int_equal(rule_segment_read(f, s), 0);
+	rule_feed_pass(f, 10 * S);
+	assert_string_equal(opened.scopes, "step ");
+	assert_string_equal(opened.ranges, "training_step request ");
+	assert_string_equal(rule_feed_range_name(f, 0), "");
+	assert_int_equal(rule_feed_forgotten(f), 0);
+	rule_segment_free(s);
+	rule_feed_free(f);
+	rule_watch_free(w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -404,6 +457,7 @@ int main(void)
 		folder_test(a_recording_without_an_end),
 		folder_test(what_cannot_be_read_is_named),
 		folder_test(new_blocks_are_read),
+		folder_test(steps_have_a_name_and_a_source),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
