@@ -53,7 +53,7 @@ static bool ensure_memory(struct ring *r)
 		r->events = (void *)(area + (size_t)(r - rings) * AREA_RING_BYTES);
 	if (!r->events)
 		r->events = reserve_memory(BYTES);
-	if (r->events)
+	if (r->events && !r->launched)
 		r->launched =
 			(void *)((struct ring_addition *)(r->events + RING_SLOTS) + RING_COUNTERS);
 	if (r->events && !r->additions)

@@ -114,7 +114,7 @@ struct ring {
 	/* the runtime call in progress, whose driver calls count as the same call */
 	uint32_t outer_correlation;
 	struct ring_launch launch;		/* the thread's last one, if ring_notes_launches */
-	uint32_t launched_count;		/* of `launched`, ever */
+	atomic_uint launched_count;		/* of `launched`, ever */
 	/* api_calls.c's: the call in progress that waits for the GPU; start_ns 0: none */
 	struct ring_wait {
 		atomic_uint_fast64_t start_ns;

@@ -47,9 +47,10 @@ NOINLINE unsigned launch_names_find(uint64_t key, unsigned first, const char *na
 	return 0;
 }
 
-static void write_last(struct writer *w, const struct ring *r, const struct area_launch_names *area)
+static void write_last(struct writer *w, const struct ring *r, unsigned count,
+		       const struct area_launch_names *area)
 {
-	uint64_t word = atomic_load(&r->launched[(r->launched_count - 1) % RING_LAUNCHED]);
+	uint64_t word = atomic_load(&r->launched[(count - 1) % RING_LAUNCHED]);
 	struct row_unfinished row = { .time_ns = clock_monotonic_ns(),
 				      .kind = unfinished_kind_launch,
 				      .missing = schema_missing(TABLE_unfinished) };
@@ -71,9 +72,12 @@ void launch_names_write(struct writer *w)
 	const struct area_launch_names *area = shared_area_part(AREA_LAUNCH_NAMES);
 	struct ring *r;
 
-	for (unsigned i = 0; area && (r = ring_at(i)); i++)
-		if (r->launched_count)
-			write_last(w, r, area);
+	for (unsigned i = 0; area && (r = ring_at(i)); i++) {
+		unsigned count = atomic_load(&r->launched_count);
+
+		if (count)
+			write_last(w, r, count, area);
+	}
 }
 
 void launch_names_module_unloaded(void)

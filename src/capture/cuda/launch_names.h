@@ -39,11 +39,12 @@ static inline unsigned launch_names_number(const char *name)
 static inline void launch_names_note(struct ring *r, uint32_t correlation, const char *name)
 {
 	struct ring_launched launched = { correlation, (uint16_t)launch_names_number(name), 0 };
+	unsigned count = atomic_load_explicit(&r->launched_count, memory_order_relaxed);
 	uint64_t word;
 
 	__builtin_memcpy(&word, &launched, sizeof(word));
-	atomic_store_explicit(&r->launched[r->launched_count++ % RING_LAUNCHED], word,
-			      memory_order_relaxed);
+	atomic_store_explicit(&r->launched[count % RING_LAUNCHED], word, memory_order_relaxed);
+	atomic_store_explicit(&r->launched_count, count + 1, memory_order_release);
 }
 
 /*
