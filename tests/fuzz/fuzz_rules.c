@@ -50,17 +50,20 @@ static void add_rules(struct rule_list *list, const char *text)
 	}
 }
 
-/* Small steps of time, and large ones in either direction. */
-static void add_fact(struct rule_watch *w, struct cursor *c, uint64_t *now, uint32_t process)
+/*
+ * Small steps of time, and large ones in either direction. Whoever makes a fact knows the rules, so
+ * there are no bits of others.
+ */
+static void add_fact(struct rule_watch *w, struct cursor *c, uint64_t *now, unsigned rules)
 {
-	struct fact fact = { .kind = cursor_u8(c) % (FACT_OUTSIDE + 1), .process = process };
+	struct fact fact = { .kind = cursor_u8(c) % (FACT_OUTSIDE + 1), .process = 0 };
 	uint8_t step = cursor_u8(c), value;
 
 	*now += step < 0xf0 ? (uint64_t)step * 10000000 : UINT64_MAX << (step & 15) * 4;
 	fact.time_ns = *now;
 	fact.other_ns = fact.time_ns + ((uint64_t)cursor_u8(c) << 24);
 	fact.instance = cursor_u8(c);
-	fact.rules = cursor_u8(c) * 0x01010101u;
+	fact.rules = (uint32_t)(cursor_u8(c) * 0x01010101u & ((UINT64_C(1) << rules) - 1));
 	fact.grows = cursor_u8(c) & 1;
 	fact.process += cursor_u8(c) & 1;
 	value = cursor_u8(c);
@@ -93,7 +96,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 		abort();
 	if (rule_watch_process(w, 1, 7) == 0 && rule_watch_process(w, 2, 8) == 1 && end)
 		for (struct cursor c = cursor_of(end + 1, size - length - 1); cursor_left(&c) >= 8;)
-			add_fact(w, &c, &now, 0);
+			add_fact(w, &c, &now, list.count);
 	rule_watch_free(w);
 	return 0;
 }
