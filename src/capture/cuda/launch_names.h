@@ -38,11 +38,9 @@ static inline unsigned launch_names_number(const char *name)
 /* Notes a launch of the ring's thread. `name` may be NULL. */
 static inline void launch_names_note(struct ring *r, uint32_t correlation, const char *name)
 {
-	struct ring_launched launched = { correlation, (uint16_t)launch_names_number(name), 0 };
 	unsigned count = atomic_load_explicit(&r->launched_count, memory_order_relaxed);
-	uint64_t word;
+	uint64_t word = (uint64_t)launch_names_number(name) << 32 | correlation; /* ring_launched */
 
-	__builtin_memcpy(&word, &launched, sizeof(word));
 	atomic_store_explicit(&r->launched[count % RING_LAUNCHED], word, memory_order_relaxed);
 	atomic_store_explicit(&r->launched_count, count + 1, memory_order_release);
 }
