@@ -358,6 +358,30 @@ static void test_the_result_of_a_call(void **state)
 	assert_int_equal(count_rows(TABLE_api_call, COLUMN_api_call_stack, UINT64_MAX), 2);
 }
 
+/* Ids of one recorder's stacks are close together. */
+static void test_ids_of_stacks(void **state)
+{
+	static const struct {
+		uint32_t second;
+		uint64_t others;
+	} rows[] = { { 6, 0 }, { 1u << 20, 0 }, { (1u << 20) + 1, 1 }, { 0, 1 } };
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		const struct ring_event events[] = {
+			{ .kind = RING_STACK, .c = 5, .d = 1 },
+			{ .a = 0x1000 },
+			{ .kind = RING_STACK, .c = rows[i].second, .d = 1 },
+			{ .a = 0x2000 },
+		};
+
+		put_events(events, ARRAY_SIZE(events));
+		assert_int_equal(recover().others, rows[i].others);
+		fixture_close(&fixture);
+		fixture_open(&fixture);
+	}
+}
+
 /* An event whose slots are not all there was being written. */
 static void test_an_event_without_its_end(void **state)
 {
@@ -429,6 +453,7 @@ int main(void)
 		T(test_a_process_that_lives),
 		T(test_events_and_their_slots),
 		T(test_the_result_of_a_call),
+		T(test_ids_of_stacks),
 		T(test_an_event_without_its_end),
 		T(test_names_of_ranges),
 		T(test_memory_of_another_version),
