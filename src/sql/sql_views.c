@@ -19,7 +19,9 @@
 /* The number of an enum's value, and the enum's values as rows. */
 #define WHEN(E, name, value) " WHEN '" #name "' THEN " #value
 #define ROW(E, name, value) " UNION ALL SELECT " #value ", '" #name "'"
-#define ROWS(rows) "SELECT 0 AS id, '' AS name WHERE 0" rows
+#define LABELED(label, rows)                                                                        \
+	"SELECT id, name, upper(substr(" label ", 1, 1)) || substr(" label ", 2) AS label"         \
+	" FROM (SELECT 0 AS id, '' AS name WHERE 0" rows ")"
 /* Nsight Systems numbers kinds of memory from 0, has the unknown one at the end, and no others. */
 #define WHEN_NSYS(E, name, value) " WHEN '" #name "' THEN (" #value " + 7) % 8"
 #define ROW_NSYS(E, name, value)                                                                   \
@@ -120,11 +122,14 @@ static const struct view summaries[] = {
 /* SQL that DuckDB understands as well. */
 static const struct view aliases[] = {
 	{ "StringIds", "texts by their number, as in databases of Nsight Systems",
-	  "SELECT text_id(value) AS id, value FROM (SELECT kernel_full(name) AS value"
+	  /* SQLite makes an index of what it has to keep: names of ranges are many. */
+	  "WITH s AS MATERIALIZED (SELECT text_id(value) AS id, value FROM"
+	  " (SELECT kernel_full(name) AS value"
 	  " FROM kernel_config UNION SELECT kernel_short(name) FROM kernel_config"
 	  " UNION SELECT name FROM kernel_config UNION SELECT name FROM api_function"
 	  " UNION SELECT name FROM thread UNION SELECT name FROM nvtx_range"
-	  " UNION SELECT message FROM nvtx WHERE kind = 'mark' AND message IS NOT NULL)" },
+	  " UNION SELECT message FROM nvtx WHERE kind = 'mark' AND message IS NOT NULL))"
+	  " SELECT id, value FROM s" },
 	{ "CUPTI_ACTIVITY_KIND_KERNEL", "kernel, by names of Nsight Systems",
 	  "SELECT" SPAN PLACE " text_id(config_name) AS demangledName,"
 	  " text_id(kernel_short(config_name)) AS shortName, text_id(c.name) AS mangledName,"
@@ -169,9 +174,15 @@ static const struct view aliases[] = {
 	  "SELECT id, name, uuid, memory_bytes AS totalMemory, multiprocessors AS smCount,"
 	  " compute_major AS computeMajor, compute_minor AS computeMinor, pci AS busLocation,"
 	  " clock_khz * 1000 AS clockRate, l2_bytes AS l2CacheSize FROM device" },
-	{ "ENUM_CUDA_MEMCPY_OPER", "numbers of copyKind", ROWS(ENUM_copy_kind(ROW, )) },
+	{ "TARGET_INFO_SESSION_START_TIME", "what to add to times, by names of Nsight Systems: 0",
+	  "SELECT 0 AS utcEpochNs" },
+	{ "TARGET_INFO_SYSTEM_ENV", "names of hosts, by names of Nsight Systems",
+	  "SELECT DISTINCT 'Hostname' AS name, host AS value FROM process" },
+	{ "ENUM_CUDA_MEMCPY_OPER", "numbers of copyKind",
+	  LABELED("replace(replace(replace(replace(replace(name, 'to', '-to-'), 'H', 'Host'),"
+		  " 'D', 'Device'), 'A', 'Array'), 'P', 'Peer')", ENUM_copy_kind(ROW, )) },
 	{ "ENUM_CUDA_MEM_KIND", "numbers of srcKind, dstKind, memKind",
-	  ROWS(ENUM_memory_kind(ROW_NSYS, )) },
+	  LABELED("replace(name, '_s', ' S')", ENUM_memory_kind(ROW_NSYS, )) },
 
 	{ "kernels", "kernel, by names of rocprofv3",
 	  "SELECT k.rowid AS id, kernel_short(config_name) AS name," SPAN

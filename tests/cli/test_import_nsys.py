@@ -33,6 +33,59 @@ def bring(pitot, tmp_path):
     return run
 
 
+# NVIDIA's, of docs.nvidia.com/nemo/megatron-bridge (SQLite recipes for Nsight Systems) and of the exporter's guide, unchanged.
+PUBLISHED = [
+    "SELECT COALESCE(s.value, '<unknown>') AS kernel, COUNT(*) AS launches, SUM(k.end - k.start) / 1e6 AS work_ms FROM CUPTI_ACTIVITY_KIND_KERNEL AS k"
+    " LEFT JOIN StringIds AS s ON s.id = k.demangledName GROUP BY kernel ORDER BY work_ms DESC LIMIT 40;",
+    "SELECT streamId, COUNT(*) AS launches, SUM(end - start) / 1e6 AS work_ms, (MAX(end) - MIN(start)) / 1e6 AS span_ms FROM CUPTI_ACTIVITY_KIND_KERNEL"
+    " GROUP BY streamId ORDER BY work_ms DESC;",
+    "SELECT COALESCE(s.value, '<unknown>') AS api, COUNT(*) AS calls, SUM(r.end - r.start) / 1e6 AS host_api_ms, AVG(r.end - r.start) / 1e3 AS avg_us"
+    " FROM CUPTI_ACTIVITY_KIND_RUNTIME AS r LEFT JOIN StringIds AS s ON s.id = r.nameId GROUP BY api ORDER BY host_api_ms DESC;",
+    "SELECT k.streamId, (k.start - r.end) / 1e3 AS launch_to_start_us FROM CUPTI_ACTIVITY_KIND_KERNEL AS k JOIN CUPTI_ACTIVITY_KIND_RUNTIME AS r"
+    " ON r.correlationId = k.correlationId ORDER BY launch_to_start_us;",
+    "SELECT copyKind, streamId, COUNT(*) AS copies, SUM(bytes) AS bytes, SUM(end - start) / 1e6 AS work_ms,"
+    " SUM(bytes) / 1e9 / (SUM(end - start) / 1e9) AS achieved_GBps FROM CUPTI_ACTIVITY_KIND_MEMCPY GROUP BY copyKind, streamId ORDER BY work_ms DESC;",
+    "SELECT src.label AS src_kind, dst.label AS dst_kind, COUNT(*) AS copies, SUM(m.end - m.start) / 1e6 AS work_ms FROM CUPTI_ACTIVITY_KIND_MEMCPY AS m"
+    " LEFT JOIN ENUM_CUDA_MEM_KIND AS src ON src.id = m.srcKind LEFT JOIN ENUM_CUDA_MEM_KIND AS dst ON dst.id = m.dstKind"
+    " GROUP BY src_kind, dst_kind ORDER BY work_ms DESC;",
+    "SELECT k.start, k.end, COALESCE(s.value, '<unknown>') AS kernel FROM CUPTI_ACTIVITY_KIND_KERNEL AS k LEFT JOIN StringIds AS s ON s.id = k.demangledName"
+    " WHERE s.value LIKE '%AllGather%' OR s.value LIKE '%ReduceScatter%' OR s.value LIKE '%AllReduce%' OR s.value LIKE '%AllToAll%' ORDER BY k.start;",
+    "SELECT value FROM TARGET_INFO_SYSTEM_ENV WHERE name = 'Hostname';",
+    "SELECT globalTid / 0x1000000 % 0x1000000 AS PID, globalTid % 0x1000000 AS TID FROM CUPTI_ACTIVITY_KIND_RUNTIME;",
+    "SELECT names.value AS name, end - start FROM CUPTI_ACTIVITY_KIND_KERNEL AS k JOIN StringIds AS names ON k.demangledName = names.id;",
+]
+
+
+def test_published_queries(bring, pitot, tmp_path):
+    """They say of the imported recording what they say of the export; times are there since the session's start, here since 1970."""
+    e = Export(tmp_path / "a.sqlite")
+    e.rows("TARGET_INFO_SESSION_START_TIME", {"utcEpochNs": UTC, "systemClockNs": 5})
+    e.rows("TARGET_INFO_SYSTEM_ENV", {"name": "Hostname", "value": "node7"})
+    random_bytes = random.Random(7)
+    for i in range(600):
+        names = ("gemm(float*)", "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)", f"kernel{i % 30}(int)")
+        e.rows("CUPTI_ACTIVITY_KIND_KERNEL", kernel(10_000 + 5000 * i, random_bytes.randrange(100, 4000), i + 1, name=names[i % 3], demangledName=names[i % 3], streamId=7 + i % 4))
+        e.rows("CUPTI_ACTIVITY_KIND_RUNTIME", call(5_000 + 5000 * i, random_bytes.randrange(10, 3000), i + 1, "cudaLaunchKernel_v7000"))
+        e.rows("NVTX_EVENTS", nvtx(5_000 + 5000 * i, 8_000 + 5000 * i, f"step {i}"))
+    for i in range(40):
+        e.rows("CUPTI_ACTIVITY_KIND_MEMCPY", work(4_000_000 + 900 * i, 7 * i + 1, 1000 + i, bytes=4096 * i, copyKind=1 + i % 2 * 7, srcKind=i % 3, dstKind=2, copyCount=1))
+    e.close()
+    known = sqlite3.connect(tmp_path / "a.sqlite")
+    known.executescript("CREATE TABLE ENUM_CUDA_MEM_KIND (id INTEGER, name TEXT, label TEXT); INSERT INTO ENUM_CUDA_MEM_KIND VALUES"
+                        " (0, 'CUDA_MEMOPR_MEMORY_KIND_PAGEABLE', 'Pageable'), (1, '…PINNED', 'Pinned'), (2, '…DEVICE', 'Device'), (6, '…', 'Managed Static')")
+    bring(tmp_path / "a.sqlite")
+    for query in PUBLISHED:
+        expected = [list(row) for row in known.execute(query)]
+        found = [list(json.loads(line).values()) for line in pitot("sql", "x.pitot", "--json", "-q", query + " ").stdout.splitlines()]
+        if query.startswith("SELECT k.start, k.end"):
+            found = [[start - UTC, end - UTC, name] for start, end, name in found]
+        assert len(expected) > 0 and sorted(map(repr, found)) == sorted(map(repr, expected)), query
+    label = [json.loads(line)["label"] for line in pitot("sql", "x.pitot", "--json", "-q", "SELECT label FROM ENUM_CUDA_MEM_KIND ORDER BY id ").stdout.splitlines()]
+    assert label == ["Pageable", "Pinned", "Device", "Array", "Managed", "Device Static", "Managed Static", "Unknown"]
+    label = [json.loads(line)["label"] for line in pitot("sql", "x.pitot", "--json", "-q", "SELECT label FROM ENUM_CUDA_MEMCPY_OPER ORDER BY id ").stdout.splitlines()]
+    assert label[:4] + label[-3:] == ["Unknown", "Host-to-Device", "Device-to-Host", "Host-to-Array", "Device-to-Device", "Host-to-Host", "Peer-to-Peer"]
+
+
 def test_everything_once(bring, pitot, tmp_path):
     said, rows = bring(small(tmp_path / "a.sqlite"))
     assert (said["format"], said["sessions"], said["damaged"]) == ("nsys", 1, 0)
