@@ -215,6 +215,33 @@ static bool leave_plt(struct walk *k)
 }
 
 /*
+ * Leaves code of a module without rules (the vdso of 64-bit Arm) that was interrupted: most of it
+ * calls nothing, and has no frame. Then the link register has its return address, by the rules of
+ * whose code the next return address is found. Accepted only if both are.
+ */
+static bool leave_leaf(struct walk *k, bool known_module)
+{
+	struct stack_registers next = k->r;
+	struct walk caller = *k;
+	const struct unwind_rule *rule;
+
+	if (!known_module || !(k->frame & FRAME_INTERRUPTED) || !known(k, REG_LINK_))
+		return false;
+	next.at[REG_RA_] = arch_code_address(k->r.at[REG_LINK_ % REG_COUNT_]);
+	next.known &= KEPT_REGISTERS | REGISTER_BIT(REG_SP_) | REGISTER_BIT(REG_RA_);
+	if (!is_return_address(k, next.at[REG_RA_], false))
+		return false;
+	enter_frame(&caller, &next, false);
+	rule = rule_of(&caller, caller.frame, &known_module);
+	if (!rule || leave_frame(&caller, rule) != NEXT ||
+	    !is_return_address(&caller, caller.r.at[REG_RA_], true))
+		return false;
+	enter_frame(k, &next, false);
+	k->guessed = true;
+	return true;
+}
+
+/*
  * Steps with the frame pointer through code without rules: generated at run time, or by compilers
  * that write none (Go). Accepted only if it leads up the stack to the return address of a call. The
  * pair of saved frame pointer and return address is at the end of a frame where calls push, so that
@@ -251,7 +278,7 @@ static int step(struct walk *k, const struct unwind_rule *rule, bool known_modul
 		if ((known_module || !SIGNAL_RETURN_IN_MODULE) &&
 		    is_signal_return(k, k->r.at[REG_RA_]))
 			return leave_signal(k);
-		return leave_plt(k) ? NEXT : guess_frame(k);
+		return leave_plt(k) || leave_leaf(k, known_module) ? NEXT : guess_frame(k);
 	case CFA_UNKNOWN:
 		return stack_end_truncated;
 	default:
