@@ -614,6 +614,7 @@ static void every_instruction(void **state)
 	if (TRAPS_EACH_INSTRUCTION) {
 		with_handler(SIGTRAP, single_step, 0, stepped);
 	} else {
+		signal(SIGALRM, SIG_IGN); /* before and after the handler is there */
 		setitimer(ITIMER_REAL, &often, NULL);
 		with_handler(SIGALRM, single_step, SA_RESTART, stepped);
 		setitimer(ITIMER_REAL, &never, NULL);
