@@ -458,6 +458,18 @@ def test_an_sdk_that_does_not_load_is_not_told(hip, table, pitot, broken_sdk, ro
     assert why in detail and "ROCm would abort programs" in detail
 
 
+def test_the_sdk_of_rocm_6_is_refused_with_its_version(hip, table, pitot, root, tmp_path):
+    folder = tmp_path / "rocm-6/lib"
+    folder.mkdir(parents=True)
+    (folder / "librocprofiler-sdk.so.0.6.0").touch()
+    (folder / "librocprofiler-sdk.so.0").symlink_to("librocprofiler-sdk.so.0.6.0")
+    env = {"ROCM_PATH": str(folder.parent), "PITOT_AMD_ROOT": str(root)}
+    done, _ = hip(env=env)
+    assert done.stdout == "done\n" and table("api_call") == []
+    assert "ROCprofiler-SDK 0.6.0 has another interface than 1.x" in done.stderr
+    assert "Pitot records by ROCprofiler-SDK 1.x, not 0.6.0" in pitot("doctor", "--json", env=env, status=None).stdout
+
+
 def test_a_good_sdk_behind_a_broken_one(hip, table, build, broken_sdk):
     """The one that works is found, and named to the program."""
     hip(env={"LD_LIBRARY_PATH": str(broken_sdk(None) / "lib"), "ROCM_PATH": str(build / "standin/rocm")})
