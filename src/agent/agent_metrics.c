@@ -109,6 +109,12 @@ static void add_steps(struct metric_writer *w, const struct metric_labels *l,
 						 .sum_ns = s->work.steps_ns });
 }
 
+static void add_windows(struct metric_writer *w, const struct metric_labels *l,
+			const struct source *s)
+{
+	w->counted(w, l, s->windows, &(struct metric_exemplar){ s->last_window, s->window_ns });
+}
+
 static void write_programs(const struct sources *s, struct metric_writer *w)
 {
 	static const struct {
@@ -128,6 +134,10 @@ static void write_programs(const struct sources *s, struct metric_writer *w)
 		{ { "pitot_step_duration_seconds", METRIC_HISTOGRAM, "s",
 		    "Durations of steps: ranges that are named like one.", true },
 		  add_steps },
+		{ { "pitot_windows_total", METRIC_COUNTER, "1",
+		    "Windows that rules have made of the program; the exemplar is the last one.",
+		    false },
+		  add_windows },
 	};
 
 	for (size_t m = 0; m < ARRAY_SIZE(metrics); m++) {
@@ -231,12 +241,16 @@ static void write_all(const struct agent *a, struct metric_writer *w)
 	write_process(w);
 }
 
-void agent_metrics_render(const struct agent *a, struct strbuf *out)
+const char *agent_metrics_render(const struct agent *a, const char *accept, struct strbuf *out)
 {
+	bool is_open_metrics = accept && strstr(accept, "application/openmetrics-text");
 	struct metric_writer w;
 
-	metric_writer_init_text(&w, out);
+	metric_writer_init_text(&w, is_open_metrics, out);
 	write_all(a, &w);
+	metric_writer_finish_text(&w);
+	return is_open_metrics ? "application/openmetrics-text; version=1.0.0; charset=utf-8"
+			       : "text/plain; version=0.0.4; charset=utf-8";
 }
 
 void agent_metrics_render_otlp(const struct agent *a, const char *service, struct strbuf *out)

@@ -8,9 +8,8 @@
 
 #include "agent/agent.h"
 
-#define METRICS_TYPE "text/plain; version=0.0.4; charset=utf-8"
-
-void agent_metrics_render(const struct agent *a, struct strbuf *out);
+/* In the format that a client accepts (may be NULL), whose type is returned. */
+const char *agent_metrics_render(const struct agent *a, const char *accept, struct strbuf *out);
 /* An ExportMetricsServiceRequest. */
 void agent_metrics_render_otlp(const struct agent *a, const char *service, struct strbuf *out);
 

@@ -40,6 +40,7 @@ void source_free(struct source *source)
 	vec_release(&source->work.devices);
 	free(source->identity.job);
 	free(source->identity.host);
+	free(source->last_window);
 	step_ranges_release(&source->steps);
 	free(source);
 }

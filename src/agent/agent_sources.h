@@ -75,6 +75,9 @@ struct source {
 	uint64_t unreadable; /* blocks that are damaged, and no row says so */
 	struct source_identity identity;
 	struct work_totals work;
+	uint64_t windows; /* that rules have made of it */
+	char *last_window; /* name of the last one in the lake; NULL: there is none */
+	uint64_t window_ns; /* its time (CLOCK_REALTIME) */
 };
 
 struct watched_folder {

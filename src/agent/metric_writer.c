@@ -6,15 +6,22 @@
 
 #include "base/clock.h"
 
+#define TOTAL "_total" /* with which names of counters end */
+#define EXEMPLAR_MAX 128u /* characters of labels */
+
 /* --- text --- */
 
 static void begin_text(struct metric_writer *w, const struct metric *metric)
 {
 	static const char *const types[] = { "counter", "gauge", "histogram" };
 
+	int length = (int)strlen(metric->name);
+
 	w->metric = metric;
-	strbuf_addf(w->out, "# HELP %s %s\n# TYPE %s %s\n", metric->name, metric->help,
-		    metric->name, types[metric->type]);
+	/* OpenMetrics names a counter without its suffix. */
+	length -= w->is_open_metrics && metric->type == METRIC_COUNTER ? (int)strlen(TOTAL) : 0;
+	strbuf_addf(w->out, "# HELP %.*s %s\n# TYPE %.*s %s\n", length, metric->name, metric->help,
+		    length, metric->name, types[metric->type]);
 }
 
 /* Appends a label: the value is any bytes, as UTF-8. */
@@ -69,6 +76,23 @@ static void value_text(struct metric_writer *w, const struct metric_labels *labe
 	add_number(w->out, w->metric->is_time, value);
 }
 
+/* A name that is too long is left out. */
+static void counted_text(struct metric_writer *w, const struct metric_labels *labels,
+			 uint64_t value, const struct metric_exemplar *exemplar)
+{
+	static const char label[] = "window";
+
+	value_text(w, labels, value);
+	if (!w->is_open_metrics || !exemplar->window || w->out->failed ||
+	    strlen(label) + strlen(exemplar->window) > EXEMPLAR_MAX)
+		return;
+	w->out->length--; /* the end of the line */
+	strbuf_adds(w->out, " # {");
+	add_label(w->out, label, exemplar->window);
+	strbuf_addf(w->out, "} 1 %" PRIu64 ".%03" PRIu64 "\n", exemplar->time_ns / NS_PER_S,
+		    exemplar->time_ns % NS_PER_S / NS_PER_MS);
+}
+
 static void histogram_text(struct metric_writer *w, const struct metric_labels *labels,
 			   const struct metric_histogram *h)
 {
@@ -96,10 +120,18 @@ static void end_text(struct metric_writer *w)
 	(void)w;
 }
 
-void metric_writer_init_text(struct metric_writer *w, struct strbuf *out)
+void metric_writer_finish_text(struct metric_writer *w)
 {
-	*w = (struct metric_writer){ .begin = begin_text,
+	if (w->is_open_metrics)
+		strbuf_adds(w->out, "# EOF\n");
+}
+
+void metric_writer_init_text(struct metric_writer *w, bool is_open_metrics, struct strbuf *out)
+{
+	*w = (struct metric_writer){ .is_open_metrics = is_open_metrics,
+				     .begin = begin_text,
 				     .value = value_text,
+				     .counted = counted_text,
 				     .histogram = histogram_text,
 				     .end = end_text,
 				     .out = out };
@@ -127,14 +159,13 @@ static void add_attribute(struct json *j, const char *name, const char *value)
 
 static void begin_otlp(struct metric_writer *w, const struct metric *metric)
 {
-	static const char total[] = "_total";
 	size_t length = strlen(metric->name);
 	struct json *j = &w->json;
 
 	w->metric = metric;
 	json_object(j);
-	if (metric->type == METRIC_COUNTER && length > strlen(total))
-		length -= strlen(total);
+	if (metric->type == METRIC_COUNTER && length > strlen(TOTAL))
+		length -= strlen(TOTAL);
 	json_key(j, "name");
 	json_bytes(j, metric->name, length);
 	json_key_string(j, "description", metric->help);
@@ -163,7 +194,21 @@ static void begin_point(struct metric_writer *w, const struct metric_labels *lab
 	add_u64(j, "timeUnixNano", w->now_ns);
 }
 
-static void value_otlp(struct metric_writer *w, const struct metric_labels *labels, uint64_t value)
+static void add_exemplar(struct metric_writer *w, const struct metric_exemplar *exemplar)
+{
+	json_key_array(&w->json, "exemplars");
+	json_object(&w->json);
+	add_u64(&w->json, "timeUnixNano", exemplar->time_ns);
+	add_u64(&w->json, "asInt", 1);
+	json_key_array(&w->json, "filteredAttributes");
+	add_attribute(&w->json, "window", exemplar->window);
+	json_end(&w->json);
+	json_end(&w->json);
+	json_end(&w->json);
+}
+
+static void counted_otlp(struct metric_writer *w, const struct metric_labels *labels,
+			 uint64_t value, const struct metric_exemplar *exemplar)
 {
 	begin_point(w, labels);
 	if (w->metric->is_time) {
@@ -172,7 +217,14 @@ static void value_otlp(struct metric_writer *w, const struct metric_labels *labe
 	} else {
 		add_u64(&w->json, "asInt", value);
 	}
+	if (exemplar->window)
+		add_exemplar(w, exemplar);
 	json_end(&w->json);
+}
+
+static void value_otlp(struct metric_writer *w, const struct metric_labels *labels, uint64_t value)
+{
+	counted_otlp(w, labels, value, &(struct metric_exemplar){ .window = NULL });
 }
 
 static void histogram_otlp(struct metric_writer *w, const struct metric_labels *labels,
@@ -216,6 +268,7 @@ void metric_writer_init_otlp(struct metric_writer *w, const char *service, const
 
 	*w = (struct metric_writer){ .begin = begin_otlp,
 				     .value = value_otlp,
+				     .counted = counted_otlp,
 				     .histogram = histogram_otlp,
 				     .end = end_otlp,
 				     .out = out,

@@ -31,23 +31,34 @@ struct metric_histogram {
 	uint64_t sum_ns;
 };
 
+/* Where more is known about one of the values of a counter. */
+struct metric_exemplar {
+	const char *window; /* name of a window in the lake */
+	uint64_t time_ns; /* CLOCK_REALTIME */
+};
+
 struct metric_writer {
 	/* A metric begins; its values follow, with different labels. */
 	void (*begin)(struct metric_writer *w, const struct metric *metric);
 	void (*value)(struct metric_writer *w, const struct metric_labels *labels, uint64_t value);
+	/* A counter's value with an exemplar, which not all formats have. */
+	void (*counted)(struct metric_writer *w, const struct metric_labels *labels, uint64_t value,
+			const struct metric_exemplar *exemplar);
 	void (*histogram)(struct metric_writer *w, const struct metric_labels *labels,
 			  const struct metric_histogram *histogram);
 	void (*end)(struct metric_writer *w); /* of the metric */
 
 	const struct metric *metric;
 	struct strbuf *out;
+	bool is_open_metrics;
 	/* of OTLP */
 	struct json json;
 	uint64_t start_ns, now_ns; /* CLOCK_REALTIME */
 };
 
-/* The text format of Prometheus, version 0.0.4. */
-void metric_writer_init_text(struct metric_writer *w, struct strbuf *out);
+/* The text format of Prometheus, version 0.0.4, or OpenMetrics 1.0, which has exemplars. */
+void metric_writer_init_text(struct metric_writer *w, bool is_open_metrics, struct strbuf *out);
+void metric_writer_finish_text(struct metric_writer *w);
 /*
  * OTLP as JSON, of counters that began at start_ns. `service` and `host` say whose metrics they
  * are. To be finished.

@@ -142,7 +142,18 @@ static void add_key(const struct windows *w, const struct source *cause, struct 
 	strbuf_addf(out, "-%u" LAKE_WINDOW_SUFFIX, f->pid);
 }
 
-static int make(struct windows *w, const struct source *cause)
+/* It is in the metrics of the program. */
+static void count_window(const struct windows *w, struct source *cause, const char *name)
+{
+	const char *last = strrchr(name, '!');
+
+	cause->windows++;
+	free(cause->last_window);
+	cause->last_window = strdup(last ? last + 1 : name);
+	cause->window_ns = w->planned.data[0].firing.time_ns + (uint64_t)cause->identity.offset_ns;
+}
+
+static int make(struct windows *w, struct source *cause)
 {
 	_cleanup_strbuf_ struct strbuf name = STRBUF_INIT;
 	_cleanup_close_ int folder = -1;
@@ -161,12 +172,14 @@ static int make(struct windows *w, const struct source *cause)
 				       strbuf_text(&name));
 	if (rc < 0)
 		lake_remove_folder(w->spool->folder, PARTIAL);
+	else
+		count_window(w, cause, strbuf_text(&name));
 	return rc == -EEXIST ? 0 : rc;
 }
 
 static void make_window(struct windows *w)
 {
-	const struct source *cause =
+	struct source *cause =
 		w->planned.count ? source_of(w, w->planned.data[0].firing.process) : NULL;
 	int rc = cause && cause->identity.host ? make(w, cause) : -ESRCH;
 

@@ -63,9 +63,11 @@ static unsigned parse_header(char *line, struct http_request *out)
 	const struct {
 		const char *name;
 		const char **value;
-	} known[] = { { "Host", &out->host },
-		      { "Origin", &out->origin },
-		      { "Cookie", &out->cookie } };
+		bool is_list; /* may come again: the first one counts */
+	} known[] = { { "Host", &out->host, false },
+		      { "Origin", &out->origin, false },
+		      { "Cookie", &out->cookie, false },
+		      { "Accept", &out->accept, true } };
 	size_t length = strspn(line, TOKEN), end;
 	char *value = line + length;
 
@@ -81,9 +83,9 @@ static unsigned parse_header(char *line, struct http_request *out)
 	for (size_t i = 0; i < ARRAY_SIZE(known); i++) {
 		if (strcasecmp(line, known[i].name) != 0)
 			continue;
-		if (*known[i].value)
+		if (*known[i].value && !known[i].is_list)
 			return 400;
-		*known[i].value = value;
+		*known[i].value = *known[i].value ?: value;
 	}
 	return 0;
 }

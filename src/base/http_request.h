@@ -1,6 +1,6 @@
 /*
  * http_request.h: the head of a request of HTTP/1.1, as far as servers of ours use it: a method, a
- * path, and three headers. Whoever sends it is not trusted.
+ * path, and a few headers. Whoever sends it is not trusted.
  */
 #ifndef PITOT_BASE_HTTP_REQUEST_H
 #define PITOT_BASE_HTTP_REQUEST_H
@@ -14,7 +14,7 @@ struct http_request {
 	bool is_head; /* HEAD; else GET */
 	const char *path, *query; /* as they were sent, without "?"; query "": none */
 	const char *host;
-	const char *origin, *cookie; /* NULL: there is none */
+	const char *origin, *cookie, *accept; /* NULL: there is none */
 };
 
 /* Returns the length of a head with its empty line at the begin of the bytes; 0: not complete. */

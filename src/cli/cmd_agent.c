@@ -176,7 +176,7 @@ static void answer(void *user, uint64_t connection, const struct http_request *r
 {
 	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
 	struct metrics_page *page = user;
-	struct http_answer a = { .status = 200, .type = METRICS_TYPE };
+	struct http_answer a = { .status = 200, .type = HTTP_TEXT };
 
 	if (!strcmp(r->path, "/dump")) {
 		job_dump_handle(&page->dump, connection, r);
@@ -185,7 +185,7 @@ static void answer(void *user, uint64_t connection, const struct http_request *r
 	if (strcmp(r->path, "/metrics") != 0)
 		a.status = 404;
 	else
-		agent_metrics_render(page->agent, &text);
+		a.type = agent_metrics_render(page->agent, r->accept, &text);
 	a.status = text.failed ? 503 : a.status;
 	a.body = strbuf_text(&text);
 	a.length = text.length;

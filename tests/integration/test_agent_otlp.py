@@ -72,15 +72,17 @@ def test_a_collector_reads_it(collector, agent, played):
     from google.protobuf import json_format
 
     process, _ = played("train", 1000)
-    one = agent(*FAST, "-p", process.pid, "--otlp", collector.url)
-    wait_until(lambda: collector.requests and any(int(point["count"]) for _, point in metrics(collector.requests[-1][2])[0]["pitot_step_duration_seconds"]),
-               "it sends steps", one)
+    one = agent(*FAST, "-p", process.pid, "--otlp", collector.url, "--when", "nvtx == forward")
+    wait_until(lambda: collector.requests and any(int(point["count"]) for _, point in metrics(collector.requests[-1][2])[0]["pitot_step_duration_seconds"])
+               and b"exemplars" in collector.requests[-1][2], "it sends steps and an exemplar", one)
     body = collector.requests[-1][2]
     process.send_signal(signal.SIGINT)
     process.wait()
     message = json_format.Parse(body, service.ExportMetricsServiceRequest())
     found = {metric.name: metric for metric in message.resource_metrics[0].scope_metrics[0].metrics}
     assert found["pitot_gpu_work"].sum.is_monotonic and found["pitot_gpu_work"].sum.data_points[0].as_int > 0
+    [attribute] = found["pitot_windows"].sum.data_points[0].exemplars[0].filtered_attributes
+    assert attribute.key == "window" and attribute.value.string_value.endswith(".pitot")
     assert found["pitot_step_duration_seconds"].histogram.data_points[0].count > 0
 
 
