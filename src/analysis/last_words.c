@@ -343,13 +343,13 @@ static bool is_work(uint8_t kind)
 }
 
 /* What is known of each call of a process, from row `first` on. */
-struct launch_marks {
+struct launch_times {
 	uint64_t first, end;
 	uint8_t *has_record;
 	struct map recorded_until; /* thread -> start of its last launch with a record */
 };
 
-static void mark(struct launch_marks *m, const struct calls *calls, uint32_t call)
+static void mark(struct launch_times *m, const struct calls *calls, uint32_t call)
 {
 	uint64_t *until_ns;
 
@@ -362,7 +362,7 @@ static void mark(struct launch_marks *m, const struct calls *calls, uint32_t cal
 }
 
 /* Returns whether there are records. */
-static bool mark_records(struct finding *f, uint32_t process, struct launch_marks *m)
+static bool mark_records(struct finding *f, uint32_t process, struct launch_times *m)
 {
 	const struct report *r = f->report;
 	const struct unfinished_columns *u = unfinished_columns(r->trace);
@@ -454,7 +454,7 @@ static void find_open_launches(struct finding *f, uint32_t process, bool lives)
 {
 	const struct report *r = f->report;
 	const struct api_call_columns *c = api_call_columns(r->trace);
-	struct launch_marks m = {
+	struct launch_times m = {
 		.first = trace_first_row(r->trace, TABLE_api_call, process),
 		.end = trace_first_row(r->trace, TABLE_api_call, process + 1),
 	};

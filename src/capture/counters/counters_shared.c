@@ -5,7 +5,7 @@
 
 #include "base/map.h"
 #include "capture/core/ring.h"
-#include "capture/engines/claim.h"
+#include "capture/engines/socket_lock.h"
 
 void counters_push(uint32_t id, uint32_t device, uint64_t time_ns, int64_t value)
 {
@@ -18,24 +18,24 @@ void counters_push(uint32_t id, uint32_t device, uint64_t time_ns, int64_t value
 		ring_push(r, &event, 1);
 }
 
-bool counters_claim(struct counters_claim *claims, size_t count, size_t i, const char *directory,
-		    const char *what)
+bool counters_lock(struct counters_lock *locks, size_t count, size_t i, const char *directory,
+		   const char *what)
 {
 	char name[96];
 
 	for (size_t k = 0; k < count; k++)
-		if (strncmp(claims[k].what, what, sizeof(claims[k].what) - 1) == 0)
+		if (strncmp(locks[k].what, what, sizeof(locks[k].what) - 1) == 0)
 			return true;
 	snprintf(name, sizeof(name), "pitot-counters-%016llx-%.32s",
 		 (unsigned long long)hash_bytes(directory, strlen(directory)), what);
-	if (!claim_take(&claims[i].socket, name))
+	if (!socket_lock_take(&locks[i].socket, name))
 		return false;
-	snprintf(claims[i].what, sizeof(claims[i].what), "%s", what);
+	snprintf(locks[i].what, sizeof(locks[i].what), "%s", what);
 	return true;
 }
 
-void counters_disclaim(struct counters_claim *claims, size_t count)
+void counters_unlock(struct counters_lock *locks, size_t count)
 {
 	for (size_t i = 0; i < count; i++)
-		own_fd_close(&claims[i].socket);
+		own_fd_close(&locks[i].socket);
 }

@@ -29,7 +29,7 @@ static struct {
 	bool gpus_off, nvml_off, host_off;
 	bool was_open;
 	struct host host, process;
-	struct counters_claim claim; /* for the machine's counters */
+	struct counters_lock lock; /* for the machine's counters */
 	struct strbuf *why; /* reasons found in this round */
 	/* The collector's: */
 	uint64_t named[METRIC_END / 64]; /* bit i: counter i has been defined */
@@ -55,7 +55,7 @@ static void open_host(const struct metric_sink *sink)
 {
 	if (!self.process.text && host_open(&self.process, HOST_PROCESS, sink) < 0)
 		self.host_off = true;
-	if (!self.host.text && counters_claim(&self.claim, 1, 0, self.directory, "host") &&
+	if (!self.host.text && counters_lock(&self.lock, 1, 0, self.directory, "host") &&
 	    host_open(&self.host, HOST_MACHINE, sink) < 0)
 		self.host_off = true;
 }
@@ -228,7 +228,7 @@ static void after_fork(void)
 {
 	host_after_fork(&self.host);
 	host_after_fork(&self.process);
-	counters_disclaim(&self.claim, 1);
+	counters_unlock(&self.lock, 1);
 	memset(&self, 0, sizeof(self));
 	amd_readings_after_fork();
 #ifndef PITOT_WITHOUT_CUDA

@@ -33,7 +33,7 @@
 #include "capture/cuda/kernel_configs.h"
 #include "capture/cuda/launch_names.h"
 #include "capture/cuda/records.h"
-#include "capture/cuda/share/share.h"
+#include "capture/cuda/client/client_proxy.h"
 #include "capture/core/vendor_thread.h"
 #include "format/rows.h"
 
@@ -312,7 +312,7 @@ static void read_clock(void)
 {
 	bool known;
 
-	if (share_clock_is_clients())
+	if (client_proxy_clock_is_clients())
 		return;
 	vendor_enter("cuptiGetTimestamp");
 	known = clock_pairs_read(&self.cupti);
@@ -360,7 +360,7 @@ static void load(const struct source_start *start)
 		return;
 	}
 	hub_use(&self.cupti);
-	share_wrap(&self.cupti, start->wanted);
+	client_proxy_wrap(&self.cupti, start->wanted);
 	if (!buffers_start()) {
 		note_no_cupti("no memory for activity buffers", "");
 		return;
@@ -502,7 +502,7 @@ static uint64_t vendor(unsigned reasons, uint64_t now_ns)
 	bool closes = reasons & VENDOR_CLOSE;
 
 	(void)now_ns;
-	share_update();
+	client_proxy_update();
 	if (!reasons && self.held_by_other)
 		reasons = VENDOR_FLUSH; /* to notice when it is free */
 	if (!reasons || !atomic_load(&self.usable) || api_calls_fatal())
@@ -619,7 +619,7 @@ static uint64_t collect(struct writer *w, uint64_t now)
 	while (buffers_take_full(&full)) {
 		if (api_calls_take_module_unloaded())
 			kernel_configs_forget();
-		share_copy(full.bytes, full.valid);
+		client_proxy_copy(full.bytes, full.valid);
 		decoded = activity_decode(&self.cupti, w, full.bytes, full.valid, full.slot);
 		buffers_give_back(&full, decoded.records, decoded.work_ns);
 	}
@@ -737,7 +737,7 @@ static void stopped(struct writer *w)
 		return;
 	watch_for_silence(w);
 	write_losses(w, clock_monotonic_ns());
-	share_end(w, setting_own_profiler_names[self.requested.own_profiler]);
+	client_proxy_end(w, setting_own_profiler_names[self.requested.own_profiler]);
 	release();
 }
 
@@ -755,7 +755,7 @@ static void after_fork(void)
 	clock_pairs_reset();
 	devices_reset();
 	hub_after_fork();
-	share_after_fork();
+	client_proxy_after_fork();
 }
 
 const struct source cuda_source = {

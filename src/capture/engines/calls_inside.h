@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 enum calls {
-	CALLS_GATED, /* of launch_gate.h */
+	CALLS_GATED, /* of launch_barrier.h */
 	CALLS_LOADING, /* load or unload code: pc_contexts.c */
 	CALLS_KINDS
 };

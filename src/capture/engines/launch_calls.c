@@ -1,7 +1,7 @@
 /*
  * launch_calls.c: decides which launches are measured. The callback at the begin of a selected
- * launch claims the engine (launch_claim.h), and the callback at its end releases it. Meanwhile
- * launches of other threads wait (launch_gate.h). A launch that finds the engine claimed is counted
+ * launch acquires the engine (launch_owner.h), and the callback at its end releases it. Meanwhile
+ * launches of other threads wait (launch_barrier.h). A launch that finds the engine owned is counted
  * and not measured. Nothing is measured while a stream captures a graph (stream_captures.h).
  */
 #include "capture/engines/launch_calls.h"
@@ -11,9 +11,9 @@
 #include "capture/core/capability_notes.h"
 #include "capture/core/own_work.h"
 #include "capture/cuda/api_calls.h"
-#include "capture/engines/launch_claim.h"
+#include "capture/engines/launch_owner.h"
 #include "capture/engines/launch_engine_state.h"
-#include "capture/engines/launch_gate.h"
+#include "capture/engines/launch_barrier.h"
 #include "capture/engines/marked_ranges.h"
 #include "capture/engines/pc_cubins.h"
 #include "capture/engines/kernel_choice.h"
@@ -51,7 +51,7 @@ static void end_unseen(void)
 		return;
 	if (cupti && !api_calls_fatal())
 		launch_measure_end(cupti, false);
-	launch_claim_release();
+	launch_owner_release();
 }
 
 /* Begins to measure a launch that is selected by its name, or a launch of a graph. */
@@ -65,21 +65,21 @@ static void enter(const CUpti_CallbackData *data, const char *function, int meas
 		return;
 	if (!data->context || !runs_at_once(data, function) || (!graph && !kernel_choice_is_turn()))
 		return;
-	cupti = launch_measure_claimed(measure, launch_claim_beside_flushes());
-	if (cupti && !launch_gate_close()) {
-		launch_claim_release();
+	cupti = launch_measure_owned(measure, launch_owner_beside_flushes());
+	if (cupti && !launch_barrier_close()) {
+		launch_owner_release();
 		cupti = NULL;
 	}
 	if (!cupti) {
 		launch_engine_count_unmeasured();
 		return;
 	}
-	launch_claim_watch(end_unseen);
+	launch_owner_watch(end_unseen);
 	launches.begun_ns = clock_monotonic_ns();
 	hub_is_own_call = true;
 	if ((graph && !marked_ranges_graph(cupti, data, launches.begun_ns, &range)) ||
 	    !launch_measure_begin(cupti, data->context, data->correlationId, graph ? &range : NULL))
-		launch_claim_release();
+		launch_owner_release();
 	hub_is_own_call = false;
 }
 
@@ -91,7 +91,7 @@ void launch_calls_enter(const CUpti_CallbackData *data, const char *function, bo
 	if (!atomic_load_explicit(&launches.active, memory_order_relaxed) || !cupti ||
 	    measure == SETTING_MEASURE_RANGE || api_calls_fatal())
 		return;
-	if (unlikely(launch_claim_exists()) && launch_claim_is_mine())
+	if (unlikely(launch_owner_exists()) && launch_owner_is_me())
 		end_unseen();
 	if (graph && measure == SETTING_MEASURE_KERNEL)
 		note_graphs();
@@ -111,11 +111,11 @@ void launch_calls_exit(const CUpti_CallbackData *data)
 	CUcontext context;
 	bool launched;
 
-	if (!launch_claim_exists() || !launch_claim_is_mine() || !cupti ||
+	if (!launch_owner_exists() || !launch_owner_is_me() || !cupti ||
 	    atomic_load(&launches.measure) == SETTING_MEASURE_RANGE ||
 	    launches.correlation != data->correlationId || api_calls_fatal())
 		return;
-	context = launch_claim_context();
+	context = launch_owner_context();
 	launches.ended_ns = clock_monotonic_ns();
 	hub_is_own_call = true;
 	launched = !data->functionReturnValue || *(const uint32_t *)data->functionReturnValue == 0;
@@ -127,11 +127,11 @@ void launch_calls_exit(const CUpti_CallbackData *data)
 		atomic_store(&launches.finished, true);
 		atomic_store(&launches.active, false);
 		launches.engine->leave_context(cupti, context, false);
-		launch_gate_use(false);
+		launch_barrier_use(false);
 	}
 	hub_is_own_call = false;
 	own_work_add(cost_kind_replay, launches.begun_ns, 1);
-	launch_claim_release();
+	launch_owner_release();
 }
 
 /* --- captures of graphs --- */
@@ -140,8 +140,8 @@ void launch_calls_exit(const CUpti_CallbackData *data)
 static void make_way(void)
 {
 	marked_ranges_cancel();
-	if (launch_claim_exists() && !launch_claim_is_mine() && launch_claim_wait(CAPTURE_WAIT_NS))
-		launch_claim_release();
+	if (launch_owner_exists() && !launch_owner_is_me() && launch_owner_wait(CAPTURE_WAIT_NS))
+		launch_owner_release();
 }
 
 void launch_calls_stream(const CUpti_CallbackData *data, const char *function)
@@ -173,18 +173,18 @@ static void remove_context(const struct cupti *cupti, CUcontext handle)
 	bool nested;
 
 	stream_captures_forget(handle);
-	if (launch_claim_context() == handle)
+	if (launch_owner_context() == handle)
 		marked_ranges_cancel();
-	nested = launch_claim_is_mine();
-	if (!nested && !launch_claim_wait(DESTROY_WAIT_NS)) {
+	nested = launch_owner_is_me();
+	if (!nested && !launch_owner_wait(DESTROY_WAIT_NS)) {
 		abandon(handle);
 		return;
 	}
-	if (nested && launch_claim_context() == handle)
+	if (nested && launch_owner_context() == handle)
 		launch_measure_end(cupti, false);
 	launches.engine->leave_context(cupti, handle, false);
 	if (!nested)
-		launch_claim_release();
+		launch_owner_release();
 }
 
 static void add_code(const CUpti_ModuleResourceData *module)

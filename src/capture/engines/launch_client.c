@@ -1,13 +1,13 @@
 /*
  * launch_client.c: the engines that measure launches, as a client of the hub: attaches them to
- * CUPTI, sorts calls by their function, and hands them to the launch gate and to launch_calls.c.
+ * CUPTI, sorts calls by their function, and hands them to the launch barrier and to launch_calls.c.
  */
 #include "capture/cuda/api_calls.h"
 #include "capture/engines/engine_notes.h"
 #include "capture/engines/launch_calls.h"
-#include "capture/engines/launch_claim.h"
+#include "capture/engines/launch_owner.h"
 #include "capture/engines/launch_engine_state.h"
-#include "capture/engines/launch_gate.h"
+#include "capture/engines/launch_barrier.h"
 #include "capture/engines/marked_ranges.h"
 #include "capture/engines/pc_sampling.h"
 #include "capture/engines/range_choice.h"
@@ -94,14 +94,14 @@ static bool detach(void)
 	if (!cupti)
 		return !atomic_load(&launches.inside);
 	marked_ranges_cancel();
-	if (!launch_claim_wait(DETACH_WAIT_NS))
+	if (!launch_owner_wait(DETACH_WAIT_NS))
 		return false;
 	leave = !launches.engine->has_contexts();
 	if (leave && launches.engine->patches)
 		cupti->ActivityFlushPeriod(0);
 	if (leave)
 		atomic_store(&launches.cupti, NULL);
-	launch_claim_release();
+	launch_owner_release();
 	/* A callback may have loaded `cupti` before it was cleared. */
 	return leave && !atomic_load(&launches.inside);
 }
@@ -115,18 +115,18 @@ static bool detach(void)
  */
 static bool hold(void)
 {
-	return !launch_engine_serializes() || launch_claim_hold();
+	return !launch_engine_serializes() || launch_owner_hold();
 }
 
 static void resume(void)
 {
-	if (launch_engine_serializes() && launch_claim_is_mine())
-		launch_claim_let();
+	if (launch_engine_serializes() && launch_owner_is_me())
+		launch_owner_resume();
 }
 
 /* --- callbacks --- */
 
-enum { LAUNCHES = 1, LAUNCHES_GRAPH = 2, IS_CAPTURE = 4, IS_GATED = 8 };
+enum { LAUNCHES = 1, LAUNCHES_GRAPH = 2, IS_CAPTURE = 4, NEEDS_BARRIER = 8 };
 static uint8_t roles[HUB_CALLBACK_IDS_MAX]; /* of the driver's functions */
 
 /* Launches are measured in windows only; captures and loaded code must be known then. */
@@ -137,13 +137,13 @@ static bool wants_call(const struct hub_function *f, const struct settings *s)
 	if (!f->is_driver)
 		return false;
 	if (f->kind == api_kind_launch)
-		role = LAUNCHES | IS_GATED;
+		role = LAUNCHES | NEEDS_BARRIER;
 	if (f->kind == api_kind_graph_launch)
-		role = LAUNCHES | LAUNCHES_GRAPH | IS_GATED;
+		role = LAUNCHES | LAUNCHES_GRAPH | NEEDS_BARRIER;
 	if (stream_captures_is_function(f->name))
 		role |= IS_CAPTURE;
-	if (launch_gate_is_function(f->name))
-		role |= IS_GATED;
+	if (launch_barrier_is_function(f->name))
+		role |= NEEDS_BARRIER;
 	roles[f->id] = role;
 	return role && (s || !(role & LAUNCHES));
 }
@@ -152,11 +152,11 @@ static void enter(const struct hub_call *call)
 {
 	uint8_t role = roles[call->function->id];
 
-	if (role & IS_GATED && !launch_gate_enter(call->data->correlationId))
+	if (role & NEEDS_BARRIER && !launch_barrier_enter(call->data->correlationId))
 		launch_engine_refuse("a launch waited %u s for another thread's measured launch; "
 				     "the kernels may depend on each other: exclude one with "
 				     "--kernels",
-				     (unsigned)(LAUNCH_GATE_WAIT_NS / NS_PER_S));
+				     (unsigned)(LAUNCH_BARRIER_WAIT_NS / NS_PER_S));
 	if (role & IS_CAPTURE)
 		launch_calls_stream(call->data, call->function->name);
 	if (role & LAUNCHES && api_calls_are_enabled())
@@ -171,8 +171,8 @@ static void leave(const struct hub_call *call)
 		launch_calls_stream(call->data, call->function->name);
 	if (role & LAUNCHES)
 		launch_calls_exit(call->data);
-	if (role & IS_GATED)
-		launch_gate_leave(call->data->correlationId);
+	if (role & NEEDS_BARRIER)
+		launch_barrier_leave(call->data->correlationId);
 }
 
 static void notify(CUpti_CallbackDomain domain, CUpti_CallbackId id, const void *info)

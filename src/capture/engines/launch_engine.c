@@ -13,9 +13,9 @@
 #include "capture/cuda/api_calls.h"
 #include "capture/cuda/correlation.h"
 #include "capture/engines/engine_notes.h"
-#include "capture/engines/launch_claim.h"
-#include "capture/engines/launch_gate.h"
-#include "capture/engines/launch_marks.h"
+#include "capture/engines/launch_owner.h"
+#include "capture/engines/launch_barrier.h"
+#include "capture/engines/launch_times.h"
 #include "capture/engines/stream_captures.h"
 
 #define FAILURES_MAX 3u /* in a row, until the engine refuses */
@@ -41,7 +41,7 @@ void launch_engine_refuse(const char *format, ...)
 			   args);
 	va_end(args);
 	atomic_store(&launches.active, false);
-	launch_gate_use(false);
+	launch_barrier_use(false);
 }
 
 static const char *advice_without_memory(void)
@@ -111,7 +111,7 @@ void launch_measure_unmark(void)
 {
 	uint64_t any;
 
-	launch_marks_take(LAUNCH_PATCHED, launches.correlation, CORRELATION_NOW, &any);
+	launch_times_take(LAUNCH_PATCHED, launches.correlation, CORRELATION_NOW, &any);
 }
 
 bool launch_measure_begin(const struct cupti *cupti, CUcontext context, uint32_t correlation,
@@ -119,9 +119,9 @@ bool launch_measure_begin(const struct cupti *cupti, CUcontext context, uint32_t
 {
 	launches.correlation = correlation;
 	leave_abandoned(cupti); /* destroyed after the last measurement had stopped */
-	launch_claim_begin(context);
+	launch_owner_begin(context);
 	if (launches.engine->patches &&
-	    !launch_marks_add(LAUNCH_PATCHED, launches.correlation, launches.begun_ns)) {
+	    !launch_times_add(LAUNCH_PATCHED, launches.correlation, launches.begun_ns)) {
 		launch_engine_count_unmeasured();
 		return false;
 	}
@@ -131,17 +131,17 @@ bool launch_measure_begin(const struct cupti *cupti, CUcontext context, uint32_t
 	return false;
 }
 
-const struct cupti *launch_measure_claimed(int measure, bool claimed)
+const struct cupti *launch_measure_owned(int measure, bool owned)
 {
 	const struct cupti *cupti;
 
-	if (!claimed)
+	if (!owned)
 		return NULL;
 	cupti = atomic_load(&launches.cupti);
 	if (cupti && atomic_load(&launches.active) && atomic_load(&launches.measure) == measure &&
 	    !stream_captures_any())
 		return cupti;
-	launch_claim_release();
+	launch_owner_release();
 	return NULL;
 }
 
@@ -152,13 +152,13 @@ bool launch_engine_is_active(void)
 	return atomic_load(&launches.active);
 }
 
-const struct cupti *launch_engine_claim(void)
+const struct cupti *launch_engine_own(void)
 {
 	const struct cupti *cupti = NULL;
 
 	atomic_fetch_add(&launches.inside, 1);
 	if (atomic_load(&launches.active) && !hub_is_own_call && !api_calls_fatal())
-		cupti = launch_measure_claimed(SETTING_MEASURE_RANGE, launch_claim());
+		cupti = launch_measure_owned(SETTING_MEASURE_RANGE, launch_owner_try());
 	if (cupti) {
 		hub_is_own_call = true;
 		launches.begun_ns = clock_monotonic_ns();
@@ -176,7 +176,7 @@ bool launch_engine_start(const struct cupti *cupti, CUcontext context,
 	if (started)
 		own_work_add(cost_kind_replay, launches.begun_ns, 1);
 	else
-		launch_claim_release();
+		launch_owner_release();
 	hub_is_own_call = false;
 	atomic_fetch_sub(&launches.inside, 1);
 	return started;
@@ -186,14 +186,14 @@ void launch_engine_stop(bool valid)
 {
 	const struct cupti *cupti = atomic_load(&launches.cupti);
 
-	launch_claim_take_over();
+	launch_owner_take_over();
 	launches.ended_ns = clock_monotonic_ns();
 	hub_is_own_call = true;
 	if (cupti && !api_calls_fatal())
 		launch_measure_end(cupti, valid);
 	hub_is_own_call = false;
 	own_work_add(cost_kind_replay, launches.ended_ns, 0);
-	launch_claim_release();
+	launch_owner_release();
 }
 
 #endif

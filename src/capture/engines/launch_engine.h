@@ -56,7 +56,7 @@ struct launch_engine {
 	const char *(*missing)(const struct cupti *cupti, const char **needs);
 
 	/*
-	 * Called by the thread that has claimed the engine, where a launch (`marked` NULL) or a
+	 * Called by the thread that owns the engine, where a launch (`marked` NULL) or a
 	 * marked range begins. Returns whether the work from here to `stop` is measured.
 	 */
 	bool (*start)(const struct cupti *cupti, CUcontext context,
@@ -78,7 +78,7 @@ struct launch_engine {
 };
 extern const struct launch_engine range_profiler_engine, sass_metrics_engine;
 
-/* The metrics that the session requests. Must be called with the claim. */
+/* The metrics that the session requests. Must be called as the owner. */
 const char *launch_engine_metrics(void);
 /* A number that changes with each session. */
 unsigned launch_engine_session(void);
@@ -102,8 +102,8 @@ bool launch_engine_serializes(void);
  * For marked_ranges.c. Claims the engine for a range that begins. Returns NULL if the range is not
  * measured; otherwise launch_engine_start() must follow on the same thread.
  */
-const struct cupti *launch_engine_claim(void);
-/* Returns whether the range is measured until launch_engine_stop(). NULL: only ends the claim. */
+const struct cupti *launch_engine_own(void);
+/* Returns whether the range is measured until launch_engine_stop(). NULL: only gives up the engine. */
 bool launch_engine_start(const struct cupti *cupti, CUcontext context,
 			 const struct marked_range *range);
 /* Whether launches and ranges are selected for measurement at present. */

@@ -30,17 +30,17 @@ struct launch_engine_state {
 	struct refusal refusal;
 	atomic_bool graphs_noted;
 	bool keeps_code; /* copies the code of loaded modules */
-	struct settings chosen; /* what is measured; changes only with the claim */
-	atomic_bool is_next; /* `next` will be chosen as soon as the engine can be claimed */
+	struct settings chosen; /* what is measured; only its owner changes it */
+	atomic_bool is_next; /* `next` will be chosen as soon as the engine can be acquired */
 	struct settings next;
 	pthread_mutex_t lock; /* of `next` and of activate(), held briefly */
-	atomic_int measure; /* SETTING_MEASURE_…, readable without the claim */
+	atomic_int measure; /* SETTING_MEASURE_…, readable by all */
 	atomic_uint sessions; /* so far */
 	atomic_bool any; /* something was measured for `chosen` */
 	atomic_bool finished; /* the last launch of `chosen` is over; until then `active` stays */
 	atomic_bool selected; /* a kernel of `chosen` was launched, or its launch captured */
 
-	/* Set by the owner of the claim: */
+	/* Set by the owner: */
 	uint32_t correlation;
 	uint64_t begun_ns, ended_ns;
 	unsigned failures;
@@ -55,7 +55,7 @@ struct launch_engine_state {
 };
 extern struct launch_engine_state launches;
 
-/* --- launch_engine.c; the first three are called by the owner of the claim --- */
+/* --- launch_engine.c; the first three are called by the owner --- */
 
 /* Returns whether the launch or range that begins is measured. */
 bool launch_measure_begin(const struct cupti *cupti, CUcontext context, uint32_t correlation,
@@ -63,8 +63,8 @@ bool launch_measure_begin(const struct cupti *cupti, CUcontext context, uint32_t
 void launch_measure_end(const struct cupti *cupti, bool valid);
 /* The launch failed and has no record, or its kernel runs unpatched. */
 void launch_measure_unmark(void);
-/* Releases the claim if there is no measurement with this --measure now, and returns NULL. */
-const struct cupti *launch_measure_claimed(int measure, bool claimed);
+/* Gives up the engine if there is no measurement with this --measure now, and returns NULL. */
+const struct cupti *launch_measure_owned(int measure, bool owned);
 
 /* --- launch_sessions.c --- */
 

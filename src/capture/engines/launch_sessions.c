@@ -12,14 +12,14 @@
 #include "capture/cuda/api_calls.h"
 #include "capture/cuda/correlation.h"
 #include "capture/engines/engine_notes.h"
-#include "capture/engines/launch_claim.h"
-#include "capture/engines/launch_gate.h"
-#include "capture/engines/launch_marks.h"
+#include "capture/engines/launch_owner.h"
+#include "capture/engines/launch_barrier.h"
+#include "capture/engines/launch_times.h"
 #include "capture/engines/marked_ranges.h"
 #include "capture/engines/pc_cubins.h"
 #include "capture/engines/pc_rows.h"
 #include "capture/engines/kernel_choice.h"
-#include "capture/engines/range_turns.h"
+#include "capture/engines/range_schedule.h"
 #include "capture/engines/stream_captures.h"
 #include "capture/nvtx/nvtx_choice.h"
 #include "format/rows.h"
@@ -59,12 +59,12 @@ static void activate(void)
 
 	pthread_mutex_lock(&launches.lock);
 	may_measure = atomic_load(&launches.wanted) && !atomic_load(&launches.finished);
-	launch_gate_use(may_measure && atomic_load(&launches.measure) != SETTING_MEASURE_RANGE);
+	launch_barrier_use(may_measure && atomic_load(&launches.measure) != SETTING_MEASURE_RANGE);
 	atomic_store(&launches.active, may_measure && atomic_load(&launches.open));
 	/* engine_refuse() may have run since the flags were read. */
 	if (refusal_exists(&launches.refusal)) {
 		atomic_store(&launches.active, false);
-		launch_gate_use(false);
+		launch_barrier_use(false);
 	}
 	pthread_mutex_unlock(&launches.lock);
 }
@@ -97,7 +97,7 @@ static void choose_engine(const struct settings *wanted)
 	}
 }
 
-/* Called with the claim. The reason of a refusal may not apply to other metrics. */
+/* Called as the owner. The reason of a refusal may not apply to other metrics. */
 static void choose(const struct settings *s)
 {
 	if (atomic_load(&launches.cupti) && strcmp(launches.chosen.metrics, s->metrics) != 0) {
@@ -112,7 +112,7 @@ static void choose(const struct settings *s)
 	launches.chosen = *s;
 	atomic_fetch_add(&launches.sessions, 1);
 	kernel_choice_set(s);
-	range_turns_set(s);
+	range_schedule_set(s);
 	atomic_store(&launches.measure, s->engine == SETTING_ENGINE_RANGE_PROFILER
 						? s->measure
 						: SETTING_MEASURE_KERNEL);
@@ -126,17 +126,17 @@ static void choose(const struct settings *s)
 
 /*
  * Chooses for this session or, with NULL, for the one that is next. Returns false if the engine
- * stays claimed for longer than wait_ns.
+ * stays owned for longer than wait_ns.
  */
 static bool choose_within(const struct settings *s, uint64_t wait_ns)
 {
-	if (!launch_claim_wait(wait_ns))
+	if (!launch_owner_wait(wait_ns))
 		return false;
 	pthread_mutex_lock(&launches.lock);
 	if (atomic_exchange(&launches.is_next, false) || s)
 		choose(s ? s : &launches.next);
 	pthread_mutex_unlock(&launches.lock);
-	launch_claim_release();
+	launch_owner_release();
 	activate();
 	return true;
 }
@@ -208,8 +208,8 @@ static uint64_t collect(struct writer *w, uint64_t now)
 
 static bool take_times(uint32_t correlation, uint64_t *start_ns, uint64_t *end_ns)
 {
-	return launch_marks_take(LAUNCH_START, correlation, CORRELATION_NOW, start_ns) &&
-	       launch_marks_take(LAUNCH_END, correlation, CORRELATION_NOW, end_ns);
+	return launch_times_take(LAUNCH_START, correlation, CORRELATION_NOW, start_ns) &&
+	       launch_times_take(LAUNCH_END, correlation, CORRELATION_NOW, end_ns);
 }
 
 bool launch_sessions_adjust(struct writer *w, uint32_t correlation, uint64_t began_ns,
@@ -221,7 +221,7 @@ bool launch_sessions_adjust(struct writer *w, uint32_t correlation, uint64_t beg
 		return false;
 	if (began_ns)
 		return launches.engine->patches &&
-		       launch_marks_take(LAUNCH_PATCHED, correlation, began_ns, &any);
+		       launch_times_take(LAUNCH_PATCHED, correlation, began_ns, &any);
 	if (take_times(correlation, start_ns, end_ns))
 		return true;
 	collect(w, 0);
@@ -235,8 +235,8 @@ static void periodic(struct writer *w, uint64_t since_ns, uint64_t now)
 		  launches.since_ns, now,
 		  "launches concurrent with a measured launch or a graph capture, or without "
 		  "counters from CUPTI");
-	rows_loss(w, loss_reason_unmeasured, range_turns_refused(), launches.since_ns, now,
-		  "occurrences of ranges beyond the number that can take turns");
+	rows_loss(w, loss_reason_unmeasured, range_schedule_refused(), launches.since_ns, now,
+		  "occurrences of ranges beyond the number that can be scheduled");
 	rows_loss(w, loss_reason_no_memory, atomic_exchange(&launches.lost, 0), launches.since_ns,
 		  now, "measured launches");
 	if (launches.engine && launches.engine->periodic)
@@ -247,7 +247,7 @@ static void periodic(struct writer *w, uint64_t since_ns, uint64_t now)
 static void stopped(struct writer *w)
 {
 	atomic_store(&launches.active, false);
-	launch_gate_use(false);
+	launch_barrier_use(false);
 	if (atomic_load(&launches.wanted) && !refusal_exists(&launches.refusal) &&
 	    !atomic_load(&launches.any) &&
 	    (kernel_choice_matched() || !atomic_load(&launches.selected)))
@@ -258,19 +258,19 @@ static void stopped(struct writer *w)
 	pc_cubins_store();
 	collect(w, 0);
 	atomic_store(&launches.wanted, false);
-	launch_marks_clear();
+	launch_times_clear();
 	nvtx_choice_clear();
 }
 
 static void after_fork(void)
 {
 	nvtx_choice_clear();
-	launch_claim_after_fork();
-	launch_gate_after_fork();
+	launch_owner_after_fork();
+	launch_barrier_after_fork();
 	marked_ranges_after_fork();
 	stream_captures_after_fork();
-	launch_marks_after_fork();
-	range_turns_refused();
+	launch_times_after_fork();
+	range_schedule_refused();
 	memset(&launches, 0, sizeof(launches));
 	pthread_mutex_init(&launches.lock, NULL);
 	launch_queue_after_fork();

@@ -11,7 +11,7 @@
 
 #include "base/map.h"
 #include "capture/engines/range_choice.h"
-#include "capture/engines/range_turns.h"
+#include "capture/engines/range_schedule.h"
 #include "capture/nvtx/nvtx_names.h"
 
 /* place_on() of the measured range; 0: none. The thread that resets it ends the measurement. */
@@ -41,7 +41,7 @@ static bool describe(struct marked_range *r, CUcontext context, uint32_t domain,
 	snprintf(r->name, sizeof(r->name), "%s", name);
 	r->key = hash_bytes(r->name, strlen(r->name)) ^ hash_u64((uintptr_t)context);
 	r->key = (r->key ^ hash_u64(place_on(0, domain, level))) | 1;
-	if (!context || !range_turns_begin(r->key, true, r->start_ns))
+	if (!context || !range_schedule_begin(r->key, true, r->start_ns))
 		return false;
 	r->thread = thread_id();
 	return true;
@@ -49,7 +49,7 @@ static bool describe(struct marked_range *r, CUcontext context, uint32_t domain,
 
 static void start(const struct cupti *cupti, uint32_t domain, uint32_t level, const char *name)
 {
-	/* Sessions change the patterns only with the claim. */
+	/* Sessions change the patterns only as owners of the engine. */
 	bool measured = nvtx_choice_has_name(name);
 	CUcontext context = measured ? range_choice_current_context() : NULL;
 	struct marked_range r;
@@ -65,7 +65,7 @@ static void start(const struct cupti *cupti, uint32_t domain, uint32_t level, co
 static void begin(uint32_t domain, uint32_t level, const char *name)
 {
 	int saved = errno;
-	const struct cupti *cupti = launch_engine_claim();
+	const struct cupti *cupti = launch_engine_own();
 
 	if (cupti)
 		start(cupti, domain, level, name);
@@ -113,7 +113,7 @@ bool marked_ranges_graph(const struct cupti *cupti, const CUpti_CallbackData *da
 	*range = (struct marked_range){ .kind = range_kind_graph, .start_ns = start_ns };
 	range->key = hash_u64(has_id ? id : (uintptr_t)p->hGraph);
 	range->key = (range->key ^ hash_u64((uintptr_t)data->context)) | 1;
-	if (!range_turns_begin(range->key, false, start_ns))
+	if (!range_schedule_begin(range->key, false, start_ns))
 		return false;
 	range->thread = thread_id();
 	if (has_id)

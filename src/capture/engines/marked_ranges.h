@@ -1,9 +1,9 @@
 /*
  * marked_ranges.h: implements --measure range, which measures the program's ranges (NVTX push and
  * pop, scopes) from begin to end on their thread, and --measure graph, which measures launches of
- * CUDA graphs. A process measures one at a time, which range_turns.h selects.
+ * CUDA graphs. A process measures one at a time, which range_schedule.h selects.
  *
- * A measured range holds the engine's claim while it is open, perhaps for seconds. Its measurement
+ * A measured range owns the engine while it is open, perhaps for seconds. Its measurement
  * is ended by its own thread, or earlier by a thread that ends the session or destroys the context
  * and calls marked_ranges_cancel(). If the thread exits before its range ends, nothing else is
  * measured until one of these happens.
@@ -25,7 +25,7 @@ void marked_ranges_after_fork(void);
 
 /*
  * Describes the launch of a graph in *range. Returns whether it is measured. Must be called in the
- * launch's callback, on the thread that has claimed the engine.
+ * launch's callback, on the thread that owns the engine.
  */
 bool marked_ranges_graph(const struct cupti *cupti, const CUpti_CallbackData *data,
 			 uint64_t start_ns, struct marked_range *range);

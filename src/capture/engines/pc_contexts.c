@@ -7,7 +7,7 @@
 
 #include "base/clock.h"
 #include "capture/core/capability_notes.h"
-#include "capture/engines/claim.h"
+#include "capture/engines/socket_lock.h"
 #include "capture/cuda/devices.h"
 #include "capture/engines/calls_inside.h"
 #include "capture/engines/pc_context.h"
@@ -116,7 +116,7 @@ static bool claim_gpu(uint32_t ordinal)
 		return true;
 	pthread_mutex_lock(&gpus.lock);
 	if (!own_fd_valid(&gpus.names[ordinal]))
-		ours = claim_take(&gpus.names[ordinal], name);
+		ours = socket_lock_take(&gpus.names[ordinal], name);
 	pthread_mutex_unlock(&gpus.lock);
 	return ours;
 }

@@ -13,10 +13,10 @@
 #include "base/map.h"
 #include "capture/cuda/correlation.h"
 #include "capture/engines/engine_notes.h"
-#include "capture/engines/launch_gate.h"
-#include "capture/engines/launch_marks.h"
+#include "capture/engines/launch_barrier.h"
+#include "capture/engines/launch_times.h"
 #include "capture/engines/range_context.h"
-#include "capture/engines/range_turns.h"
+#include "capture/engines/range_schedule.h"
 #include "capture/engines/replay_memory.h"
 #include "capture/core/log.h"
 #include "capture/nvtx/nvtx_event.h"
@@ -35,7 +35,7 @@ struct launch {
 };
 
 static struct {
-	/* Accessed only by the thread that has claimed the engine. */
+	/* Accessed only by the thread that owns the engine. */
 	struct range_context *context; /* the one being measured in; NULL: none */
 	struct marked_range range; /* the one being measured; key 0: a kernel's launch */
 	struct range_context contexts[CONTEXTS_MAX];
@@ -43,7 +43,7 @@ static struct {
 	unsigned session; /* the last one for which metrics were noted */
 } self;
 
-/* --- contexts, used with the claim --- */
+/* --- contexts, used by the owner --- */
 
 static struct range_context *find_context(CUcontext handle)
 {
@@ -88,7 +88,7 @@ static struct range_context *open_context(const struct cupti *cupti, CUcontext h
 /* Counts a failed call about one launch. A profiler that cannot be stopped is a final failure. */
 static void count_failure(const struct cupti *cupti, struct range_context *c, int result)
 {
-	range_turns_end(false);
+	range_schedule_end(false);
 	if (launch_engine_failed(cupti, c->failed, result, c->started))
 		range_context_close(c, cupti, false);
 }
@@ -125,18 +125,18 @@ static void stop(const struct cupti *cupti, bool valid)
 	}
 	result = range_context_stop(c, cupti, &ranges, values);
 	c->passes++;
-	valid = valid && !launch_gate_was_passed();
+	valid = valid && !launch_barrier_was_passed();
 	if (result) {
 		count_failure(cupti, c, result);
 	} else if (c->is_underway && valid) {
 		launch_engine_count_pass();
 	} else if (ranges == 1 && valid) {
 		push(c, values);
-		range_turns_end(true);
+		range_schedule_end(true);
 	} else {
 		c->is_underway = false;
 		launch_engine_count_unmeasured();
-		range_turns_end(false);
+		range_schedule_end(false);
 	}
 }
 
@@ -262,8 +262,8 @@ static void write_range(struct writer *w, const struct launch *m, struct map *nu
 static void set_duration(const struct measured *m, uint64_t ns)
 {
 	if (ns && ns < m->end_ns &&
-	    launch_marks_add(LAUNCH_START, m->correlation, m->end_ns - ns) &&
-	    !launch_marks_add(LAUNCH_END, m->correlation, m->end_ns))
+	    launch_times_add(LAUNCH_START, m->correlation, m->end_ns - ns) &&
+	    !launch_times_add(LAUNCH_END, m->correlation, m->end_ns))
 		log_line("no memory for the times of a measured kernel");
 }
 

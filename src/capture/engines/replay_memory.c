@@ -8,7 +8,7 @@
 
 #define GIB ((double)(1 << 30))
 
-static struct { /* accessed only by the thread that has claimed the engine */
+static struct { /* accessed only by the thread that owns the engine */
 	CUresult (*get_info)(size_t *available, size_t *total);
 	unsigned slow_in, refused_in; /* the last session in which this was noted */
 } self;

@@ -26,7 +26,7 @@
 #include "capture/cuda/correlation.h"
 #include "capture/engines/engine_metrics.h"
 #include "capture/engines/engine_notes.h"
-#include "capture/engines/launch_gate.h"
+#include "capture/engines/launch_barrier.h"
 #include "capture/engines/pc_cubins.h"
 #include "capture/engines/pc_readings.h"
 #include "capture/core/own_work.h"
@@ -70,7 +70,7 @@ struct launch {
 };
 
 static struct {
-	/* Accessed only by the thread that has claimed the engine: */
+	/* Accessed only by the thread that owns the engine: */
 	const struct device *device; /* the one being measured */
 	CUcontext context; /* in which the metrics are enabled; NULL: none */
 	struct device devices[DEVICES_MAX];
@@ -312,7 +312,7 @@ static bool has_counts(const struct launch *l)
 /* Takes ownership of `l`, which may be NULL. */
 static void finish(struct launch *l, bool valid)
 {
-	if (valid && has_counts(l) && !launch_gate_was_passed()) {
+	if (valid && has_counts(l) && !launch_barrier_was_passed()) {
 		self.empty = 0;
 		launch_engine_push(&l->head, sizeof(*l) + l->records * sizeof(*l->data) +
 						     l->records * l->stride * sizeof(*l->values));

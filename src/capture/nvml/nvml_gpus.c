@@ -18,7 +18,7 @@ static struct {
 	struct strbuf *why; /* reasons found in this round */
 	enum { UNKNOWN, FOUND, LOST, TAKEN } states[NVML_DEVICES_MAX];
 	struct nvml_device devices[NVML_DEVICES_MAX];
-	struct counters_claim claims[NVML_DEVICES_MAX];
+	struct counters_lock locks[NVML_DEVICES_MAX];
 	/* All GPUs of the machine by NVML's index; written before the first reading is pushed. */
 	struct gpu_description known[NVML_DEVICES_MAX];
 	bool is_listed;
@@ -90,7 +90,7 @@ static bool find(uint32_t ordinal, const char *directory, const char *pci)
 
 	if (self.states[ordinal] == FOUND || self.states[ordinal] == LOST)
 		return self.states[ordinal] == FOUND;
-	if (!counters_claim(self.claims, NVML_DEVICES_MAX, ordinal, directory, pci)) {
+	if (!counters_lock(self.locks, NVML_DEVICES_MAX, ordinal, directory, pci)) {
 		self.states[ordinal] = TAKEN;
 		return false;
 	}
@@ -182,6 +182,6 @@ bool nvml_gpus_read(enum nvml_choice choice, bool all, const char *directory, ui
 
 void nvml_gpus_after_fork(void)
 {
-	counters_disclaim(self.claims, NVML_DEVICES_MAX);
+	counters_unlock(self.locks, NVML_DEVICES_MAX);
 	memset(&self, 0, sizeof(self));
 }

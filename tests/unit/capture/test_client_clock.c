@@ -6,7 +6,7 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
-#include "capture/cuda/share/client_clock.h"
+#include "capture/cuda/client/client_clock.h"
 
 #define BEGIN (1700000000 * NS_PER_S)
 

@@ -7,7 +7,7 @@
 #include <cmocka.h>
 
 #include "capture/cuda/records.h"
-#include "capture/cuda/share/client_records.h"
+#include "capture/cuda/client/client_records.h"
 
 #define KERNEL RECORD_CONCURRENT_KERNEL
 #define RECORDS 100u

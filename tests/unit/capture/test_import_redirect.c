@@ -1,5 +1,5 @@
 /* Import slots of libraries that come and go, and come again where others were. */
-#include "capture/cuda/share/import_redirect.h"
+#include "capture/cuda/client/import_redirect.h"
 
 #include <dlfcn.h>
 #include <stdio.h>

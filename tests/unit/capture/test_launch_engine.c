@@ -7,9 +7,9 @@
 #include <sched.h>
 #include <unistd.h>
 
-#include "capture/engines/launch_claim.h"
+#include "capture/engines/launch_owner.h"
 #include "capture/engines/launch_engine.h"
-#include "capture/engines/launch_gate.h"
+#include "capture/engines/launch_barrier.h"
 #include "capture/engines/marked_ranges.h"
 #include "unit/capture/stream_calls.h"
 
@@ -26,7 +26,7 @@ static void test_after_the_last_launch(void **state)
 	s = begin(&sink, &of_kernels);
 	cuda_player_play(0);
 	assert_false(launch_engine_is_active());
-	assert_false(launch_claim_exists());
+	assert_false(launch_owner_exists());
 	assert_int_equal(standin_calls(STANDIN_RangeProfilerStart), 2);
 	assert_int_equal(standin_calls(STANDIN_RangeProfilerDisable), 1);
 	session_close(&s);
@@ -34,7 +34,7 @@ static void test_after_the_last_launch(void **state)
 	assert_int_equal(standin_calls(TAPE_cuptiUnsubscribe), 1);
 }
 
-static bool windows_change; /* when a launch has its turn, and when it has the claim */
+static bool windows_change; /* when a launch has its turn, and when it owns the engine */
 static unsigned window_changes;
 
 /* A session without the engine comes and goes, and so the collector passes the windows on. */
@@ -139,7 +139,7 @@ static void test_a_launch_without_an_end(void **state)
 static void *launch_without_an_end(void *unused)
 {
 	launch(true, 1, 11);
-	return launch_claim_is_mine() ? NULL : unused;
+	return launch_owner_is_me() ? NULL : unused;
 }
 
 /* Neither will be seen from its thread, which has ended: others are measured. */
@@ -154,7 +154,7 @@ static void test_a_thread_ends_in_its_launch(void **state)
 	assert_int_equal(pthread_create(&thread, NULL, launch_without_an_end, &sink), 0);
 	pthread_join(thread, &failed);
 	assert_null(failed);
-	assert_false(launch_claim_exists());
+	assert_false(launch_owner_exists());
 	for (uint32_t pass = 0; pass < 2; pass++) {
 		launch(true, 1, 12 + pass);
 		launch(false, 1, 12 + pass);
@@ -189,9 +189,9 @@ static void test_a_thread_ends_in_its_range(void **state)
 	(void)state;
 	assert_int_equal(pthread_create(&thread, NULL, begin_a_range, &sink), 0);
 	pthread_join(thread, &session);
-	assert_true(launch_claim_exists());
+	assert_true(launch_owner_exists());
 	marked_ranges_cancel();
-	assert_false(launch_claim_exists());
+	assert_false(launch_owner_exists());
 	s = session;
 	session_close(&s);
 }
@@ -304,11 +304,11 @@ static struct {
 
 static void *launch_elsewhere(void *unused)
 {
-	launch_gate_enter(7);
+	launch_barrier_enter(7);
 	elsewhere.begun = true;
 	while (!elsewhere.ends)
 		sched_yield();
-	launch_gate_leave(7);
+	launch_barrier_leave(7);
 	return unused;
 }
 
@@ -358,7 +358,7 @@ static void test_a_capture_beside_a_launch(void **state)
 	assert_false(began);
 	launch(false, 1, 11);
 	pthread_join(thread, NULL);
-	assert_false(launch_claim_exists());
+	assert_false(launch_owner_exists());
 	launch(true, 1, 12);
 	launch(false, 1, 12);
 	session_close(&s);

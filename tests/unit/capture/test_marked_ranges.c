@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 #include "capture/cuda/correlation.h"
-#include "capture/engines/launch_claim.h"
-#include "capture/engines/launch_marks.h"
+#include "capture/engines/launch_owner.h"
+#include "capture/engines/launch_times.h"
 #include "capture/nvtx/nvtx_calls.h"
 #include "unit/capture/launch_fixture.h"
 #include "unit/capture/stream_calls.h"
@@ -49,11 +49,11 @@ static void test_marks_outlive_the_next_choice(void **state)
 		measuring = begin(&part, &of_ranges);
 		scopes(1, 2);
 		if (i == 0)
-			assert_true(launch_marks_add(LAUNCH_PATCHED, 1, clock_monotonic_ns()));
+			assert_true(launch_times_add(LAUNCH_PATCHED, 1, clock_monotonic_ns()));
 		session_close(&measuring);
 		assert_int_equal(part.counting.rows[TABLE_range_value], METRICS);
 	}
-	assert_true(launch_marks_take(LAUNCH_PATCHED, 1, CORRELATION_NOW, &time_ns));
+	assert_true(launch_times_take(LAUNCH_PATCHED, 1, CORRELATION_NOW, &time_ns));
 	session_close(&s);
 }
 
@@ -223,9 +223,9 @@ static void test_a_context_destroyed_beside_a_claim(void **state)
 
 	(void)state;
 	scopes(1, 1);
-	atomic_store(&launch_claim_owner, 1); /* no thread of this process */
+	atomic_store(&launch_owner, 1); /* no thread of this process */
 	destroy_on_another_thread(1);
-	launch_claim_release();
+	launch_owner_release();
 	scopes(1, 1);
 	assert_int_equal(standin_calls(STANDIN_RangeProfilerEnable), 2);
 	session_close(&s);
@@ -243,7 +243,7 @@ static void test_a_context_destroyed_in_its_range(void **state)
 	destroy_on_another_thread(1);
 	assert_int_equal(standin_calls(STANDIN_RangeProfilerPopRange), 1);
 	assert_int_equal(standin_calls(STANDIN_RangeProfilerDisable), 1);
-	assert_false(launch_claim_exists());
+	assert_false(launch_owner_exists());
 	pitot_scope_end();
 	session_close(&s);
 	assert_int_equal(standin_calls(STANDIN_RangeProfilerStop), 1);
@@ -273,11 +273,11 @@ static void test_a_session_that_chooses_later(void **state)
 
 	(void)state;
 	assert_int_equal(measurements(2), 1);
-	atomic_store(&launch_claim_owner, 1); /* no thread of this process */
+	atomic_store(&launch_owner, 1); /* no thread of this process */
 	s = begin(&sink, &of_ranges);
 	scopes(1, 4);
 	assert_false(launch_engine_is_active());
-	launch_claim_release();
+	launch_owner_release();
 	while (!launch_engine_is_active())
 		sched_yield();
 	scopes(1, 2);
@@ -295,11 +295,11 @@ static void test_a_session_that_never_chooses(void **state)
 
 	(void)state;
 	assert_int_equal(measurements(2), 1);
-	atomic_store(&launch_claim_owner, 1);
+	atomic_store(&launch_owner, 1);
 	snprintf(other.metrics, sizeof(other.metrics), "launch__correlation.sum");
 	s = begin(&sink, &other);
 	session_close(&s);
-	launch_claim_release();
+	launch_owner_release();
 	assert_int_equal(measurements(2), 1);
 }
 
@@ -309,7 +309,7 @@ static void *cancel(void *unused)
 	return unused;
 }
 
-/* The claim is that of the thread that ends a range, so that the range's own keeps away. */
+/* The owner is the thread that ends a range, so that the range's own keeps away. */
 static void test_a_range_that_another_thread_ends(void **state)
 {
 	struct sink_of_engine sink;
@@ -320,11 +320,11 @@ static void test_a_range_that_another_thread_ends(void **state)
 	cuda_player_faults("delay cuptiRangeProfilerPopRange 50ms\n");
 	scopes(1, 0);
 	pitot_scope_begin("scope");
-	assert_true(launch_claim_is_mine());
+	assert_true(launch_owner_is_me());
 	assert_int_equal(pthread_create(&thread, NULL, cancel, NULL), 0);
 	while (!standin_calls(STANDIN_RangeProfilerPopRange))
 		usleep(100);
-	assert_false(launch_claim_is_mine());
+	assert_false(launch_owner_is_me());
 	pthread_join(thread, NULL);
 	pitot_scope_end();
 	assert_int_equal(standin_calls(STANDIN_RangeProfilerPopRange), 1);
@@ -361,7 +361,7 @@ static void test_a_capture_within_a_range(void **state)
 	pitot_scope_begin("scope");
 	call_stream("cuStreamBeginCapture_v2", 7, 1, ENTERS);
 	assert_int_equal(standin_calls(STANDIN_RangeProfilerStop), 1);
-	assert_false(launch_claim_exists());
+	assert_false(launch_owner_exists());
 	call_stream("cuStreamBeginCapture_v2", 7, 1, SUCCEEDS);
 	scopes(1, 3);
 	assert_true(call("cuStreamEndCapture", 8, SUCCEEDS));

@@ -1,4 +1,4 @@
-#include "capture/cuda/share/client_records.h"
+#include "capture/cuda/client/client_records.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -7,7 +7,7 @@
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "capture/cuda/records.h"
-#include "capture/cuda/share/client_clock.h"
+#include "capture/cuda/client/client_clock.h"
 #include "capture/core/pause.h"
 
 #define CHUNK_BYTES (64u << 10)

@@ -1,11 +1,11 @@
 /*
  * client_calls.h: the functions that the client calls in place of CUPTI's (import_redirect.h), and
- * the state that they share with the recorder's (share.c).
+ * the state that they share with the recorder's (client_proxy.c).
  */
-#ifndef PITOT_CAPTURE_CUDA_SHARE_CLIENT_CALLS_H
-#define PITOT_CAPTURE_CUDA_SHARE_CLIENT_CALLS_H
+#ifndef PITOT_CAPTURE_CUDA_CLIENT_CLIENT_CALLS_H
+#define PITOT_CAPTURE_CUDA_CLIENT_CLIENT_CALLS_H
 
-#include "capture/cuda/share/client.h"
+#include "capture/cuda/client/client.h"
 
 struct client {
 	/* the recorder is subscribed, for both; otherwise the client's calls reach CUPTI */

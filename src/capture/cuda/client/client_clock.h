@@ -1,6 +1,6 @@
 /* client_clock.h: converts CUPTI's time to the time of another clock, using pairs of both. */
-#ifndef PITOT_CAPTURE_CUDA_SHARE_CLIENT_CLOCK_H
-#define PITOT_CAPTURE_CUDA_SHARE_CLIENT_CLOCK_H
+#ifndef PITOT_CAPTURE_CUDA_CLIENT_CLIENT_CLOCK_H
+#define PITOT_CAPTURE_CUDA_CLIENT_CLIENT_CLOCK_H
 
 #include "base/compiler.h"
 

@@ -1,5 +1,5 @@
 /*
- * share.h: --own-profiler: lets the program's own client of CUPTI (torch.profiler's Kineto,
+ * client_proxy.h: --own-profiler: lets the program's own client of CUPTI (torch.profiler's Kineto,
  * Triton's Proton, …) work beside the recorder, although CUPTI accepts one subscriber only, which
  * is the recorder.
  *
@@ -9,13 +9,13 @@
  * its attributes and its cuptiFinalize take effect here only; functions that are not redirected,
  * such as those for external correlation ids, still reach CUPTI.
  *
- * The recorder's own calls go through its table of functions (struct cupti), where share_wrap()
+ * The recorder's own calls go through its table of functions (struct cupti), where client_proxy_wrap()
  * replaces the functions that both use by this module's. While the recorder is not subscribed, the
  * client's calls reach CUPTI: its state is handed over to CUPTI when the recorder leaves, and taken
  * back when it returns.
  */
-#ifndef PITOT_CAPTURE_CUDA_SHARE_SHARE_H
-#define PITOT_CAPTURE_CUDA_SHARE_SHARE_H
+#ifndef PITOT_CAPTURE_CUDA_CLIENT_CLIENT_PROXY_H
+#define PITOT_CAPTURE_CUDA_CLIENT_CLIENT_PROXY_H
 
 #include <stdbool.h>
 
@@ -27,23 +27,23 @@
  * Must be called before the recorder subscribes; effective for all later sessions. Has no effect if
  * this CUPTI cannot be shared. With keep, only the client's attempts to subscribe are noticed.
  */
-void share_wrap(struct cupti *cupti, const struct settings *settings);
+void client_proxy_wrap(struct cupti *cupti, const struct settings *settings);
 
 /* Copies the client's records. Collector's thread. */
-void share_copy(uint8_t *bytes, size_t valid);
+void client_proxy_copy(uint8_t *bytes, size_t valid);
 
 /* Redirects the calls of newly loaded libraries. Vendor thread. */
-void share_update(void);
+void client_proxy_update(void);
 
 /* Whether CUPTI's timestamps come from the client's clock. */
-bool share_clock_is_clients(void);
+bool client_proxy_clock_is_clients(void);
 
 /*
  * Writes the row of `capability` on what happened, compared with what was requested. Collector's
  * thread, at the end.
  */
-void share_end(struct writer *w, const char *requested);
+void client_proxy_end(struct writer *w, const char *requested);
 
-void share_after_fork(void);
+void client_proxy_after_fork(void);
 
 #endif

@@ -17,8 +17,8 @@
  * pairs of both clocks that are read when it is registered and before each delivery. If both clocks
  * tick alike durations do not change; a counter of cycles, as Kineto's, needs a factor.
  */
-#ifndef PITOT_CAPTURE_CUDA_SHARE_CLIENT_RECORDS_H
-#define PITOT_CAPTURE_CUDA_SHARE_CLIENT_RECORDS_H
+#ifndef PITOT_CAPTURE_CUDA_CLIENT_CLIENT_RECORDS_H
+#define PITOT_CAPTURE_CUDA_CLIENT_CLIENT_RECORDS_H
 
 #include "capture/cuda/vendor.h"
 

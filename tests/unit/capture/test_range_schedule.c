@@ -1,5 +1,5 @@
-/* test_range_turns.c: which occurrence of which range is measured (range_turns.h). */
-#include "capture/engines/range_turns.h"
+/* test_range_schedule.c: which occurrence of which range is measured (range_schedule.h). */
+#include "capture/engines/range_schedule.h"
 
 #include "support/cmocka_tests.h"
 
@@ -16,7 +16,7 @@ static void begin_with(uint64_t skip, uint64_t count)
 
 	s.kernel_skip = skip;
 	s.kernel_count = count;
-	range_turns_set(&s);
+	range_schedule_set(&s);
 	now = 100 * SECOND;
 	nests = false;
 }
@@ -27,12 +27,12 @@ static char one(uint64_t key, unsigned passes)
 	static unsigned made;
 
 	now += SECOND / 100;
-	if (!range_turns_begin(key, nests, now))
+	if (!range_schedule_begin(key, nests, now))
 		return '.';
 	if (++made < passes)
 		return 'p';
 	made = 0;
-	range_turns_end(true);
+	range_schedule_end(true);
 	return 'x';
 }
 
@@ -80,15 +80,15 @@ static void test_absent(void **state)
 	begin_with(0, 0);
 	assert_string_equal(SEVERAL(2, A, B), "p.");
 	now += 6 * SECOND;
-	assert_true(range_turns_begin(B, false, now)); /* A is given up */
-	range_turns_end(true);
-	assert_true(range_turns_begin(B, false, now)); /* though A was never measured */
-	range_turns_end(false);
-	assert_true(range_turns_begin(A, false, now));
-	range_turns_end(true);
-	assert_true(range_turns_begin(A, false, now)); /* measured once, as B is */
-	range_turns_end(true);
-	assert_false(range_turns_begin(A, false, now));
+	assert_true(range_schedule_begin(B, false, now)); /* A is given up */
+	range_schedule_end(true);
+	assert_true(range_schedule_begin(B, false, now)); /* though A was never measured */
+	range_schedule_end(false);
+	assert_true(range_schedule_begin(A, false, now));
+	range_schedule_end(true);
+	assert_true(range_schedule_begin(A, false, now)); /* measured once, as B is */
+	range_schedule_end(true);
+	assert_false(range_schedule_begin(A, false, now));
 }
 
 /* An occurrence is left out after the 1st, 2nd, 4th and 8th measurement: those inside are seen. */
@@ -120,13 +120,13 @@ static void test_too_many(void **state)
 {
 	(void)state;
 	begin_with(0, 1);
-	for (uint64_t key = 1; key <= RANGE_TURNS_MAX; key++)
+	for (uint64_t key = 1; key <= RANGE_SCHEDULE_MAX; key++)
 		assert_int_equal(one(key, 1), 'x');
-	assert_int_equal(range_turns_refused(), 0);
-	assert_int_equal(one(RANGE_TURNS_MAX + 1, 1), '.');
-	assert_int_equal(one(RANGE_TURNS_MAX + 2, 1), '.');
-	assert_int_equal(range_turns_refused(), 2);
-	assert_int_equal(range_turns_refused(), 0);
+	assert_int_equal(range_schedule_refused(), 0);
+	assert_int_equal(one(RANGE_SCHEDULE_MAX + 1, 1), '.');
+	assert_int_equal(one(RANGE_SCHEDULE_MAX + 2, 1), '.');
+	assert_int_equal(range_schedule_refused(), 2);
+	assert_int_equal(range_schedule_refused(), 0);
 }
 
 int main(void)

@@ -1,5 +1,5 @@
-/* test_launch_gate.c: other threads' launches stay out of a measured one (launch_gate.h). */
-#include "capture/engines/launch_gate.h"
+/* test_launch_barrier.c: other threads' launches stay out of a measured one (launch_barrier.h). */
+#include "capture/engines/launch_barrier.h"
 #include "capture/core/vendor_thread.h"
 
 #include <pthread.h>
@@ -7,7 +7,7 @@
 #include <stdatomic.h>
 #include <time.h>
 
-#include "capture/engines/launch_claim.h"
+#include "capture/engines/launch_owner.h"
 #include "support/cmocka_tests.h"
 
 static bool expects_long;
@@ -24,12 +24,12 @@ static struct other {
 
 static void *call(void *unused)
 {
-	if (!launch_gate_enter(7))
+	if (!launch_barrier_enter(7))
 		other.waited_in_vain = true;
 	other.inside = true;
 	while (!other.leave)
 		sched_yield();
-	launch_gate_leave(7);
+	launch_barrier_leave(7);
 	other.inside = false;
 	return unused;
 }
@@ -56,15 +56,15 @@ static void end_call(void)
 /* This thread measures a launch, which is a call as well. */
 static void begin_measured(void)
 {
-	launch_gate_enter(1);
-	assert_true(launch_claim());
-	assert_true(launch_gate_close());
+	launch_barrier_enter(1);
+	assert_true(launch_owner_try());
+	assert_true(launch_barrier_close());
 }
 
 static void end_measured(void)
 {
-	launch_claim_release();
-	launch_gate_leave(1);
+	launch_owner_release();
+	launch_barrier_leave(1);
 }
 
 static void test_calls_wait(void **state)
@@ -75,7 +75,7 @@ static void test_calls_wait(void **state)
 	for (int i = 0; i < 100; i++)
 		sched_yield();
 	assert_false(other.inside);
-	assert_false(launch_gate_was_passed());
+	assert_false(launch_barrier_was_passed());
 	end_measured();
 	wait_until_inside();
 	end_call();
@@ -86,12 +86,12 @@ static void test_calls_of_the_owner(void **state)
 {
 	(void)state;
 	begin_measured();
-	launch_gate_enter(2);
-	launch_gate_leave(2);
-	launch_gate_enter(3);
-	assert_false(launch_gate_was_passed());
+	launch_barrier_enter(2);
+	launch_barrier_leave(2);
+	launch_barrier_enter(3);
+	assert_false(launch_barrier_was_passed());
 	end_measured();
-	launch_gate_leave(3);
+	launch_barrier_leave(3);
 }
 
 /* A call that is long underway keeps the gate open, and so do two. */
@@ -100,14 +100,14 @@ static void test_a_call_underway(void **state)
 	(void)state;
 	begin_call();
 	wait_until_inside();
-	assert_true(launch_claim());
-	assert_false(launch_gate_close());
-	launch_claim_release();
-	launch_gate_enter(1);
-	assert_true(launch_claim());
-	assert_false(launch_gate_close());
-	launch_claim_release();
-	launch_gate_leave(1);
+	assert_true(launch_owner_try());
+	assert_false(launch_barrier_close());
+	launch_owner_release();
+	launch_barrier_enter(1);
+	assert_true(launch_owner_try());
+	assert_false(launch_barrier_close());
+	launch_owner_release();
+	launch_barrier_leave(1);
 	end_call();
 	begin_measured();
 	end_measured();
@@ -117,26 +117,26 @@ static void test_a_call_underway(void **state)
 static void test_a_call_without_an_end(void **state)
 {
 	(void)state;
-	launch_gate_enter(1);
-	launch_gate_enter(2);
-	launch_gate_leave(1);
+	launch_barrier_enter(1);
+	launch_barrier_enter(2);
+	launch_barrier_leave(1);
 	begin_call();
 	wait_until_inside();
-	assert_true(launch_claim());
-	assert_false(launch_gate_close());
+	assert_true(launch_owner_try());
+	assert_false(launch_barrier_close());
 	end_call();
-	assert_true(launch_gate_close());
-	launch_claim_release();
-	launch_gate_leave(2);
-	launch_gate_leave(2);
-	assert_true(launch_claim());
-	assert_true(launch_gate_close());
-	launch_claim_release();
+	assert_true(launch_barrier_close());
+	launch_owner_release();
+	launch_barrier_leave(2);
+	launch_barrier_leave(2);
+	assert_true(launch_owner_try());
+	assert_true(launch_barrier_close());
+	launch_owner_release();
 }
 
 static void *call_without_an_end(void *unused)
 {
-	launch_gate_enter(7);
+	launch_barrier_enter(7);
 	return unused;
 }
 
@@ -156,20 +156,20 @@ static void test_an_end_in_an_earlier_recording(void **state)
 	(void)state;
 	begin_call();
 	wait_until_inside();
-	launch_gate_use(false);
-	launch_gate_use(true);
+	launch_barrier_use(false);
+	launch_barrier_use(true);
 	begin_measured();
 	end_measured();
 	/* Its end, if it is seen after all, ends none of this recording's. */
-	launch_gate_enter(1);
+	launch_barrier_enter(1);
 	end_call();
 	begin_call();
 	wait_until_inside();
-	assert_true(launch_claim());
-	assert_false(launch_gate_close());
-	launch_claim_release();
+	assert_true(launch_owner_try());
+	assert_false(launch_barrier_close());
+	launch_owner_release();
 	end_call();
-	launch_gate_leave(1);
+	launch_barrier_leave(1);
 }
 
 /* Kernels may wait for each other: the call goes on, and the launch has no values. */
@@ -182,30 +182,30 @@ static void test_a_call_that_waits_in_vain(void **state)
 	begun = clock_monotonic_ns();
 	begin_call();
 	wait_until_inside();
-	assert_true(clock_monotonic_ns() - begun >= LAUNCH_GATE_WAIT_NS);
-	assert_true(launch_gate_was_passed());
+	assert_true(clock_monotonic_ns() - begun >= LAUNCH_BARRIER_WAIT_NS);
+	assert_true(launch_barrier_was_passed());
 	assert_true(other.waited_in_vain);
 	end_call();
 	/* The engine refuses to go on, so nobody waits again. */
 	begun = clock_monotonic_ns();
 	begin_call();
 	wait_until_inside();
-	assert_true(clock_monotonic_ns() - begun < LAUNCH_GATE_WAIT_NS);
+	assert_true(clock_monotonic_ns() - begun < LAUNCH_BARRIER_WAIT_NS);
 	end_call();
 	end_measured();
-	assert_false(launch_gate_was_passed());
-	launch_gate_use(true);
+	assert_false(launch_barrier_was_passed());
+	launch_barrier_use(true);
 }
 
 static void test_a_gate_that_is_not_used(void **state)
 {
 	(void)state;
 	begin_measured();
-	launch_gate_use(false);
+	launch_barrier_use(false);
 	begin_call();
 	wait_until_inside();
 	end_call();
-	launch_gate_use(true);
+	launch_barrier_use(true);
 	end_measured();
 }
 
@@ -214,13 +214,13 @@ static void test_a_child(void **state)
 	(void)state;
 	begin_call();
 	wait_until_inside();
-	launch_gate_enter(1);
-	launch_gate_after_fork();
-	launch_gate_use(true);
-	assert_true(launch_claim());
-	assert_true(launch_gate_close());
-	launch_claim_release();
-	launch_gate_enter(7); /* for the one that leaves now */
+	launch_barrier_enter(1);
+	launch_barrier_after_fork();
+	launch_barrier_use(true);
+	assert_true(launch_owner_try());
+	assert_true(launch_barrier_close());
+	launch_owner_release();
+	launch_barrier_enter(7); /* for the one that leaves now */
 	end_call();
 }
 
@@ -235,12 +235,12 @@ static void test_turns(void **state)
 	begin_call();
 	while (!other.inside) {
 		nanosleep(&pause, NULL);
-		launch_claim_release();
-		assert_true(launch_claim());
-		(void)launch_gate_close();
+		launch_owner_release();
+		assert_true(launch_owner_try());
+		(void)launch_barrier_close();
 	}
-	assert_true(clock_monotonic_ns() - begun < LAUNCH_GATE_WAIT_NS);
-	assert_false(launch_gate_was_passed());
+	assert_true(clock_monotonic_ns() - begun < LAUNCH_BARRIER_WAIT_NS);
+	assert_false(launch_barrier_was_passed());
 	end_call();
 	end_measured();
 }
@@ -251,20 +251,20 @@ static atomic_uint together, measured;
 static void *launch_and_measure(void *number)
 {
 	for (uint32_t i = 1; i <= 3000; i++) {
-		launch_gate_enter(i);
-		if (i % 8 == 0 && launch_claim()) {
-			if (launch_gate_close()) {
+		launch_barrier_enter(i);
+		if (i % 8 == 0 && launch_owner_try()) {
+			if (launch_barrier_close()) {
 				measuring = true;
 				for (int k = 0; k < 20; k++)
 					atomic_signal_fence(memory_order_seq_cst);
 				measured++;
 				measuring = false;
 			}
-			launch_claim_release();
+			launch_owner_release();
 		} else {
 			together += measuring;
 		}
-		launch_gate_leave(i);
+		launch_barrier_leave(i);
 	}
 	return number;
 }
@@ -280,19 +280,19 @@ static void test_many_threads(void **state)
 		pthread_join(threads[i], NULL);
 	assert_int_equal(together, 0);
 	assert_true(measured > 0);
-	assert_true(launch_claim());
-	assert_true(launch_gate_close());
-	launch_claim_release();
+	assert_true(launch_owner_try());
+	assert_true(launch_barrier_close());
+	launch_owner_release();
 }
 
 static void test_functions(void **state)
 {
 	(void)state;
-	assert_true(launch_gate_is_function("cuModuleLoadDataEx"));
-	assert_true(launch_gate_is_function("cuGraphInstantiateWithParams"));
-	assert_true(launch_gate_is_function("cuKernelGetFunction"));
-	assert_false(launch_gate_is_function("cuMemcpyHtoD_v2"));
-	assert_false(launch_gate_is_function("cuGraphCreate"));
+	assert_true(launch_barrier_is_function("cuModuleLoadDataEx"));
+	assert_true(launch_barrier_is_function("cuGraphInstantiateWithParams"));
+	assert_true(launch_barrier_is_function("cuKernelGetFunction"));
+	assert_false(launch_barrier_is_function("cuMemcpyHtoD_v2"));
+	assert_false(launch_barrier_is_function("cuGraphCreate"));
 }
 
 int main(void)
@@ -312,6 +312,6 @@ int main(void)
 		cmocka_unit_test(test_a_child),
 	};
 
-	launch_gate_use(true);
+	launch_barrier_use(true);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-#include "capture/cuda/share/share.h"
+#include "capture/cuda/client/client_proxy.h"
 
 #include <dlfcn.h>
 #include <stdatomic.h>
@@ -8,9 +8,9 @@
 #include "base/strbuf.h"
 #include "capture/core/capability_notes.h"
 #include "capture/cuda/cupti_gap.h"
-#include "capture/cuda/share/client_calls.h"
-#include "capture/cuda/share/client_records.h"
-#include "capture/cuda/share/import_redirect.h"
+#include "capture/cuda/client/client_calls.h"
+#include "capture/cuda/client/client_records.h"
+#include "capture/cuda/client/import_redirect.h"
 #include "format/rows.h"
 
 static atomic_bool wrapped; /* the recorder's functions are redirected, permanently */
@@ -145,7 +145,7 @@ static void wrap(struct cupti *cupti)
 #undef F
 }
 
-void share_wrap(struct cupti *cupti, const struct settings *settings)
+void client_proxy_wrap(struct cupti *cupti, const struct settings *settings)
 {
 	bool keeps = settings->own_profiler == SETTING_OWN_PROFILER_KEEP;
 	void *handle;
@@ -191,20 +191,20 @@ const struct hub_client profiler_client = {
 	.notify = client_call,
 };
 
-void share_copy(uint8_t *bytes, size_t valid)
+void client_proxy_copy(uint8_t *bytes, size_t valid)
 {
 	if (atomic_load(&wrapped))
 		copies_add(bytes, valid);
 }
 
-void share_update(void)
+void client_proxy_update(void)
 {
 	if (client_is_shared() || atomic_load(&client.is_kept))
 		import_redirect_update();
 	client_keep_all_loaded();
 }
 
-bool share_clock_is_clients(void)
+bool client_proxy_clock_is_clients(void)
 {
 	return !client_is_shared() && atomic_load(&client.has_clock);
 }
@@ -232,7 +232,7 @@ static void describe_client(struct strbuf *text, const struct copies_counts *cou
 		strbuf_adds(text, ": it had CUPTI while Pitot did not");
 }
 
-void share_end(struct writer *w, const char *requested)
+void client_proxy_end(struct writer *w, const char *requested)
 {
 	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
 	struct copies_counts counts = copies_take_counts();
@@ -253,7 +253,7 @@ void share_end(struct writer *w, const char *requested)
 }
 
 /* CUDA does not work in the child until exec(). */
-void share_after_fork(void)
+void client_proxy_after_fork(void)
 {
 	if (!atomic_load(&wrapped) && !atomic_load(&client.is_kept))
 		return;

@@ -1,4 +1,4 @@
-#include "capture/cuda/share/client_calls.h"
+#include "capture/cuda/client/client_calls.h"
 
 #include <dlfcn.h>
 #include <string.h>
@@ -8,8 +8,8 @@
 #include "capture/core/collector.h"
 #include "capture/cuda/api_calls.h"
 #include "capture/cuda/buffers.h"
-#include "capture/cuda/share/client_records.h"
-#include "capture/cuda/share/import_redirect.h"
+#include "capture/cuda/client/client_records.h"
+#include "capture/cuda/client/import_redirect.h"
 #include "capture/core/pause.h"
 #include "capture/core/vendor_thread.h"
 

@@ -1,4 +1,4 @@
-#include "capture/engines/launch_claim.h"
+#include "capture/engines/launch_owner.h"
 
 #include <pthread.h>
 #include <stddef.h>
@@ -9,53 +9,51 @@
 #define POLL_MIN_NS (20 * NS_PER_US)
 #define POLL_MAX_NS NS_PER_MS
 
-atomic_uintptr_t launch_claim_owner;
+atomic_uintptr_t launch_owner;
 static atomic_uint holding; /* threads that flush, or are about to */
 static _Atomic(CUcontext) measuring; /* the context, while a measurement is underway */
 static void (*_Atomic at_release)(void);
 
 /* Returns the present owner; 0: the calling thread is the owner now. */
-static uintptr_t claim(uintptr_t flush)
+static uintptr_t acquire(uintptr_t flush)
 {
 	uintptr_t owner = 0;
 
-	atomic_compare_exchange_strong(&launch_claim_owner, &owner,
-				       (uintptr_t)pthread_self() | flush);
+	atomic_compare_exchange_strong(&launch_owner, &owner, (uintptr_t)pthread_self() | flush);
 	return owner;
 }
 
-bool launch_claim(void)
+bool launch_owner_try(void)
 {
-	return !claim(0);
+	return !acquire(0);
 }
 
-bool launch_claim_is_mine(void)
+bool launch_owner_is_me(void)
 {
-	return (atomic_load(&launch_claim_owner) & ~LAUNCH_CLAIM_FLUSH) ==
-	       (uintptr_t)pthread_self();
+	return (atomic_load(&launch_owner) & ~LAUNCH_OWNER_FLUSH) == (uintptr_t)pthread_self();
 }
 
-void launch_claim_take_over(void)
+void launch_owner_take_over(void)
 {
-	atomic_store(&launch_claim_owner, (uintptr_t)pthread_self());
+	atomic_store(&launch_owner, (uintptr_t)pthread_self());
 }
 
-void launch_claim_at_release(void (*undo)(void))
+void launch_owner_at_release(void (*undo)(void))
 {
 	atomic_store(&at_release, undo);
 }
 
-void launch_claim_release(void)
+void launch_owner_release(void)
 {
 	void (*undo)(void) = atomic_exchange(&at_release, NULL);
 
 	atomic_store(&measuring, NULL);
 	if (undo)
 		undo();
-	atomic_store(&launch_claim_owner, 0);
+	atomic_store(&launch_owner, 0);
 }
 
-bool launch_claim_wait_until(bool (*ready)(void), uint64_t most_ns)
+bool launch_owner_wait_until(bool (*ready)(void), uint64_t most_ns)
 {
 	uint64_t end = clock_monotonic_ns() + most_ns, poll = POLL_MIN_NS;
 
@@ -67,9 +65,9 @@ bool launch_claim_wait_until(bool (*ready)(void), uint64_t most_ns)
 	return true;
 }
 
-bool launch_claim_wait(uint64_t most_ns)
+bool launch_owner_wait(uint64_t most_ns)
 {
-	return launch_claim_wait_until(launch_claim, most_ns);
+	return launch_owner_wait_until(launch_owner_try, most_ns);
 }
 
 /* --- the owner's end --- */
@@ -79,7 +77,7 @@ static bool has_key;
 
 static void on_thread_end(void *lost)
 {
-	if (launch_claim_is_mine())
+	if (launch_owner_is_me())
 		((void (*)(void))lost)();
 }
 
@@ -88,7 +86,7 @@ static void make_key(void)
 	has_key = pthread_key_create(&thread_end, on_thread_end) == 0;
 }
 
-void launch_claim_watch(void (*lost)(void))
+void launch_owner_watch(void (*lost)(void))
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 
@@ -101,51 +99,51 @@ void launch_claim_watch(void (*lost)(void))
 
 static bool claim_for_flush(void)
 {
-	return !claim(LAUNCH_CLAIM_FLUSH);
+	return !acquire(LAUNCH_OWNER_FLUSH);
 }
 
-bool launch_claim_hold(void)
+bool launch_owner_hold(void)
 {
 	atomic_fetch_add(&holding, 1);
-	if (launch_claim_wait_until(claim_for_flush, HOLD_WAIT_NS))
+	if (launch_owner_wait_until(claim_for_flush, HOLD_WAIT_NS))
 		return true;
 	atomic_fetch_sub(&holding, 1);
 	return false;
 }
 
-void launch_claim_let(void)
+void launch_owner_resume(void)
 {
-	launch_claim_release();
+	launch_owner_release();
 	atomic_fetch_sub(&holding, 1);
 }
 
-/* Checks the owner only; a flush may claim the engine right after this. */
+/* Checks the owner only; a flush may acquire the engine right after this. */
 static bool claimed_or_taken(void)
 {
-	return !atomic_load(&holding) && !(claim(0) & LAUNCH_CLAIM_FLUSH);
+	return !atomic_load(&holding) && !(acquire(0) & LAUNCH_OWNER_FLUSH);
 }
 
-bool launch_claim_beside_flushes(void)
+bool launch_owner_beside_flushes(void)
 {
-	return launch_claim_wait_until(claimed_or_taken, LAUNCH_CLAIM_HELD_NS) &&
-	       launch_claim_is_mine();
+	return launch_owner_wait_until(claimed_or_taken, LAUNCH_OWNER_HELD_NS) &&
+	       launch_owner_is_me();
 }
 
 /* --- measurements --- */
 
-void launch_claim_begin(CUcontext context)
+void launch_owner_begin(CUcontext context)
 {
 	atomic_store(&measuring, context);
 }
 
-CUcontext launch_claim_context(void)
+CUcontext launch_owner_context(void)
 {
 	return atomic_load(&measuring);
 }
 
-void launch_claim_after_fork(void)
+void launch_owner_after_fork(void)
 {
-	atomic_store(&launch_claim_owner, 0);
+	atomic_store(&launch_owner, 0);
 	atomic_store(&holding, 0);
 	atomic_store(&measuring, NULL);
 	atomic_store(&at_release, NULL);

@@ -1,5 +1,5 @@
-/* test_launch_claim.c: who may measure (launch_claim.h). */
-#include "capture/engines/launch_claim.h"
+/* test_launch_owner.c: who may measure (launch_owner.h). */
+#include "capture/engines/launch_owner.h"
 
 #include <pthread.h>
 
@@ -26,34 +26,34 @@ static bool elsewhere(bool (*function)(void))
 
 static void begin(CUcontext context)
 {
-	assert_true(launch_claim());
-	launch_claim_begin(context);
+	assert_true(launch_owner_try());
+	launch_owner_begin(context);
 }
 
 static bool is_free(void)
 {
-	return launch_claim_beside_flushes() && (launch_claim_release(), true);
+	return launch_owner_beside_flushes() && (launch_owner_release(), true);
 }
 
 static void test_flushes(void **state)
 {
 	(void)state;
-	assert_true(launch_claim_hold());
-	assert_true(launch_claim_is_mine());
+	assert_true(launch_owner_hold());
+	assert_true(launch_owner_is_me());
 	assert_false(elsewhere(is_free));
-	launch_claim_let();
-	assert_false(launch_claim_is_mine());
+	launch_owner_resume();
+	assert_false(launch_owner_is_me());
 	assert_true(is_free());
 	begin(A);
-	assert_false(elsewhere(launch_claim_hold));
-	launch_claim_release();
+	assert_false(elsewhere(launch_owner_hold));
+	launch_owner_release();
 	assert_true(is_free());
 }
 
 static void *end_flush(void *unused)
 {
 	pause_ns(NS_PER_MS);
-	launch_claim_release();
+	launch_owner_release();
 	return unused;
 }
 
@@ -63,19 +63,19 @@ static void test_flushes_one_after_the_other(void **state)
 	pthread_t thread;
 
 	(void)state;
-	atomic_store(&launch_claim_owner, LAUNCH_CLAIM_FLUSH | 1);
+	atomic_store(&launch_owner, LAUNCH_OWNER_FLUSH | 1);
 	assert_int_equal(pthread_create(&thread, NULL, end_flush, NULL), 0);
 	assert_true(is_free());
 	pthread_join(thread, NULL);
-	atomic_store(&launch_claim_owner, 1); /* another launch is measured */
+	atomic_store(&launch_owner, 1); /* another launch is measured */
 	assert_false(is_free());
-	launch_claim_release();
+	launch_owner_release();
 }
 
 static bool wait_while_cancelled(void)
 {
 	pthread_cancel(pthread_self());
-	launch_claim_beside_flushes();
+	launch_owner_beside_flushes();
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
 	return true;
 }
@@ -84,32 +84,32 @@ static bool wait_while_cancelled(void)
 static void test_cancelled_threads(void **state)
 {
 	(void)state;
-	assert_true(launch_claim_hold());
+	assert_true(launch_owner_hold());
 	assert_true(elsewhere(wait_while_cancelled));
-	launch_claim_let();
+	launch_owner_resume();
 }
 
 static void test_whose_it_is(void **state)
 {
 	(void)state;
-	assert_true(launch_claim());
-	assert_true(launch_claim_is_mine());
-	assert_false(elsewhere(launch_claim_is_mine));
-	assert_false(elsewhere(launch_claim));
-	launch_claim_release();
-	assert_false(launch_claim_is_mine());
-	assert_true(elsewhere(launch_claim));
-	launch_claim_take_over();
-	assert_true(launch_claim_is_mine());
-	launch_claim_release();
+	assert_true(launch_owner_try());
+	assert_true(launch_owner_is_me());
+	assert_false(elsewhere(launch_owner_is_me));
+	assert_false(elsewhere(launch_owner_try));
+	launch_owner_release();
+	assert_false(launch_owner_is_me());
+	assert_true(elsewhere(launch_owner_try));
+	launch_owner_take_over();
+	assert_true(launch_owner_is_me());
+	launch_owner_release();
 	begin(A);
-	assert_ptr_equal(launch_claim_context(), A);
-	launch_claim_release();
-	assert_null(launch_claim_context());
+	assert_ptr_equal(launch_owner_context(), A);
+	launch_owner_release();
+	assert_null(launch_owner_context());
 	begin(A);
-	launch_claim_after_fork();
-	assert_false(launch_claim_exists());
-	assert_null(launch_claim_context());
+	launch_owner_after_fork();
+	assert_false(launch_owner_exists());
+	assert_null(launch_owner_context());
 }
 
 int main(void)

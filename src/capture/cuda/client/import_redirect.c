@@ -1,4 +1,4 @@
-#include "capture/cuda/share/import_redirect.h"
+#include "capture/cuda/client/import_redirect.h"
 
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -17,8 +17,9 @@
 #define VISITS_MAX 16u /* of a library whose slots lead to other functions */
 
 /* The trampolines at the end of this file, and the symbols that they refer to. */
-extern void *share_dlsym(void *, const char *), *share_dlvsym(void *, const char *, const char *),
-	*share_dlopen(const char *, int);
+extern void *client_proxy_dlsym(void *, const char *),
+	*client_proxy_dlvsym(void *, const char *, const char *),
+	*client_proxy_dlopen(const char *, int);
 __attribute__((used, visibility("hidden"))) void *redirect_real_dlsym, *redirect_real_dlvsym,
 	*redirect_real_dlopen;
 __attribute__((used, visibility("hidden"))) void *redirect_dlsym(void *handle, const char *name);
@@ -78,7 +79,7 @@ static void change_slot(uintptr_t *slot, const char *name, uint64_t addend, void
 	struct visit *v = user;
 	uintptr_t value;
 
-	if (!r || (r->ours == (void *)share_dlopen && v->writer.library->has_rpath))
+	if (!r || (r->ours == (void *)client_proxy_dlopen && v->writer.library->has_rpath))
 		return;
 	value = __atomic_load_n(slot, __ATOMIC_RELAXED);
 	if (value == (uintptr_t)r->ours + addend)
@@ -188,11 +189,12 @@ void import_redirect_start(const struct redirected *functions, unsigned count, c
 	redirect_real_dlsym = (void *)dlsym;
 	redirect_real_dlvsym = (void *)dlvsym;
 	redirect_real_dlopen = (void *)dlopen;
-	self.loader[0] = (struct redirected){ "dlsym", (void *)share_dlsym, redirect_real_dlsym };
+	self.loader[0] =
+		(struct redirected){ "dlsym", (void *)client_proxy_dlsym, redirect_real_dlsym };
 	self.loader[1] =
-		(struct redirected){ "dlvsym", (void *)share_dlvsym, redirect_real_dlvsym };
+		(struct redirected){ "dlvsym", (void *)client_proxy_dlvsym, redirect_real_dlvsym };
 	self.loader[2] =
-		(struct redirected){ "dlopen", (void *)share_dlopen, redirect_real_dlopen };
+		(struct redirected){ "dlopen", (void *)client_proxy_dlopen, redirect_real_dlopen };
 	self.own = (uintptr_t)&self;
 	self.cupti = (uintptr_t)functions[0].real;
 	if (self.count != count)
@@ -275,7 +277,8 @@ void *redirect_dlopen(const char *path, int flags)
 }
 
 /* A jump preserves the return address, by which the loader identifies its caller. */
-__asm__(".pushsection .text\n" ARCH_PASS_HANDLE(share_dlsym, redirect_dlsym, redirect_real_dlsym)
-		ARCH_PASS_HANDLE(share_dlvsym, redirect_dlvsym, redirect_real_dlvsym)
-			ARCH_PASS_IF(share_dlopen, redirect_is_path, redirect_dlopen,
+__asm__(".pushsection .text\n" ARCH_PASS_HANDLE(client_proxy_dlsym, redirect_dlsym,
+						redirect_real_dlsym)
+		ARCH_PASS_HANDLE(client_proxy_dlvsym, redirect_dlvsym, redirect_real_dlvsym)
+			ARCH_PASS_IF(client_proxy_dlopen, redirect_is_path, redirect_dlopen,
 				     redirect_real_dlopen) ".popsection\n");

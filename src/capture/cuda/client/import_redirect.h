@@ -15,8 +15,8 @@
  * with a DT_RPATH. import_redirect_update() handles the libraries that these load, and calls by
  * constructors. A program that opens another CUPTI by its path gets the shared one.
  */
-#ifndef PITOT_CAPTURE_CUDA_SHARE_IMPORT_REDIRECT_H
-#define PITOT_CAPTURE_CUDA_SHARE_IMPORT_REDIRECT_H
+#ifndef PITOT_CAPTURE_CUDA_CLIENT_IMPORT_REDIRECT_H
+#define PITOT_CAPTURE_CUDA_CLIENT_IMPORT_REDIRECT_H
 
 #include <stdint.h>
 

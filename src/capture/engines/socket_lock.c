@@ -1,11 +1,11 @@
-#include "capture/engines/claim.h"
+#include "capture/engines/socket_lock.h"
 
 #include <stddef.h>
 #include <stdio.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
-bool claim_take(struct own_fd *own, const char *name)
+bool socket_lock_take(struct own_fd *own, const char *name)
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
 	size_t length =

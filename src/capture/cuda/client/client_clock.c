@@ -1,4 +1,4 @@
-#include "capture/cuda/share/client_clock.h"
+#include "capture/cuda/client/client_clock.h"
 
 #include <string.h>
 

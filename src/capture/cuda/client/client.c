@@ -1,4 +1,4 @@
-#include "capture/cuda/share/client.h"
+#include "capture/cuda/client/client.h"
 
 #include <dlfcn.h>
 #include <stdatomic.h>

@@ -1,6 +1,6 @@
 /* client.h: the program's own client of CUPTI and its subscription. */
-#ifndef PITOT_CAPTURE_CUDA_SHARE_CLIENT_H
-#define PITOT_CAPTURE_CUDA_SHARE_CLIENT_H
+#ifndef PITOT_CAPTURE_CUDA_CLIENT_CLIENT_H
+#define PITOT_CAPTURE_CUDA_CLIENT_CLIENT_H
 
 #include <stdatomic.h>
 #include <stdbool.h>

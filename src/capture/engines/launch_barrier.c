@@ -1,10 +1,10 @@
-#include "capture/engines/launch_gate.h"
+#include "capture/engines/launch_barrier.h"
 
 #include <stdatomic.h>
 
 #include "base/starts_with.h"
 #include "capture/engines/calls_inside.h"
-#include "capture/engines/launch_claim.h"
+#include "capture/engines/launch_owner.h"
 #include "capture/core/vendor_thread.h"
 
 #define CLOSE_WAIT_NS (20 * NS_PER_MS)
@@ -12,7 +12,7 @@
 static atomic_bool used, closed, passed;
 static atomic_uint waiting; /* threads that wait to begin a call */
 
-bool launch_gate_is_function(const char *name)
+bool launch_barrier_is_function(const char *name)
 {
 	static const char *const prefixes[] = {
 		"cuModuleLoad",       "cuModuleUnload",      "cuModuleGetFunction",
@@ -27,7 +27,7 @@ bool launch_gate_is_function(const char *name)
 	return false;
 }
 
-void launch_gate_use(bool on)
+void launch_barrier_use(bool on)
 {
 	if (on && !atomic_load(&used))
 		calls_forget(CALLS_GATED); /* those of an earlier recording */
@@ -40,20 +40,20 @@ static bool is_open(void)
 }
 
 /*
- * Waits for the gate, which may be closed again before this thread is inside. Returns false if the
+ * Waits for the barrier, which may be closed again before this thread is inside. Returns false if the
  * wait was too long.
  */
 static bool wait_outside(uint32_t correlation)
 {
 	bool in_time = true;
 
-	while (in_time && !is_open() && !launch_claim_is_mine()) {
+	while (in_time && !is_open() && !launch_owner_is_me()) {
 		atomic_fetch_add(&waiting, 1);
 		calls_end(CALLS_GATED, correlation);
-		in_time = launch_claim_wait_until(is_open, LAUNCH_GATE_WAIT_NS);
+		in_time = launch_owner_wait_until(is_open, LAUNCH_BARRIER_WAIT_NS);
 		if (!in_time) {
 			atomic_store(&passed, true);
-			launch_gate_use(false);
+			launch_barrier_use(false);
 		}
 		calls_begin(CALLS_GATED, correlation);
 		atomic_fetch_sub(&waiting, 1);
@@ -61,14 +61,14 @@ static bool wait_outside(uint32_t correlation)
 	return in_time;
 }
 
-bool launch_gate_enter(uint32_t correlation)
+bool launch_barrier_enter(uint32_t correlation)
 {
 	return !atomic_load_explicit(&used, memory_order_relaxed) ||
 	       !calls_begin(CALLS_GATED, correlation) || likely(is_open()) ||
 	       wait_outside(correlation);
 }
 
-void launch_gate_leave(uint32_t correlation)
+void launch_barrier_leave(uint32_t correlation)
 {
 	calls_end(CALLS_GATED, correlation);
 }
@@ -83,7 +83,7 @@ static bool is_nobody_waiting(void)
 	return !atomic_load(&waiting);
 }
 
-static void open_gate(void)
+static void open_barrier(void)
 {
 	atomic_store(&passed, false);
 	atomic_store(&closed, false);
@@ -91,22 +91,22 @@ static void open_gate(void)
 }
 
 /* A thread that measures one launch after the other would keep the others waiting. */
-bool launch_gate_close(void)
+bool launch_barrier_close(void)
 {
-	if (!launch_claim_wait_until(is_nobody_waiting, CLOSE_WAIT_NS))
+	if (!launch_owner_wait_until(is_nobody_waiting, CLOSE_WAIT_NS))
 		return false;
-	launch_claim_at_release(open_gate);
+	launch_owner_at_release(open_barrier);
 	atomic_store(&closed, true);
 	vendor_thread_expect_long(true); /* CUPTI flushes nothing before the launch is measured */
-	return launch_claim_wait_until(is_empty, CLOSE_WAIT_NS);
+	return launch_owner_wait_until(is_empty, CLOSE_WAIT_NS);
 }
 
-bool launch_gate_was_passed(void)
+bool launch_barrier_was_passed(void)
 {
 	return atomic_load(&passed);
 }
 
-void launch_gate_after_fork(void)
+void launch_barrier_after_fork(void)
 {
 	atomic_store(&used, false);
 	atomic_store(&closed, false);
