@@ -50,8 +50,8 @@ static void change_windows(void)
 
 bool __real_kernel_choice_is_turn(void);
 bool __wrap_kernel_choice_is_turn(void);
-bool __real_launch_gate_close(void);
-bool __wrap_launch_gate_close(void);
+bool __real_launch_barrier_close(void);
+bool __wrap_launch_barrier_close(void);
 
 bool __wrap_kernel_choice_is_turn(void)
 {
@@ -62,11 +62,11 @@ bool __wrap_kernel_choice_is_turn(void)
 	return is_turn;
 }
 
-bool __wrap_launch_gate_close(void)
+bool __wrap_launch_barrier_close(void)
 {
 	if (windows_change)
 		change_windows();
-	return __real_launch_gate_close();
+	return __real_launch_barrier_close();
 }
 
 /* The last launch of a selection is measured all the same. */
