@@ -144,8 +144,8 @@ static void kernel_name(struct perfetto_live *p, const char *name, uint64_t clas
 	strbuf_clear(&p->demangled);
 	demangle(mangled, &p->demangled);
 	kernel_name_shorten(mangled, strbuf_text(&p->demangled), &p->text);
-	if (perfetto_works_claim_name(&p->works, class, strbuf_text(&p->text) + from,
-				      p->text.length - from))
+	if (perfetto_works_reserve_name(&p->works, class, strbuf_text(&p->text) + from,
+					p->text.length - from))
 		return;
 	p->text.length = from;
 	strbuf_adds(&p->text, strbuf_text(&p->demangled));

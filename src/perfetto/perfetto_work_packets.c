@@ -113,8 +113,8 @@ uint64_t perfetto_works_kernel(struct perfetto_works *g, uint64_t key,
 	return position;
 }
 
-bool perfetto_works_claim_name(struct perfetto_works *g, uint64_t class, const char *name,
-			       size_t length)
+bool perfetto_works_reserve_name(struct perfetto_works *g, uint64_t class, const char *name,
+				 size_t length)
 {
 	uint64_t iid = g->classes.data[class].stage_iid;
 	uint64_t *first = map_at(&g->shared->kernel_names, hash_bytes(name, length), iid);

@@ -130,7 +130,7 @@ uint64_t perfetto_works_kernel(struct perfetto_works *g, uint64_t key,
 			       const struct row_kernel_config *config);
 
 /* Returns whether no other kernel has this short name: readers sum slices by name. */
-bool perfetto_works_claim_name(struct perfetto_works *g, uint64_t class, const char *name,
+bool perfetto_works_reserve_name(struct perfetto_works *g, uint64_t class, const char *name,
 			       size_t length);
 
 /* A kernel as described once per file. */

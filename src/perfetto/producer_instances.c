@@ -24,7 +24,7 @@ static void call_about(struct producer *p, enum ipc_method method, uint64_t id)
 
 /* --- writers --- */
 
-static bool writer_id_claim(struct producer *p, struct trace_writer *w)
+static bool writer_id_reserve(struct producer *p, struct trace_writer *w)
 {
 	for (uint32_t i = 0; i < WRITER_IDS; i++) {
 		uint32_t id = (p->last_writer + 1 + i) % WRITER_IDS;
@@ -44,7 +44,7 @@ static bool writer_register(struct producer *p, struct instance *s, struct trace
 {
 	struct ipc_call call;
 
-	if (!writer_id_claim(p, w))
+	if (!writer_id_reserve(p, w))
 		return false;
 	call = producer_call(p, IPC_REGISTER_WRITER, false);
 	proto_uint(&p->out, 1, w->id);

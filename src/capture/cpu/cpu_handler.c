@@ -99,7 +99,7 @@ static void record_sample(struct cpu_slot *s, const ucontext_t *context)
 		counter_add(&s->no_stack[CPU_NO_STACK_FULL], 1);
 		return;
 	}
-	periods = cpu_slot_claim(s, cpu_slot_due(s, clock));
+	periods = cpu_slot_reserve(s, cpu_slot_due(s, clock));
 	if (periods == 0)
 		return;
 	record.count = walk_stack(s, context, &record.end);

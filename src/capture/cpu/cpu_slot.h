@@ -86,8 +86,8 @@ static inline uint64_t cpu_slot_due(const struct cpu_slot *s, uint64_t now_ns)
 	return now_ns < s->first_ns ? 0 : (now_ns - s->first_ns) / s->period_ns + 1;
 }
 
-/* Claims the periods up to `due` that nobody has claimed; returns their number. */
-static inline uint64_t cpu_slot_claim(struct cpu_slot *s, uint64_t due)
+/* Reserves the periods up to `due` that nobody has reserved; returns their number. */
+static inline uint64_t cpu_slot_reserve(struct cpu_slot *s, uint64_t due)
 {
 	uint64_t counted = atomic_load_explicit(&s->counted, memory_order_relaxed);
 

@@ -193,7 +193,7 @@ static void change_period(struct cpu_slot *s, cpu_unseen *unseen, void *context)
 		disarm(s);
 	if (atomic_load(&s->busy))
 		return;
-	periods = cpu_slot_claim(s, cpu_slot_due(s, thread_cpu_ns(s->tid)));
+	periods = cpu_slot_reserve(s, cpu_slot_due(s, thread_cpu_ns(s->tid)));
 	if (periods)
 		unseen(context, s, periods);
 	s->period_ns = self.period_ns;
@@ -296,7 +296,7 @@ static void drop(struct cpu_slot *s)
  */
 static void drop_ended(struct cpu_slot *s, cpu_unseen *unseen, void *context)
 {
-	uint64_t periods = cpu_slot_claim(s, cpu_slot_due(s, s->clock_ns));
+	uint64_t periods = cpu_slot_reserve(s, cpu_slot_due(s, s->clock_ns));
 
 	if (periods)
 		unseen(context, s, periods);
@@ -389,7 +389,7 @@ static void update_thread(struct cpu_slot *s, uint64_t now_ns, cpu_unseen *unsee
 	}
 	due = cpu_slot_due(s, s->clock_ns);
 	counted = atomic_load(&s->counted);
-	periods = s->armed ? 0 : cpu_slot_claim(s, due);
+	periods = s->armed ? 0 : cpu_slot_reserve(s, due);
 	if (periods) {
 		unseen(context, s, periods);
 		self.counts.blocked += !s->refused && !s->blocked;
@@ -499,7 +499,7 @@ void cpu_threads_stop(cpu_unseen *unseen, void *context)
 			disarm(s);
 	for (unsigned i = 0; (s = cpu_threads_slot(i)); i++) {
 		uint64_t clock = s->tid ? MAX(thread_cpu_ns(s->tid), s->clock_ns) : 0;
-		uint64_t periods = clock ? cpu_slot_claim(s, cpu_slot_due(s, clock)) : 0;
+		uint64_t periods = clock ? cpu_slot_reserve(s, cpu_slot_due(s, clock)) : 0;
 
 		if (periods)
 			unseen(context, s, periods);

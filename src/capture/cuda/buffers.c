@@ -89,7 +89,7 @@ static uint8_t *bytes_of(unsigned slot)
  * Several threads may make the pages of one slot usable, and one of them gets the slot. Without
  * memory for the pages the slot stays fresh.
  */
-static unsigned claim_fresh(void)
+static unsigned reserve_fresh(void)
 {
 	unsigned slot = atomic_load(&fresh);
 
@@ -122,7 +122,7 @@ bool buffers_start(void)
 		return false;
 	atomic_store(&next_records, BUFFER_RECORDS_MIN);
 	while (atomic_load(&fresh) < BUFFERS_READY) {
-		unsigned slot = claim_fresh();
+		unsigned slot = reserve_fresh();
 
 		if (!slot)
 			return false;
@@ -139,7 +139,7 @@ static unsigned pop_free(void)
 
 	if (!slot)
 		slot = pop(&cold);
-	return slot ? slot : claim_fresh();
+	return slot ? slot : reserve_fresh();
 }
 
 /* `ahead`: number of buffers that were lent and are not decoded yet. */

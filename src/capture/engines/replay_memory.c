@@ -13,13 +13,13 @@ static struct { /* accessed only by the thread that owns the engine */
 	unsigned slow_in, refused_in; /* the last session in which this was noted */
 } self;
 
-static void note(unsigned *noted_in, unsigned session, const char *got, const char *therefore,
+static void note(unsigned *noted_in, unsigned session, const char *actual, const char *therefore,
 		 uint64_t used, uint64_t on_host, uint64_t host)
 {
 	if (*noted_in == session)
 		return;
 	*noted_in = session;
-	capability_note(feature_replay_memory, capability_state_degraded, "range-profiler", got,
+	capability_note(feature_replay_memory, capability_state_degraded, "range-profiler", actual,
 			"each measured launch must save %.1f GiB of GPU memory, of which %.1f GiB "
 			"go to the host (%.1f GiB free): %s; metrics of a single pass need none of "
 			"that, see `pitot metrics`",

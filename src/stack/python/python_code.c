@@ -140,7 +140,7 @@ static inline uint64_t code_key(const struct python_offsets *o, uintptr_t code)
 	return key > KEY_DEAD ? key : key + 2;
 }
 
-/* Empties all slots of the key: two threads may have claimed one each. */
+/* Empties all slots of the key: two threads may have reserved one each. */
 static void empty_slots(struct python_codes *codes, uint64_t key)
 {
 	for (unsigned i = 0; i < PROBES; i++) {
@@ -295,8 +295,8 @@ static const uint8_t *line_table(const struct python_runtime *runtime, uintptr_t
 	return bytes + o->object_size + 16;
 }
 
-/* Claims room for a record of that size, or returns NULL. */
-static struct code_record *claim_record(struct python_codes *codes, size_t size)
+/* Reserves room for a record of that size, or returns NULL. */
+static struct code_record *reserve_record(struct python_codes *codes, size_t size)
 {
 	size_t used = atomic_load_explicit(&codes->used, memory_order_relaxed);
 
@@ -340,8 +340,8 @@ static uint32_t describe(struct python_codes *codes, uintptr_t code)
 		head.file_length = (uint32_t)python_text(
 			r, load_u64((const void *)(code + r->offsets.code_file)), file,
 			sizeof(file), true, &cut);
-		record = claim_record(codes, sizeof(head) + head.name_length + head.file_length +
-						     (lines ? head.lines_length : 0));
+		record = reserve_record(codes, sizeof(head) + head.name_length + head.file_length +
+						       (lines ? head.lines_length : 0));
 	}
 	if (!record) {
 		count(&codes->no_room);
@@ -374,21 +374,21 @@ static struct code_slot *find_slot(const struct python_codes *codes, uint64_t ke
 }
 
 /*
- * Returns the slot of a key, claimed if it had none. *claimed: no other thread will set its id.
+ * Returns the slot of a key, reserved if it had none. *reserved: no other thread will set its id.
  * NULL: all slots nearby are in use.
  */
-static struct code_slot *claim_slot(struct python_codes *codes, uint64_t key, bool *claimed)
+static struct code_slot *reserve_slot(struct python_codes *codes, uint64_t key, bool *reserved)
 {
 	struct code_slot *found = find_slot(codes, key);
 
-	*claimed = false;
+	*reserved = false;
 	for (unsigned i = 0; i < PROBES && !found; i++) {
 		struct code_slot *slot = &codes->slots[(key + i) & codes->slot_mask];
 		uint64_t there = atomic_load_explicit(&slot->key, memory_order_relaxed);
 
 		if (there == KEY_FREE || there == KEY_DEAD)
-			*claimed = atomic_compare_exchange_strong(&slot->key, &there, key);
-		if (*claimed || there == key) /* another thread has stored the key */
+			*reserved = atomic_compare_exchange_strong(&slot->key, &there, key);
+		if (*reserved || there == key) /* another thread has stored the key */
 			found = slot;
 	}
 	return found;
@@ -399,19 +399,19 @@ static NOINLINE uint32_t find_or_add(struct python_codes *codes, uint64_t key, u
 {
 	struct code_slot *slot;
 	uint32_t id;
-	bool claimed;
+	bool reserved;
 
 	if (load_u64((const void *)(code + codes->runtime.offsets.object_type)) !=
 	    codes->runtime.code_type) {
 		count(&codes->not_code);
 		return 0;
 	}
-	slot = claim_slot(codes, key, &claimed);
+	slot = reserve_slot(codes, key, &reserved);
 	if (!slot) {
 		count(&codes->no_slot);
 		return 0;
 	}
-	id = claimed ? 0 : atomic_load_explicit(&slot->id, memory_order_acquire);
+	id = reserved ? 0 : atomic_load_explicit(&slot->id, memory_order_acquire);
 	if (id)
 		return id;
 	id = describe(codes, code);

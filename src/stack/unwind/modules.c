@@ -471,7 +471,7 @@ int stack_modules_update(struct stack_modules *m, uint64_t budget_ns)
 
 /* --- walkers' slots --- */
 
-int stack_slot_claim(struct stack_modules *m)
+int stack_slot_reserve(struct stack_modules *m)
 {
 	int used = atomic_load(&m->slots_used), i = 0;
 

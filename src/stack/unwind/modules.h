@@ -70,7 +70,7 @@ struct stack_modules {
 	uint64_t build_ns;
 	/* Used by walkers: */
 	struct unwind_rule *rules; /* by number; a published rule never changes */
-	atomic_int slots_used; /* slots from this one on were never claimed */
+	atomic_int slots_used; /* slots from this one on were never reserved */
 	struct {
 		_Alignas(64) _Atomic(struct stack_map *) map;
 		atomic_bool used;
@@ -95,7 +95,7 @@ int stack_modules_update(struct stack_modules *m, uint64_t budget_ns);
 /* --- for walkers --- */
 
 /* Returns the number of a free slot, or -1. */
-int stack_slot_claim(struct stack_modules *m);
+int stack_slot_reserve(struct stack_modules *m);
 void stack_slot_release(struct stack_modules *m, int slot);
 
 /* Returns the current map, valid until stack_map_leave(); NULL before the first update. */

@@ -16,7 +16,7 @@ bool stack_walker_init(struct stack_walker *w, struct stack_modules *modules)
 	memset(w, 0, sizeof(*w));
 	w->modules = modules;
 	w->lookups_left = STACK_LOOKUPS_MAX;
-	w->slot = stack_slot_claim(modules);
+	w->slot = stack_slot_reserve(modules);
 	return w->slot >= 0;
 }
 

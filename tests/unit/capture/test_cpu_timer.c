@@ -508,10 +508,10 @@ static void test_periods_belong_to_one(void **state)
 	assert_int_equal(cpu_slot_due(s, 1000), 1);
 	assert_int_equal(cpu_slot_due(s, 1099), 1);
 	assert_int_equal(cpu_slot_due(s, 1500), 6);
-	assert_int_equal(cpu_slot_claim(s, 2), 2);
-	assert_int_equal(cpu_slot_claim(s, 2), 0);
-	assert_int_equal(cpu_slot_claim(s, 6), 4);
-	assert_int_equal(cpu_slot_claim(s, 5), 0);
+	assert_int_equal(cpu_slot_reserve(s, 2), 2);
+	assert_int_equal(cpu_slot_reserve(s, 2), 0);
+	assert_int_equal(cpu_slot_reserve(s, 6), 4);
+	assert_int_equal(cpu_slot_reserve(s, 5), 0);
 	free(s);
 }
 

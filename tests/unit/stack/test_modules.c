@@ -172,7 +172,7 @@ static void each_map_is_a_generation(void **state)
 
 static void a_map_in_use_is_kept(void **state)
 {
-	int slot = stack_slot_claim(&modules);
+	int slot = stack_slot_reserve(&modules);
 	const struct stack_map *map;
 	void *plugin;
 	size_t count;
@@ -256,10 +256,10 @@ static void slots_run_out(void **state)
 
 	(void)state;
 	for (unsigned i = 0; i < STACK_WALKERS_MAX; i++)
-		assert_true((slots[i] = stack_slot_claim(&modules)) >= 0);
-	assert_int_equal(stack_slot_claim(&modules), -1);
+		assert_true((slots[i] = stack_slot_reserve(&modules)) >= 0);
+	assert_int_equal(stack_slot_reserve(&modules), -1);
 	stack_slot_release(&modules, -1); /* a walker without one: nothing happens */
-	assert_int_equal(stack_slot_claim(&modules), -1);
+	assert_int_equal(stack_slot_reserve(&modules), -1);
 	for (unsigned i = 0; i < STACK_WALKERS_MAX; i++)
 		stack_slot_release(&modules, slots[i]);
 }

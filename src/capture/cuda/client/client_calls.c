@@ -35,10 +35,10 @@ static CUptiResult answer(CUptiResult result)
 	return result;
 }
 
-static void note_client(const char *requested, const char *got)
+static void note_client(const char *requested, const char *actual)
 {
 	if (!atomic_exchange(&client.is_noted, true))
-		capability_note(feature_own_profiler, capability_state_on, requested, got,
+		capability_note(feature_own_profiler, capability_state_on, requested, actual,
 				"another client of CUPTI");
 }
 
