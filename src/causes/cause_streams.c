@@ -7,6 +7,11 @@
 #include <stdlib.h>
 
 #define PENDING_MAX 64u /* then a join stands for them */
+/*
+ * Streams with work at a time: each call that waits for all of them looks at each. GPUs run work of
+ * at most 128 streams beside each other; of further ones such calls do not know that they wait.
+ */
+#define ACTIVE_MAX 4096u
 
 static uint64_t key_of(uint32_t context, uint32_t id)
 {
@@ -128,7 +133,7 @@ int sweep_set_tail(struct sweep *s, uint32_t lane, uint32_t task)
 		if (vec_push(&context->dirty, lane) < 0)
 			return -ENOMEM;
 	}
-	if (st->is_active)
+	if (st->is_active || s->active.count >= ACTIVE_MAX)
 		return 0;
 	st->is_active = true;
 	return vec_push(&s->active, lane);

@@ -6,6 +6,7 @@
 
 #include "analysis/idle.h"
 #include "analysis/time_lanes.h"
+#include "base/clock.h"
 #include "base/human.h"
 #include "base/json.h"
 #include "report/section.h"
@@ -207,6 +208,28 @@ static void print_steps(const struct timeline *t, const struct step_loop *loop, 
 	print_cells(t, strbuf_text(&label), STYLE_NONE, cells);
 }
 
+/* A time since the start, as exact as a column is wide: "2.2607 s". */
+static void add_moment(const struct timeline *t, uint64_t time_ns, struct strbuf *out)
+{
+	uint64_t ns = since_start(t, time_ns), exact_ns = 1, step_ns;
+	bool is_long = ns >= NS_PER_S;
+	unsigned decimals = 0;
+
+	while (ns / exact_ns >= 1000)
+		exact_ns *= 10;
+	if (exact_ns <= t->lanes.column_ns || ns < NS_PER_MS) {
+		human_duration(out, ns);
+		return;
+	}
+	step_ns = is_long ? NS_PER_S : NS_PER_MS;
+	strbuf_addu(out, ns / step_ns);
+	ns %= step_ns;
+	for (; step_ns > t->lanes.column_ns && step_ns > 1; step_ns /= 10)
+		decimals++;
+	strbuf_addf(out, ".%0*llu %s", (int)decimals, (unsigned long long)(ns / step_ns),
+		    is_long ? "s" : "ms");
+}
+
 /* Times at the beginning of every fourth part. */
 static void print_axis(const struct timeline *t, char *cells)
 {
@@ -215,8 +238,7 @@ static void print_axis(const struct timeline *t, char *cells)
 		_cleanup_strbuf_ struct strbuf time = STRBUF_INIT;
 		unsigned column = t->lanes.columns * i / 4;
 
-		human_duration(&time,
-			       since_start(t, t->lanes.start_ns + column * t->lanes.column_ns));
+		add_moment(t, t->lanes.start_ns + column * t->lanes.column_ns, &time);
 		if (column + time.length + 1 < t->lanes.columns * (i + 1) / 4)
 			memcpy(&cells[column], strbuf_text(&time), time.length);
 	}
@@ -235,7 +257,7 @@ static void print_gaps(const struct timeline *t)
 	strbuf_addc(t->v->out, '\n');
 	for (size_t i = 0; i < t->gap_count; i++) {
 		text_table_addf(&table, "%c", (char)('a' + i));
-		text_table_duration(&table, since_start(t, t->gaps[i].gap->start_ns));
+		add_moment(t, t->gaps[i].gap->start_ns, text_table_begin(&table));
 		text_table_duration(&table, t->gaps[i].gap->length_ns);
 		text_table_addf(&table, "%u", t->gaps[i].gpu);
 		add_cause(t, &t->gaps[i], text_table_begin(&table));
@@ -248,8 +270,9 @@ static void print_title(const struct timeline *t)
 {
 	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
 
-	sentence_add(&text, WORDS("  from "), DURATION(since_start(t, t->lanes.start_ns)),
-		     WORDS(" for "), DURATION(t->lanes.end_ns - t->lanes.start_ns));
+	strbuf_adds(&text, "  from ");
+	add_moment(t, t->lanes.start_ns, &text);
+	sentence_add(&text, WORDS(" for "), DURATION(t->lanes.end_ns - t->lanes.start_ns));
 	if (t->v->width >= TITLE_WIDE)
 		sentence_add(&text, WORDS(", "), DURATION(t->lanes.column_ns), WORDS(" a column"));
 	strbuf_addc(&text, '\n');
