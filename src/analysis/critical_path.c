@@ -49,11 +49,13 @@ struct path_place path_place_of_call(const struct report *r, const struct task *
 	return (struct path_place){ PATH_CALL, r->calls.functions[call->row], 0 };
 }
 
-/* Host time belongs to the line of the call that ended it. */
+/* Host time belongs to the line of the call that ended it, if no calls are missing in between. */
 struct path_place path_place_of_host(const struct report *r, const struct task *call)
 {
 	uint32_t process = r->causes.lanes.data[call->lane].process;
 
+	if (call->flags & TASK_UNKNOWN_HOST)
+		return (struct path_place){ PATH_UNKNOWN, 0, 0 };
 	return (struct path_place){ PATH_HOST, callers_of_call(&r->callers, process, call->row),
 				    0 };
 }

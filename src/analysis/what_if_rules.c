@@ -327,8 +327,10 @@ static size_t key_of(const struct what_if *w, const struct what_if_rule *rule, e
 		if (what != COST_HOST || task->kind != TASK_CALL)
 			return SIZE_MAX;
 		place = path_place_of_host(r, task);
-		return rule->target == WHAT_IF_host || is_python(&r->callers, place.key) ? place.key
-											 : SIZE_MAX;
+		return place.class == PATH_HOST && (rule->target == WHAT_IF_host ||
+						    is_python(&r->callers, place.key))
+			       ? place.key
+			       : SIZE_MAX;
 	default:
 		return SIZE_MAX;
 	}

@@ -288,6 +288,7 @@ static int append_orphans(struct sweep *s, struct by_call *b, uint64_t before_ns
 		if (b->orphans.data[b->next_orphan].start_ns >= before_ns)
 			break;
 		code = append_work(s, &b->orphans.data[b->next_orphan], TASK_NONE);
+		s->orphans++;
 	}
 	return code;
 }
@@ -539,6 +540,9 @@ static int append_call(struct sweep *s, struct call *call, bool launches)
 					    .order = EDGE_program });
 	if (index < 0)
 		return (int)index;
+	if (st->tail != TASK_NONE && st->default_seen != s->orphans)
+		s->c->tasks.data[index].flags |= TASK_UNKNOWN_HOST;
+	st->default_seen = s->orphans;
 	st->tail = call->task = (uint32_t)index;
 	code = add_returns(s, call);
 	if (code >= 0)

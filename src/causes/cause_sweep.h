@@ -20,7 +20,7 @@ struct stream_state {
 	bool is_default;
 	bool is_dirty; /* in context.dirty */
 	bool is_active; /* in `active` */
-	uint64_t default_seen; /* of context.default_tasks */
+	uint64_t default_seen; /* of context.default_tasks; of a thread: of sweep.orphans */
 	VEC(uint32_t) pending; /* tasks for which its next one waits, by events */
 };
 
@@ -54,6 +54,7 @@ struct sweep {
 	VEC(uint32_t) active; /* lanes with work since the last synchronization saw them idle */
 	VEC(uint32_t) capturing; /* lanes */
 	uint32_t captures;
+	uint64_t orphans; /* work without a recorded call so far */
 	struct graph_edges *graphs;
 	struct cause_queue *queue;
 };

@@ -66,6 +66,8 @@ enum {
 	TASK_LAUNCH_CALL = 2, /* a call that launches work */
 	TASK_SYNC_CALL = 4, /* a call that waits for work */
 	TASK_UNKNOWN_WAIT = 8, /* a synchronizing call of which it is unknown for what it waits */
+	/* a call before which work began whose call is missing: what the thread did is unknown */
+	TASK_UNKNOWN_HOST = 16,
 };
 
 struct task {

@@ -520,12 +520,19 @@ static void half_a_recording(void **state)
 	launch(&p, 1, 20, 1, 10, 15, 20);
 	maker_kernel(p.m, p.kernel, 20, 21 * US, 30 * US, 78);
 	maker_kernel(p.m, p.kernel, 20, 0, 0, 79);
+	launch(&p, 1, 20, 2, 40, 45, 50);
+	launch(&p, 1, 20, 3, 50, 55, 60);
 	build_made(&p, &b, state);
+	for (uint64_t us = 10; us <= 50;
+	     us += us == 10 ? 30 : 10) /* 78's call was before the second */
+		assert_int_equal(b.causes.tasks.data[call_at(&b, us * US)].flags &
+					 TASK_UNKNOWN_HOST,
+				 us == 40 ? TASK_UNKNOWN_HOST : 0);
 	assert_int_equal(causes_start(&b.causes, work_of(&b, 77, 0)).from, TASK_NONE);
 	assert_follows(&b, 78, 1, EDGE_stream);
 	assert_int_equal(b.causes.unknown.unlaunched, 2);
 	assert_int_equal(b.causes.unknown.untimed, 1);
-	assert_int_equal(causes_task_count(&b.causes), 4);
+	assert_int_equal(causes_task_count(&b.causes), 8);
 	built_release(&b);
 }
 
