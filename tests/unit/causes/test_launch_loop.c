@@ -55,6 +55,30 @@ static void found_release(struct found *f)
 	strbuf_release(&f->text);
 }
 
+/* Of launches that are as regular. */
+static void a_pass_begins_after_the_longest_wait(void **state)
+{
+	struct strbuf text = STRBUF_INIT;
+	struct launch_item items[180];
+	struct launch_loop loop;
+	uint64_t at_ns = 1000000000;
+
+	(void)state;
+	expand("20[Habcdefgh]", &text);
+	assert_int_equal(text.length, ARRAY_SIZE(items));
+	for (uint32_t i = 0; i < ARRAY_SIZE(items); i++) {
+		at_ns += text.data[i] == 'd' ? 50000 : 1000;
+		items[i] =
+			(struct launch_item){ at_ns, (uint32_t)text.data[i], text.data[i] == 'H' };
+	}
+	assert_int_equal(launch_loop_find(&loop, items, ARRAY_SIZE(items)), 0);
+	assert_true(loop.passes.count >= 18);
+	for (size_t p = 0; p < loop.passes.count; p++)
+		assert_int_equal(items[loop.passes.data[p].first].what, 'd');
+	launch_loop_release(&loop);
+	strbuf_release(&text);
+}
+
 static const struct {
 	const char *what, *text;
 	enum loop_result result;
@@ -189,6 +213,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(loops),
+		cmocka_unit_test(a_pass_begins_after_the_longest_wait),
 		cmocka_unit_test(random_launches),
 		cmocka_unit_test(disturbed_steps),
 	};
