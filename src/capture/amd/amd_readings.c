@@ -21,7 +21,7 @@ static struct {
 		bool is_noted; /* what it lacks */
 		char lacks[512];
 	} cards[AMD_GPUS_MAX];
-	struct counters_claim claims[AMD_GPUS_MAX];
+	struct counters_lock locks[AMD_GPUS_MAX];
 } self;
 
 static void push(void *user, uint32_t id, uint64_t time_ns, int64_t value)
@@ -70,7 +70,7 @@ static void read_card(unsigned i, const char *directory, uint64_t now_ns)
 	const struct metric_sink sink = { .user = card, .value = push, .absent = note_absent };
 
 	if (card->ordinal == AMD_NO_DEVICE ||
-	    !counters_claim(self.claims, AMD_GPUS_MAX, i, directory, card->device.card.pci))
+	    !counters_lock(self.locks, AMD_GPUS_MAX, i, directory, card->device.card.pci))
 		return;
 	amd_device_read(&card->device, now_ns, &sink);
 	if (card->device.lost) {
@@ -106,7 +106,7 @@ void amd_readings_write(struct writer *w, uint32_t device)
 
 void amd_readings_after_fork(void)
 {
-	counters_disclaim(self.claims, AMD_GPUS_MAX);
+	counters_unlock(self.locks, AMD_GPUS_MAX);
 	self.state = WANTED;
 	self.count = 0;
 }
