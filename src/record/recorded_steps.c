@@ -21,6 +21,7 @@
 #include "system/job_rank.h"
 
 #define SOURCE_MAX 120u
+#define PROCESSES_MAX 4096u
 
 /* A process image that records. */
 struct step_process {
@@ -46,7 +47,7 @@ struct recorded_steps {
 	struct capture_request request;
 	VEC(struct step_process *) processes;
 	uint64_t from_ns, until_ns; /* of all windows; from_ns 0: there is none */
-	bool is_incomplete; /* a process could not be followed, and that was said */
+	bool is_incomplete; /* there was no room for a process */
 };
 
 static void add_name(const struct step_process *p, char out[64])
@@ -76,27 +77,23 @@ static void add_process(struct recorded_steps *s, pid_t pid, uint64_t session)
 	struct step_process *p = calloc(1, sizeof(*p));
 	struct job_rank rank;
 	struct error e = { 0 };
-	int rc = p ? vec_push(&s->processes, p) : -ENOMEM;
 
-	if (rc < 0) {
+	if (!p || s->processes.count >= PROCESSES_MAX || vec_push(&s->processes, p) < 0) {
 		free(p);
-	} else {
-		p->pid = pid;
-		p->session = session;
-		job_rank_read_process(&rank, pid);
-		p->rank = rank.launched ? rank.rank : JOB_RANK_UNKNOWN;
-		rc = capture_open_ring(&p->capture, pid, &s->recording->segments.ring, session,
-				       &s->request, &e);
-		p->is_done = rc < 0;
-	}
-	if (rc >= 0)
+		s->is_incomplete = true;
 		return;
-	if (p)
-		capture_close(&p->capture);
-	if (!s->is_incomplete)
-		record_emit(s->recording, RECORD_WARNING, "the steps of process %d are missing: %s",
-			    (int)pid, e.code ? e.text : error_code_text(rc));
-	s->is_incomplete = true;
+	}
+	p->pid = pid;
+	p->session = session;
+	job_rank_read_process(&rank, pid);
+	p->rank = rank.launched ? rank.rank : JOB_RANK_UNKNOWN;
+	if (capture_open_ring(&p->capture, pid, &s->recording->segments.ring, session, &s->request,
+			      &e) >= 0)
+		return;
+	capture_close(&p->capture);
+	p->is_done = true;
+	record_emit(s->recording, RECORD_WARNING, "the steps of process %d are missing: %s",
+		    (int)pid, e.text);
 }
 
 /* The first segment of a process image is in the ring until others have made it full. */
@@ -324,6 +321,10 @@ static void write_result(struct recorded_steps *s)
 		wanted += needs_steps(s, s->processes.data[i]);
 	}
 	write_problems(s, first, strbuf_text(&requested));
+	if (s->is_incomplete)
+		record_emit(r, RECORD_WARNING,
+			    "%s: some processes are missing: there was no room for them",
+			    strbuf_text(&requested));
 	if (!first) {
 		strbuf_addf(&text, "no process %s %s",
 			    s->processes.count ? "had" : "used a GPU; none had",
