@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "capture/cuda/records.h"
 #include "recover/recover_state.h"
 
 #define LAUNCHED_OFFSET                                                                            \
@@ -26,14 +27,28 @@ int recover_launches_read(struct recovery *r, unsigned ring)
 	return 0;
 }
 
+static uint32_t word_at(const uint8_t *bytes, size_t size, size_t at)
+{
+	uint32_t word = 0;
+
+	if (at <= size && size - at >= sizeof(word))
+		memcpy(&word, bytes + at, sizeof(word));
+	return word;
+}
+
+/* In all versions of CUPTI these records have the kind and the id at the same places. */
 void recover_launches_search(struct recovery *r, const uint8_t *bytes, size_t size)
 {
-	uint32_t word;
-	uint64_t at;
+	for (size_t i = 0; i < size; i += sizeof(uint32_t)) {
+		uint32_t kind = word_at(bytes, size, i), id = 0;
+		uint64_t at;
 
-	for (size_t i = 0; size - i >= sizeof(word); i += sizeof(word)) {
-		memcpy(&word, bytes + i, sizeof(word));
-		if (word && map_get(&r->launch_of, word, &at))
+		if (kind == RECORD_KERNEL || kind == RECORD_CONCURRENT_KERNEL)
+			id = word_at(bytes, size, i + offsetof(struct record_kernel, correlation));
+		else if (kind == RECORD_GRAPH_LAUNCH)
+			id = word_at(bytes, size,
+				     i + offsetof(struct record_graph_launch, correlation));
+		if (id && map_get(&r->launch_of, id, &at))
 			r->launches.data[at].is_unread = true;
 	}
 }

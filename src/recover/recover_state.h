@@ -13,7 +13,7 @@
 struct recovered_launch {
 	uint32_t correlation;
 	uint16_t kernel; /* number of launch_names.h */
-	bool is_unread; /* its id is among the records that could not be read */
+	bool is_unread; /* its record may be behind one that could not be read */
 };
 
 struct recovery {
@@ -49,7 +49,7 @@ int recover_records(struct recovery *r) MUST_USE;
 
 /* Reads what the ring's threads launched last, before records are read. Returns 0 or -ENOMEM. */
 int recover_launches_read(struct recovery *r, unsigned ring) MUST_USE;
-/* Marks the launches whose ids occur in bytes that may be their records. */
+/* Marks the launches whose records may begin anywhere in these bytes. */
 void recover_launches_search(struct recovery *r, const uint8_t *bytes, size_t size);
 /* Returns the string with the name of a launch's kernel; 0: it is unknown. */
 uint32_t recover_launch_name(struct recovery *r, uint32_t correlation);

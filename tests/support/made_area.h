@@ -1,7 +1,7 @@
 /*
  * made_area.h: the memory that a recorder leaves, made by hand: it has something of everything. In
- * its first buffer is the record of call 3, in the second one a record of an unknown kind with that
- * call's id behind it.
+ * its first buffer is the record of call 3, in the second one a record of an unknown kind with
+ * another of that call behind it.
  */
 #ifndef PITOT_TEST_MADE_AREA_H
 #define PITOT_TEST_MADE_AREA_H
@@ -89,7 +89,7 @@ static inline void area_put_buffer(int memory)
 	};
 	struct area_kernel_name name = { .address = 0, .length = 6 };
 	struct area_launch_name launch = { .length = 6 };
-	uint32_t unknown[] = { 63, 0, 3 };
+	uint64_t unknown = 63;
 
 	area_put(memory, AREA_SLOTS, sizeof(slot), &slot, sizeof(slot));
 	area_put(memory, AREA_BUFFERS, 0, &kernel, sizeof(kernel));
@@ -97,7 +97,8 @@ static inline void area_put_buffer(int memory)
 	area_put(memory, AREA_KERNEL_NAMES, offsetof(struct area_kernel_names, text), "kernel", 6);
 	/* The second buffer has a record of an unknown kind, and the launch's id behind it. */
 	area_put(memory, AREA_SLOTS, 2 * sizeof(slot), &slot, sizeof(slot));
-	area_put(memory, AREA_BUFFERS, BUFFER_BYTES, unknown, sizeof(unknown));
+	area_put(memory, AREA_BUFFERS, BUFFER_BYTES, &unknown, sizeof(unknown));
+	area_put(memory, AREA_BUFFERS, BUFFER_BYTES + sizeof(unknown), &kernel, sizeof(kernel));
 	area_put(memory, AREA_LAUNCH_NAMES, sizeof(launch), &launch, sizeof(launch));
 	area_put(memory, AREA_LAUNCH_NAMES, offsetof(struct area_launch_names, text), "kernel", 6);
 }

@@ -132,7 +132,7 @@ static void test_a_launch_whose_record_may_be_unread(void **state)
 	assert_int_equal(found.records, 1);
 	assert_int_equal(found.unknown, 1);
 	assert_int_equal(found.first_unknown.kind, 63);
-	assert_int_equal(found.first_unknown.left, 9);
+	assert_int_equal(found.first_unknown.left, 9 + offsetof(struct record_kernel, correlation));
 	assert_int_equal(found.first_unknown.before, 0);
 	assert_int_equal(unfinished(unfinished_kind_unread_launch), 1);
 	assert_int_equal(unfinished(unfinished_kind_launch), 0);
@@ -142,26 +142,31 @@ static void test_a_launch_whose_record_may_be_unread(void **state)
 	assert_int_equal(count_rows(TABLE_loss, COLUMN_loss_reason, loss_reason_unknown_record), 0);
 }
 
+/* The number is there, but is the id of no record. */
 static void test_a_launch_whose_id_is_not_in_the_rest(void **state)
 {
-	uint32_t unknown[] = { 63, 0, 4, 3 << 8 };
+	struct record_kernel other = {
+		.kind = RECORD_CONCURRENT_KERNEL, .device = 3, .block_x = 3, .correlation = 4
+	};
 
 	(void)state;
-	put_record(2, 0, unknown, sizeof(unknown));
+	put_record(2, 8, &other, sizeof(other));
 	recover();
 	assert_int_equal(unfinished(unfinished_kind_unread_launch), 0);
 	assert_int_equal(unfinished(unfinished_kind_launch), 1);
 }
 
-/* The last word of the buffer counts, and what is in front of the unknown record does not. */
+/* The end of the buffer counts, and what is in front of the unknown record does not. */
 static void test_the_edges_of_the_rest(void **state)
 {
-	uint32_t unknown = 63, id = 3, other = 5;
-	struct record_kernel before = kernel;
+	struct record_graph_launch graph = { .kind = RECORD_GRAPH_LAUNCH, .correlation = 3 };
+	struct record_kernel before = kernel, none = { .kind = 0 };
+	uint32_t unknown = 63, other = 5;
 
 	(void)state;
 	before.end = 0;
 	put_record(2, 0, &before, sizeof(before));
+	put_record(2, sizeof(before), &none, sizeof(none));
 	put_record(2, sizeof(before), &unknown, sizeof(unknown));
 	recover();
 	assert_int_equal(unfinished(unfinished_kind_launch), 1);
@@ -169,7 +174,7 @@ static void test_the_edges_of_the_rest(void **state)
 	fixture_close(&fixture);
 	fixture_open(&fixture);
 	put_record(2, sizeof(before) + 4, &other, sizeof(other));
-	put_record(2, 4096 - sizeof(id), &id, sizeof(id));
+	put_record(2, 4096 - 8, &graph, 8);
 	assert_int_equal(recover().first_unknown.before, 1);
 	assert_int_equal(unfinished(unfinished_kind_unread_launch), 1);
 }
