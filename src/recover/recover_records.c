@@ -3,8 +3,8 @@
  *
  * A buffer that CUPTI still has contains records of work that has not ended: their end is 0. They
  * are skipped and counted, since CUPTI reserves records in the order of launches, but work of other
- * streams ends earlier. A buffer ends at its first record of unknown size, behind which only records
- * of those launches can be whose ids occur there as in a record; its memory was zero.
+ * streams ends earlier. A buffer ends at its first record of unknown size, behind which there can
+ * only be records of launches whose ids occur there as in a record; its memory was zero.
  */
 #include <errno.h>
 #include <stdlib.h>
