@@ -4,6 +4,7 @@ import random
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import tempfile
 import textwrap
@@ -340,6 +341,20 @@ def test_somebody_else_s(target, anybodys, environment):
     for words in ("doctor", "-p"), ("record", "--gpu", "-p"), ("record", "--inject", "--gpu", "-p"):
         done = subprocess.run([anybodys / "pitot", *words, str(one.pid)], **run_as(NOBODY), capture_output=True, text=True, cwd="/", env=environment)
         assert done.returncode == 1 and "belongs to user 0: attach as that user" in " ".join((done.stdout + done.stderr).split())
+
+
+def test_a_socket_that_pretends(target, pitot):
+    """Anybody can listen under the name of another process: what a client says is not for him."""
+    one = target(cuda=None)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as pretender:
+        pretender.bind(f"\0pitot-idle-{one.pid}-{'0' * 16}")
+        pretender.listen()
+        pretender.settimeout(PATIENCE)
+        for words in ("record", "-p", one.pid, "--gpu"), ("doctor", "-p", one.pid):
+            done = pitot(*words, status=1)
+            assert f"process {one.pid} was not prepared" in " ".join((done.stdout + done.stderr).split())
+            with pretender.accept()[0] as client:
+                assert client.recv(1 << 16) == b""
 
 
 @needs_calls
