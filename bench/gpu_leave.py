@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """What ends the cost of CUPTI after a recording has ended, and what breaks then: bench/gpu_leave.py BUILD [breaks] [cost] [--limit SECONDS]
 
-Needs a GPU, torch (for its libcupti, and for the programs that are trainings) and BUILD/libpitot.so. Each program runs in a process of its
-own: it works, is recorded by Pitot for a moment, which then leaves; then something is done to CUPTI, and it works on. Its results are
+Needs a GPU, torch (for its libcupti, and for the programs that are trainings), and a Release build with pitot and libpitot.so. Each runs in a
+process of its own: it works, is recorded by Pitot for a moment, which then leaves; then something is done to CUPTI, and it works on. Results are
 compared with what they must be.
 
 breaks  Programs with one part each (graphs made before, during and after, copies in a graph, events, pools, cuBLAS, trainings), after
