@@ -181,7 +181,8 @@ static int make_view(struct duck *d, struct duck_table *t, const char *words, st
 	}
 	if (rc < 0 || !columns.length)
 		return rc;
-	strbuf_addf(&view, "CREATE VIEW \"%s\" AS SELECT k.* REPLACE (%s) FROM %s('%s%s') k%s",
+	strbuf_addf(&view,
+		    "CREATE OR REPLACE VIEW \"%s\" AS SELECT k.* REPLACE (%s) FROM %s('%s%s') k%s",
 		    table, strbuf_text(&texts), DUCK_TABLE_FUNCTION, table, strbuf_text(&columns),
 		    strbuf_text(&joins));
 	if (columns.failed || texts.failed || joins.failed || view.failed)
@@ -199,7 +200,7 @@ static int drop_views(struct duck *d, struct error *e)
 	while (d->distinct.count && rc >= 0) {
 		char text[128];
 
-		snprintf(text, sizeof(text), "DROP VIEW \"%s\"",
+		snprintf(text, sizeof(text), "DROP VIEW IF EXISTS \"%s\"",
 			 d->distinct.data[--d->distinct.count]);
 		rc = duck_execute(d, text, e);
 	}
