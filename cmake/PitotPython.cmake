@@ -19,6 +19,9 @@ foreach(name read record)
 	add_library(pitot_python_${name} MODULE ${PROJECT_SOURCE_DIR}/python/${name}_module.c)
 	pitot_settings(pitot_python_${name} PRIVATE)
 	target_include_directories(pitot_python_${name} SYSTEM PRIVATE ${Python3_INCLUDE_DIRS})
+	if(CMAKE_CROSSCOMPILING) # Debian's headers include those of the processor from the folder above
+		target_include_directories(pitot_python_${name} SYSTEM PRIVATE ${Python3_INCLUDE_DIRS}/..)
+	endif()
 	set_target_properties(pitot_python_${name} PROPERTIES PREFIX "" OUTPUT_NAME _${name} SUFFIX ${suffix} INSTALL_RPATH "$ORIGIN"
 		LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/python/pitot)
 	add_dependencies(python_package pitot_python_${name})

@@ -1,4 +1,4 @@
-# Toolchain file: builds for 64-bit Arm with Debian's cross compiler, against the packages that tools/test-aarch64
+# Toolchain file: builds for 64-bit Arm with Debian's cross compiler, against the packages that tools/get-aarch64-sysroot
 # unpacks into build/aarch64-sysroot. Programs run in qemu's user emulator. Headers of CUDA are the same for both processors.
 set(CMAKE_SYSTEM_NAME Linux)
 set(CMAKE_SYSTEM_PROCESSOR aarch64)
@@ -11,6 +11,8 @@ set(CMAKE_FIND_ROOT_PATH_MODE_PROGRAM NEVER)
 set(CMAKE_FIND_ROOT_PATH_MODE_LIBRARY ONLY)
 set(CMAKE_FIND_ROOT_PATH_MODE_INCLUDE ONLY)
 set(CMAKE_CROSSCOMPILING_EMULATOR qemu-aarch64;-L;/usr/aarch64-linux-gnu;-E;LD_LIBRARY_PATH=${PITOT_SYSROOT}/usr/lib/aarch64-linux-gnu)
+# Headers of another version serve as well: the package uses the stable interface.
+set(Python3_INCLUDE_DIR ${PITOT_SYSROOT}/usr/include/python3.11 CACHE PATH "" FORCE)
 
 if(EXISTS /usr/local/cuda/include/cupti.h AND EXISTS /usr/local/cuda/include/cuda.h)
 	set(PITOT_CUDA_HEADERS /usr/local/cuda/include CACHE STRING "")
