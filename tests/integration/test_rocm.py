@@ -248,6 +248,8 @@ def test_gpus(hip, table):
     devices = table("device")
     assert [(d["id"], d["vendor"], d["pci"], d["multiprocessors"], d["warp_size"]) for d in devices] == [
         (0, "amd", "0000:83:00.0", 104, 64), (1, "amd", "0000:84:00.0", 105, 64)]
+    limits = "clock_khz", "shared_per_multiprocessor_bytes", "max_threads_per_block"
+    assert {tuple(d[name] for name in limits) for d in devices} == {(1700000, 65536, 1024)}
     assert devices[0]["memory_bytes"] == 64 << 30 and devices[0]["max_threads_per_multiprocessor"] == 2048
     assert {c["name"]: c["state"] for c in table("capability")}["rocm"] == "on"
 
