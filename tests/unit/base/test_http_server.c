@@ -3,6 +3,7 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -134,14 +135,40 @@ static void who_takes_too_long_is_left(void **state)
 	close(fd);
 }
 
+/* A page of another host whose name leads to this machine is refused. */
+static void only_names_of_this_machine(void **state)
+{
+	static const struct {
+		const char *host;
+		bool served;
+	} hosts[] = {
+		{ "localhost", true },          { "LOCALHOST:8080", true },
+		{ "127.0.0.1:1", true },        { "[::1]:65000", true },
+		{ "localhost:80.evil", false }, { "localhost.evil", false },
+		{ "127.0.0.1.evil", false },    { "evil", false },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(hosts); i++) {
+		char text[128];
+		int fd;
+
+		asked = 0;
+		snprintf(text, sizeof(text), "GET /x HTTP/1.1\r\nHost: %s\r\n\r\n", hosts[i].host);
+		fd = begin(text);
+		http_server_serve(&server);
+		assert_int_equal(asked > 0, hosts[i].served);
+		close(fd);
+	}
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 	const struct CMUnitTest tests[] = {
-		TEST(who_is_slowest_makes_room),
-		TEST(no_room_but_for_answers),
-		TEST(an_answer_has_its_own_time),
-		TEST(who_takes_too_long_is_left),
+		TEST(who_is_slowest_makes_room),  TEST(no_room_but_for_answers),
+		TEST(an_answer_has_its_own_time), TEST(who_takes_too_long_is_left),
+		TEST(only_names_of_this_machine),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
