@@ -103,7 +103,7 @@ bool launch_engine_serializes(void);
  * measured; otherwise launch_engine_start() must follow on the same thread.
  */
 const struct cupti *launch_engine_own(void);
-/* Returns whether the range is measured until launch_engine_stop(). NULL: only gives up the engine. */
+/* Returns whether the range is measured until launch_engine_stop(). NULL: gives up the engine. */
 bool launch_engine_start(const struct cupti *cupti, CUcontext context,
 			 const struct marked_range *range);
 /* Whether launches and ranges are selected for measurement at present. */

@@ -1,6 +1,6 @@
 /*
- * socket_lock.h: names that one process of the machine (of its network namespace) holds at a time. A
- * process holds a name by binding it in the abstract namespace of sockets, which the operating
+ * socket_lock.h: names that one process of the machine (of its network namespace) holds at a time.
+ * A process holds a name by binding it in the abstract namespace of sockets, which the operating
  * system releases however the process ends.
  */
 #ifndef PITOT_CAPTURE_ENGINES_SOCKET_LOCK_H
