@@ -133,6 +133,9 @@ static void use_rccl(unsigned rounds)
 		return;
 	*(void **)&init = c.plugin->init;
 	init(&c.context, 77, &mask, "world", 1, 2, 0, NULL);
+	/* The recorder sets it when its window opens, on a thread of its own. */
+	for (unsigned i = 0; i < 30000 && !__atomic_load_n(&mask, __ATOMIC_RELAXED); i++)
+		usleep(1000);
 	for (unsigned i = 0; i < rounds; i++)
 		all_reduce(&c, i);
 	c.plugin->finalize(c.context);
