@@ -385,7 +385,7 @@ def test_comparison_is_coloured(flame):
 @pytest.mark.parametrize("options, message", [
     (("--mode", "tpu"), "tpu"),
     (("-o", "x.png"), "no format has files like 'x.png'"),
-    (("--format", "png"), "'--format' takes text, folded, svg, html, pprof, speedscope or firefox, not 'png'"),
+    (("--format", "png"), "'--format' takes text, folded, svg, html, pprof, speedscope, firefox or otlp, not 'png'"),
     (("--format", "text", "-o", "x.svg"), "text goes to standard output"),
     (("--diff", "small.pitot", "--format", "pprof"), "pprof cannot show a comparison"),
     (("--xpu-perf-compat", "-o", "x.svg"), "--xpu-perf-compat is a kind of folded stacks: name the file x.folded"),
