@@ -4,9 +4,9 @@
  * launched while a kernel is patched do not run (H100 and H200, CUPTI 13.0); and counters of a
  * launch would include those of another one.
  *
- * The owner of the engine closes the barrier for a launch, when the calls in progress are over. Calls
- * that begin then wait until the launch is measured, and have their turn before the next one is;
- * but they do not wait for long, because the measured kernel may be waiting for one of theirs: when
+ * The owner of the engine closes the barrier for a launch, when the calls in progress are over.
+ * Calls that begin then wait until the launch is measured, and come before the next one is; but
+ * they do not wait for long, because the measured kernel may be waiting for one of theirs: when
  * that happens, the barrier is no longer used.
  */
 #ifndef PITOT_CAPTURE_ENGINES_LAUNCH_BARRIER_H
@@ -32,8 +32,8 @@ bool launch_barrier_enter(uint32_t correlation);
 void launch_barrier_leave(uint32_t correlation);
 
 /*
- * Closes the barrier. Returns false if calls of other threads take too long. The calling thread must
- * own the engine, whose release opens the barrier in any case.
+ * Closes the barrier. Returns false if calls of other threads take too long. The calling thread
+ * must own the engine, whose release opens the barrier in any case.
  */
 bool launch_barrier_close(void);
 
