@@ -40,8 +40,8 @@ static bool is_open(void)
 }
 
 /*
- * Waits for the barrier, which may be closed again before this thread is inside. Returns false if the
- * wait was too long.
+ * Waits for the barrier, which may be closed again before this thread is inside. Returns false if
+ * the wait was too long.
  */
 static bool wait_outside(uint32_t correlation)
 {

@@ -1,8 +1,8 @@
 /*
  * launch_calls.c: decides which launches are measured. The callback at the begin of a selected
  * launch acquires the engine (launch_owner.h), and the callback at its end releases it. Meanwhile
- * launches of other threads wait (launch_barrier.h). A launch that finds an owner is counted and not
- * measured. Nothing is measured while a stream captures a graph (stream_captures.h).
+ * launches of other threads wait (launch_barrier.h). A launch that finds an owner is counted and
+ * not measured. Nothing is measured while a stream captures a graph (stream_captures.h).
  */
 #include "capture/engines/launch_calls.h"
 
