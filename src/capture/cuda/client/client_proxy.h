@@ -10,9 +10,9 @@
  * such as those for external correlation ids, still reach CUPTI.
  *
  * The recorder's own calls go through its table of functions (struct cupti), where
- * client_proxy_wrap() replaces the functions that both use by this module's. While the recorder is not subscribed, the
- * client's calls reach CUPTI: its state is handed over to CUPTI when the recorder leaves, and taken
- * back when it returns.
+ * client_proxy_wrap() replaces the functions that both use by this module's. While the recorder
+ * is not subscribed, the client's calls reach CUPTI: its state is handed over to CUPTI when the
+ * recorder leaves, and taken back when it returns.
  */
 #ifndef PITOT_CAPTURE_CUDA_CLIENT_CLIENT_PROXY_H
 #define PITOT_CAPTURE_CUDA_CLIENT_CLIENT_PROXY_H
