@@ -214,14 +214,17 @@ static int recover_journal(struct recovery *r, struct stored *stored)
 static void write_unknown(struct recovery *r)
 {
 	const struct unknown_record *u = &r->out->first_unknown;
-	char text[300];
+	char size[40] = "of unknown size", text[300];
 
+	if (u->size)
+		snprintf(size, sizeof(size), "of size %u", (unsigned)u->size);
 	snprintf(text, sizeof(text),
-		 "buffers of the last moments, from the first record of unknown size on: kind %u "
-		 "of size %u at %llu, behind %llu record%s of a buffer that CUPTI %s, which has "
-		 "%llu byte%s from there on",
-		 (unsigned)u->kind, (unsigned)u->size, (unsigned long long)u->offset,
-		 (unsigned long long)u->before, plural(u->before),
+		 "buffers of the last moments, from the first record that cannot be read on: kind "
+		 "%u %s%s at %llu, behind %llu record%s of a buffer that CUPTI %s, which has %llu "
+		 "byte%s from there on",
+		 (unsigned)u->kind, size,
+		 u->is_begun_kernel ? " (a kernel record that CUPTI had begun)" : "",
+		 (unsigned long long)u->offset, (unsigned long long)u->before, plural(u->before),
 		 u->is_delivered ? "had completed" : "was filling", (unsigned long long)u->left,
 		 plural(u->left));
 	rows_loss(r->w, loss_reason_unread_records, r->out->unknown, r->now_ns, r->now_ns, text);
@@ -235,6 +238,9 @@ static void write_result(struct recovery *r)
 	rows_loss(r->w, loss_reason_incomplete_record, o->incomplete, r->now_ns, r->now_ns,
 		  "GPU work whose end CUPTI had not recorded when the process died (table "
 		  "unfinished)");
+	rows_loss(r->w, loss_reason_incomplete_record, o->begun, r->now_ns, r->now_ns,
+		  "kernel records that CUPTI had begun and not completed when the process died; "
+		  "of which launches is unknown");
 	rows_loss(r->w, loss_reason_unread_event, o->others, r->now_ns, r->now_ns,
 		  "synchronizations, overhead, counters and others that only the process itself "
 		  "could read");

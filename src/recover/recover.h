@@ -21,6 +21,7 @@ struct unknown_record {
 	uint32_t kind, size; /* size 0: unknown kind; else it would reach behind the buffer */
 	uint64_t offset, left; /* in the buffer; bytes of the buffer from there on that are not 0 */
 	uint64_t before; /* records in front of it */
+	bool is_begun_kernel;
 	bool is_delivered; /* CUPTI had completed the buffer */
 };
 
@@ -31,6 +32,7 @@ struct recovered {
 	uint64_t collectives, unread_collectives; /* of NCCL, of the rings */
 	uint64_t records; /* of GPU work */
 	uint64_t incomplete; /* records of work that had not ended */
+	uint64_t begun; /* kernel records that CUPTI had begun; of which launches is unknown */
 	uint64_t others; /* events and records of kinds that are not read here */
 	uint64_t unknown; /* buffers with records of unknown size, which end there */
 	struct unknown_record first_unknown;

@@ -5,6 +5,10 @@
  * are skipped and counted, since CUPTI reserves records in the order of launches, but work of other
  * streams ends earlier. A buffer ends at its first record of unknown size, behind which there can
  * only be records of launches whose ids occur there as in a record; its memory was zero.
+ *
+ * A kernel's kind with its highest bit set was seen once, on an H200, where records of a hanging
+ * kernel would have been. NVIDIA documents no such kind. It counts as a kernel record that CUPTI
+ * had begun; nothing else of it is read, and the buffer ends there all the same.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -12,6 +16,8 @@
 
 #include "capture/cuda/activity_rows.h"
 #include "recover/recover_state.h"
+
+#define RECORD_BEGUN 0x80000000u
 
 struct record_reader {
 	struct recovery *r;
@@ -152,19 +158,33 @@ static bool read_record(struct record_reader *reader, uint32_t kind, const uint8
 	}
 }
 
+static bool is_begun_kernel(const struct record_reader *reader, uint32_t kind)
+{
+	const struct area_head *head = &reader->r->head;
+	uint32_t of = kind & ~RECORD_BEGUN;
+
+	return !reader->is_delivered && kind & RECORD_BEGUN &&
+	       (of == RECORD_KERNEL || of == RECORD_CONCURRENT_KERNEL) && head->record_bytes[of] &&
+	       !(head->left_out >> of & 1);
+}
+
 /* What is said of the first one shows which kind it was, or that it was none. */
 static void note_unknown(struct record_reader *reader, size_t at, size_t valid, uint64_t before)
 {
 	struct recovered *out = reader->r->out;
 	struct unknown_record *u = &out->first_unknown;
+	uint32_t kind;
 
+	memcpy(&kind, reader->bytes + at, sizeof(kind));
 	recover_launches_search(reader->r, reader->bytes + at, valid - at);
+	out->begun += is_begun_kernel(reader, kind);
 	if (out->unknown++)
 		return;
-	*u = (struct unknown_record){ .offset = at,
+	*u = (struct unknown_record){ .kind = kind,
+				      .offset = at,
 				      .before = before,
+				      .is_begun_kernel = is_begun_kernel(reader, kind),
 				      .is_delivered = reader->is_delivered };
-	memcpy(&u->kind, reader->bytes + at, sizeof(u->kind));
 	u->size = u->kind < AREA_RECORD_KINDS ? reader->r->head.record_bytes[u->kind] : 0;
 	for (size_t i = at; i < valid; i++)
 		if (reader->bytes[i])

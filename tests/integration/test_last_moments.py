@@ -95,7 +95,7 @@ def test_a_record_of_unknown_size(end, rows, tmp_path):
     (tmp_path / "faults").write_text("bad-kind every 5\n")
     folder, _, _ = end("kill", "--faults", tmp_path / "faults", at=8000)
     details = [row["detail"] for row in rows(folder, "loss") if row["reason"] == "unread_records"]
-    [found] = [re.search(r"kind (\d+) of size 0 at (\d+), behind (\d+) records? of a buffer that CUPTI (was filling|had completed)", text)
+    [found] = [re.search(r"kind (\d+) of unknown size at (\d+), behind (\d+) records? of a buffer that CUPTI (was filling|had completed)", text)
                for text in details]
     assert int(found[1]) > 64 and (int(found[2]) > 0) == (int(found[3]) > 0)
     unfinished = rows(folder, "unfinished")

@@ -179,6 +179,81 @@ static void test_the_edges_of_the_rest(void **state)
 	assert_int_equal(unfinished(unfinished_kind_unread_launch), 1);
 }
 
+/* The kind of a kernel with its highest bit is a record that CUPTI had begun, and nothing more. */
+static void test_kernel_records_that_were_begun(void **state)
+{
+	static const struct {
+		struct buffer_slot slot;
+		uint32_t kind;
+		uint64_t left_out, begun, unknown;
+	} rows[] = {
+		{ { .is_out = 1, .size = 4096 }, 0x8000000a, 0, 1, 2 },
+		{ { .is_out = 1, .size = 4096 }, 0x80000003, 0, 0, 2 }, /* none are recorded */
+		{ { .is_out = 1, .size = 4096 }, 0x80000001, 0, 0, 2 },
+		{ { .is_out = 1, .size = 4096 }, 0x80000000, 0, 0, 2 },
+		{ { .is_out = 1, .size = 4096 }, 0xc000000a, 0, 0, 2 },
+		{ { .is_out = 1, .size = 4096 }, 0x8000004a, 0, 0, 2 },
+		{ { .is_out = 1, .size = 4096 }, 0x8000000a, 1 << 10, 0, 2 },
+		{ { .is_full = 1, .size = 4096 }, 0x8000000a, 0, 0, 2 },
+		{ { .is_out = 1, .size = 4096 }, 0, 0, 0, 1 },
+	};
+
+	(void)state;
+	put_record_bytes(RECORD_MEMCPY, 96);
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct record_kernel begun = { .kind = rows[i].kind,
+					       .start = 10,
+					       .correlation = 3 };
+		struct recovered found;
+
+		area_put(memory, AREA_HEAD, offsetof(struct area_head, left_out), &rows[i].left_out,
+			 sizeof(rows[i].left_out));
+		put_slot(3, rows[i].slot);
+		put_record(3, 0, &begun, sizeof(begun));
+		found = recover();
+		if (found.begun != rows[i].begun || found.unknown != rows[i].unknown ||
+		    found.incomplete ||
+		    count_rows(TABLE_loss, COLUMN_loss_reason, loss_reason_incomplete_record) !=
+			    rows[i].begun)
+			fail_msg("%zu: %llu begun, %llu unknown", i,
+				 (unsigned long long)found.begun,
+				 (unsigned long long)found.unknown);
+		fixture_close(&fixture);
+		fixture_open(&fixture);
+	}
+}
+
+/* A launch is not the one whose record was begun, unless a record behind that has its id. */
+static void test_launches_of_records_that_were_begun(void **state)
+{
+	struct record_kernel begun = kernel;
+	struct recovered found;
+
+	(void)state;
+	begun.kind |= 0x80000000;
+	put_record(2, 0, &begun, sizeof(begun));
+	put_record(2, sizeof(begun), &begun, sizeof(begun));
+	found = recover();
+	assert_int_equal(found.begun, 1);
+	assert_int_equal(found.records, 1);
+	assert_true(found.first_unknown.is_begun_kernel);
+	assert_int_equal(
+		count_texts("buffers of the last moments, from the first record that cannot "
+			    "be read on: kind 2147483658 of unknown size (a kernel record "
+			    "that CUPTI had begun) at 0, behind 0 records of a buffer "
+			    "that CUPTI was filling, which has 309 bytes from there on"),
+		1);
+	assert_int_equal(unfinished(unfinished_kind_launch), 1);
+	assert_int_equal(unfinished(unfinished_kind_unread_launch), 0);
+	assert_int_equal(unfinished(unfinished_kind_kernel), 0);
+	fixture_close(&fixture);
+	fixture_open(&fixture);
+	put_record(2, sizeof(begun), &kernel, sizeof(kernel));
+	assert_int_equal(recover().begun, 1);
+	assert_int_equal(unfinished(unfinished_kind_unread_launch), 1);
+	assert_int_equal(count_rows(TABLE_loss, COLUMN_loss_reason, loss_reason_unread_records), 1);
+}
+
 static void test_names_of_kernels(void **state)
 {
 	struct record_kernel named_by_launch = kernel, unknown = kernel;
@@ -450,6 +525,8 @@ int main(void)
 		T(test_a_launch_whose_record_may_be_unread),
 		T(test_a_launch_whose_id_is_not_in_the_rest),
 		T(test_the_edges_of_the_rest),
+		T(test_kernel_records_that_were_begun),
+		T(test_launches_of_records_that_were_begun),
 		T(test_names_of_kernels),
 		T(test_times_and_other_kinds),
 		T(test_which_buffers_are_read),
