@@ -1,4 +1,4 @@
-/* link: -Wl,--wrap=io_write_all */
+/* link: -Wl,--wrap=io_write_all,--wrap=folder_rename_new */
 #include "gpufl/gpufl_files.h"
 
 #include <fcntl.h>
@@ -29,6 +29,21 @@ int __wrap_io_write_all(int fd, const void *bytes, size_t length)
 		return __real_io_write_all(fd, bytes, length);
 	__real_io_write_all(fd, bytes, MIN(length, 3));
 	return -ENOSPC;
+}
+
+static const char *replaced_after_rename; /* folder whose session goes after a rename */
+static void replace_session(const char *folder);
+
+int __real_folder_rename_new(int folder, const char *name, int to_folder, const char *to_name);
+int __wrap_folder_rename_new(int folder, const char *name, int to_folder, const char *to_name);
+int __wrap_folder_rename_new(int folder, const char *name, int to_folder, const char *to_name)
+{
+	int r = __real_folder_rename_new(folder, name, to_folder, to_name);
+
+	if (replaced_after_rename)
+		replace_session(replaced_after_rename);
+	replaced_after_rename = NULL;
+	return r;
 }
 
 static char told[512];
@@ -654,6 +669,18 @@ static void test_logs_that_vanish(void **state)
 	}
 }
 
+/* A folder that takes the session's place before a window is published is not written to. */
+static void test_a_window_whose_session_was_replaced(void **state)
+{
+	struct gpufl_files *f = files_open(*state, (struct gpufl_files_options){ 0 });
+
+	assert_int_equal(put(f, GPUFL_DEVICE, "x\n"), 0);
+	replaced_after_rename = *state;
+	assert_int_equal(gpufl_files_close(f), -ENOENT);
+	assert_non_null(strstr(told, "publish_failed:errno=2 "));
+	gpufl_folder_remove_session(*state, SESSION);
+}
+
 static void test_ids(void **state)
 {
 	char a[GPUFL_ID_BYTES], b[GPUFL_ID_BYTES];
@@ -712,6 +739,7 @@ int main(void)
 		folder_test(test_links_are_not_followed),
 		folder_test(test_sessions_of_others),
 		folder_test(test_logs_that_vanish),
+		folder_test(test_a_window_whose_session_was_replaced),
 		cmocka_unit_test(test_ids),
 		folder_test(test_what_is_removed),
 	};

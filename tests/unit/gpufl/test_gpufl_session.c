@@ -179,6 +179,22 @@ static void test_windows_without_readings(void **state)
 	free(text);
 }
 
+/* The session ends with the process, also if nothing else of its end is known. */
+static void test_the_end_of_the_process(void **state)
+{
+	struct sink *s = sink_open(*state, (struct gpufl_options){ 0 });
+	char *text;
+
+	define(s);
+	kernel(s, 2000, 2500, 1);
+	ROW(s, process, .pid = 42, .start_ns = 1000, .end_ns = 9000, .executable = EXECUTABLE,
+	    .host = HOST, .missing = 1u << COLUMN_process_exit_status);
+	close_sink(s);
+	text = window_text(*state, "device.1.log.gz");
+	assert_non_null(strstr(find_line(text, "shutdown", 0), "\"ts_ns\":1000009000}"));
+	free(text);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -187,6 +203,7 @@ int main(void)
 		folder_test(test_names_of_engines),
 		folder_test(test_windows_have_the_readings),
 		folder_test(test_windows_without_readings),
+		folder_test(test_the_end_of_the_process),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
