@@ -92,6 +92,8 @@ static struct table read_table(struct pitot_recording *r, struct pitot_read_quer
 	stream.release(&stream);
 	assert_null(stream.release);
 	assert_int_equal(t.schema.n_children, t.array.n_children);
+	for (int64_t i = 0; i < t.array.n_children; i++)
+		assert_int_equal(t.array.children[i]->n_buffers, 2); /* numbers and lists */
 	return t;
 }
 
@@ -435,6 +437,9 @@ static struct maker *write_launches(const char *directory)
 static void scopes_and_stacks_are_columns(void **state)
 {
 	static const char *const columns[] = { "scope", "stack.frames", "stream", NULL };
+	static const char *const in_scope[] = { "scope=bad*", NULL }, *const in_none[] = {
+		"scope=x*", NULL
+	};
 	struct pitot_read_query query = { .table = "kernel", .columns = columns };
 	char *own = temp_folder_make();
 	struct maker *m = write_launches(own);
@@ -461,6 +466,15 @@ static void scopes_and_stacks_are_columns(void **state)
 					    ((const int32_t *)list->children[0]->buffers[1])[i]),
 				    i % 2 ? "step (train.py:10)" : "[unknown]");
 	release(&t);
+	query.conditions = in_scope;
+	t = read_table(r, query);
+	assert_int_equal(t.array.length, 1);
+	release(&t);
+	query.conditions = in_none;
+	t = read_table(r, query);
+	assert_int_equal(t.array.length, 0);
+	release(&t);
+	query.conditions = NULL;
 	assert_int_equal(pitot_read_follow(r, "device", &later, &error), PITOT_READ_USAGE);
 	assert_int_equal(pitot_read_follow(r, NULL, &later, &error), PITOT_READ_USAGE);
 	maker_kernel(m, 1, 8, 2500, 2600, 2);
