@@ -486,11 +486,33 @@ static void test_definitions_with_large_keys(void **state UNUSED)
 	definitions_release(&d);
 }
 
+/* Rows of other tables are found by their id; the last one with it counts. */
+static void test_definitions_by_id(void **state UNUSED)
+{
+	struct definitions d = { .tables = UINT64_C(1) << TABLE_kernel_config };
+	const struct row_kernel_config *found;
+
+	for (uint32_t i = 0; i < 4; i++) {
+		struct row_kernel_config row = { .id = 7 + i % 3, .name = 20, .grid_x = i };
+
+		assert_true(definitions_add(&d, TABLE_kernel_config, &row));
+	}
+	assert_false(definitions_add(&d, TABLE_kernel, &(struct row_kernel){ .config = 7 }));
+	for (uint32_t i = 0; i < 3; i++) {
+		found = definitions_row(&d, TABLE_kernel_config, 7 + i);
+		assert_non_null(found);
+		assert_int_equal(found->grid_x, i ? i : 3);
+	}
+	assert_null(definitions_row(&d, TABLE_kernel_config, 20));
+	definitions_release(&d);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_definitions_come_first),
 		cmocka_unit_test(test_definitions_with_large_keys),
+		cmocka_unit_test(test_definitions_by_id),
 		cmocka_unit_test(test_one_epoch),
 		cmocka_unit_test(test_windows),
 		cmocka_unit_test(test_attach_and_detach),
