@@ -2,6 +2,7 @@
 
 #include <errno.h>
 
+#include "failing_alloc.h"
 #include "support/cmocka_tests.h"
 
 static void test_nesting_stays_in_a_lane(void **state)
@@ -44,12 +45,30 @@ static void test_there_is_a_limit(void **state)
 	lanes_release(&l);
 }
 
+static void test_tracks_without_memory(void **state)
+{
+	(void)state;
+	FOR_EACH_FAILURE(n)
+	{
+		struct tracks t = { 0 };
+		bool is_new;
+		void *track = tracks_at(&t, 7, sizeof(struct lanes), &is_new);
+
+		assert_int_equal(!track, failing_alloc_failed);
+		assert_int_equal(t.items.count, track != NULL);
+		if (track)
+			assert_ptr_equal(tracks_at(&t, 7, sizeof(struct lanes), &is_new), track);
+		tracks_release(&t);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_nesting_stays_in_a_lane),
 		cmocka_unit_test(test_exclusive_lanes_hold_one_at_a_time),
 		cmocka_unit_test(test_there_is_a_limit),
+		cmocka_unit_test(test_tracks_without_memory),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,9 @@
+/* link: -Wl,--wrap=sem_wait */
 #include "names/demangle.h"
 
+#include <errno.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <string.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -171,6 +174,19 @@ static void *demangle_long(void *text)
 	return NULL;
 }
 
+static unsigned interrupts; /* signals that arrive while a thread waits for another's result */
+
+int __real_sem_wait(sem_t *semaphore);
+int __wrap_sem_wait(sem_t *semaphore);
+int __wrap_sem_wait(sem_t *semaphore)
+{
+	if (!interrupts)
+		return __real_sem_wait(semaphore);
+	interrupts--;
+	errno = EINTR;
+	return -1;
+}
+
 static void threads_with_little_stack(void **state)
 {
 	struct strbuf s = STRBUF_INIT;
@@ -180,9 +196,11 @@ static void threads_with_little_stack(void **state)
 	(void)state;
 	assert_int_equal(pthread_attr_init(&attributes), 0);
 	assert_int_equal(pthread_attr_setstacksize(&attributes, 256 << 10), 0);
+	interrupts = 100; /* more than there are waits */
 	assert_int_equal(pthread_create(&thread, &attributes, demangle_long, &s), 0);
 	pthread_join(thread, NULL);
 	pthread_attr_destroy(&attributes);
+	assert_int_equal(interrupts, 0);
 	assert_int_equal(s.length, PARTS * strlen("abc::") + strlen("f()"));
 	assert_string_equal(s.data + PARTS * strlen("abc::"), "f()");
 	strbuf_release(&s);

@@ -165,6 +165,29 @@ static void call(struct writer *w, uint32_t stack)
 	writer_append(w, TABLE_api_call, &row);
 }
 
+/* Without an interner, too, a stack has one id, and ids have no gaps. */
+static void a_stack_keeps_its_id(void **state)
+{
+	uint64_t frames[] = { 10, 30 };
+	struct writer_options options = { .directory = *state };
+	struct stack_tree tree;
+	struct writer *w;
+	bool is_new;
+
+	assert_int_equal(writer_open(&options, &w, NULL), 0);
+	stack_tree_init(&tree, 10, NULL, NULL);
+	for (unsigned i = 0; i < 6; i++) {
+		frames[0] = 10 + i % 3;
+		assert_int_equal(stack_tree_id(&tree, w, frames, 2, stack_end_complete, &is_new),
+				 1 + i % 3);
+		assert_int_equal(is_new, i < 3);
+	}
+	assert_int_equal(stack_tree_id(&tree, w, frames, 2, stack_end_truncated, NULL), 4);
+	assert_int_equal(tree.stacks.count, 4);
+	writer_close(&w);
+	stack_tree_release(&tree);
+}
+
 static struct row_stack_node nodes[8];
 static unsigned node_count;
 
@@ -301,6 +324,7 @@ int main(void)
 		cmocka_unit_test(a_full_table_refuses),
 		cmocka_unit_test(what_was_not_taken_is_tried_again),
 		folder_test(the_tree_shares_callers),
+		folder_test(a_stack_keeps_its_id),
 		folder_test(frames_of_every_kind),
 		folder_test(each_segment_gets_the_stacks_that_it_needs),
 		folder_test(a_stack_that_comes_late_is_in_the_segment_that_needs_it),
