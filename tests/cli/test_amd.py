@@ -127,10 +127,13 @@ def test_doctor(pitot, machine, build):
     (machine / "dev/kfd").unlink()
     shutil.rmtree(machine / "opt")
     shutil.rmtree(machine / "sys/class")
-    found, _ = checks()
+    found, result = checks()
     assert found["driver"] == ("missing", "the kernel driver amdgpu is loaded, but shows no GPU")
     assert found["/dev/kfd"][0] == "missing" and found["ROCm"] == ("limited", "no /opt/rocm")
     assert found["GPU work"][0] == "missing" and found["GPU work"][1].startswith("no ROCprofiler-SDK")
+    assert {"start a container with --device /dev/kfd --device /dev/dri",
+            "load the driver (modprobe amdgpu), or install a newer one"} <= {
+                check["advice"] for check in json.loads(result.stdout)["checks"]}
     text = pitot("doctor", env={"PITOT_AMD_ROOT": str(machine)}, status=None).stdout
     assert "\nAMD\n" in text and "\nNVIDIA\n" in text
     shutil.rmtree(machine)
