@@ -12,7 +12,8 @@ from waiting import PATIENCE
 
 LOADER = "/lib64/ld-linux-x86-64.so.2"
 
-# What a program sees of the recorder: whether it is told to load a library, and whether one is in it.
+# What a program sees of the recorder: whether it is told to load a library, and whether one is in
+# it. It begins with the last word of its command.
 SEEN = r"""
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,8 +26,31 @@ int main(int argc, char **argv)
 
 	while (fgets(line, sizeof(line), maps))
 		mapped |= strstr(line, "libpitot") != NULL;
-	printf("%s %s %s\n", argc > 1 ? argv[1] : "?", mapped ? "inside" : "alone", getenv("LD_PRELOAD") ? "told" : "untold");
+	printf("%s %s %s\n", argc > 1 ? argv[argc - 1] : "?", mapped ? "inside" : "alone", getenv("LD_PRELOAD") ? "told" : "untold");
 	return 5;
+}
+"""
+
+# Executes the program in argv[2] by the function in argv[1], with more words than registers hold.
+EXECUTE = r"""
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+#define WORDS "1", "2", "3", "4", "5", "6", "7", "it"
+int main(int argc, char **argv)
+{
+	const char *by = argv[1], *program = argv[2];
+	char *words[] = { "0", WORDS, 0 };
+
+	if (!strcmp(by, "execl"))
+		execl(program, "0", WORDS, (char *)0);
+	else if (!strcmp(by, "execlp"))
+		execlp(strrchr(program, '/') + 1, "0", WORDS, (char *)0);
+	else if (!strcmp(by, "execle"))
+		execle(program, "0", WORDS, (char *)0, environ);
+	else if (!strcmp(by, "fexecve"))
+		fexecve(open(program, O_RDONLY), words, environ);
+	return 1;
 }
 """
 
@@ -147,6 +171,25 @@ def test_a_child_that_is_not_to_be_recorded(run, seen):
         (root / "proc" / "self" / "maps").write_text("")
         result = run("chroot", root, "/ours", "it", status=5)
         assert (result.stdout, result.stderr) == ("it alone untold\n", "")
+
+
+@pytest.mark.parametrize("function", ["execl", "execlp", "execle", "fexecve"])
+def test_functions_of_c_that_python_does_not_call(run, seen, environment, function):
+    assert compile_c(seen, "execute", EXECUTE, "-D_GNU_SOURCE")
+    environment["PATH"] += f":{seen}"
+    result = run(seen / "execute", function, seen / "ours", status=5)
+    assert (result.stdout, result.stderr) == ("it inside untold\n", "")
+
+
+def test_programs_that_start_no_python_are_left_alone(seen, environment, library):
+    """Where only Python is sampled from inside, a shell gets the library for what it starts."""
+    loaded = ("while read line; do case $line in *libpitot-preload*) echo inside; break;; esac; "
+              "done < /proc/self/maps")
+    environment.update(LD_PRELOAD=str(library.parent / "libpitot-preload.so"),
+                       PITOT_OPTIONS="preload=python", PITOT_RECORDING=str(seen / "rec"))
+    result = subprocess.run(["sh", "-c", f"./ours it; sh -c '{loaded}'; env ./static it; true"],
+                            cwd=seen, env=environment, capture_output=True, text=True, timeout=PATIENCE)
+    assert (result.stdout, result.stderr) == ("it alone untold\ninside\nit alone untold\n", "")
 
 
 def test_what_is_preloaded_besides_stays(run, seen):
