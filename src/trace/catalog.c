@@ -333,8 +333,6 @@ int trace_only_new(struct trace *t, enum table_id table, const struct trace *bef
 void table_release(struct table_data *table)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(table->columns); i++) {
-		if (!table->columns[i].loaded)
-			continue;
 		free(table->columns[i].values);
 		free(table->columns[i].valid);
 	}
