@@ -108,6 +108,27 @@ static int find_host(struct gathering *x, uint32_t process, uint32_t *host)
 	return 0;
 }
 
+/* Adds what the open report knows of the CLOCK_REALTIME of each of its hosts. */
+static void add_realtime_errors(struct gathering *x)
+{
+	for (uint32_t h = 0; h < x->out->host_count; h++) {
+		struct realtime_error *all = &x->out->hosts[h].realtime, own = { 0 };
+
+		for (size_t i = x->first_rank; i < x->found.count && !own.is_known; i++)
+			if (x->found.data[i].rank.host == h)
+				own = trace_realtime_error(
+					x->report->trace,
+					trace_process(x->report->trace,
+						      x->found.data[i].rank.process)
+						->boot_id);
+		if (!own.is_known)
+			continue;
+		own.unsynchronized |= all->unsynchronized;
+		own.bound_ns = MAX(own.bound_ns, all->bound_ns);
+		*all = own;
+	}
+}
+
 /* The rank in the job, by the variables of its launcher. */
 static bool find_number(const struct trace *t, uint32_t process, uint32_t *number)
 {
@@ -203,6 +224,7 @@ static int find_ranks(struct gathering *x)
 			rc = add_rank(x, w.process, c.device[w.row]);
 		last = key;
 	}
+	add_realtime_errors(x);
 	return rc;
 }
 
@@ -482,10 +504,20 @@ static bool part_of_host(const struct gathering *x, const struct collective_matc
 	return true;
 }
 
+/* By how much the CLOCK_REALTIME of two hosts may differ; UINT64_MAX: unknown. */
+static uint64_t realtime_limit(const struct job_host *a, const struct job_host *b)
+{
+	return a->has_realtime && a->realtime.is_known && b->has_realtime && b->realtime.is_known &&
+			       MAX(a->realtime.bound_ns, b->realtime.bound_ns) < UINT64_MAX / 2
+		       ? a->realtime.bound_ns + b->realtime.bound_ns
+		       : UINT64_MAX;
+}
+
 /* Aligns one host with that of the first rank. */
 static int align_host(struct gathering *x, uint32_t host, uint64_t *ends)
 {
 	struct job_host *h = &x->out->hosts[host];
+	uint64_t limit_ns = realtime_limit(h, &x->out->hosts[x->out->ranks[0].host]);
 	int rc;
 
 	x->meetings.count = 0;
@@ -500,7 +532,7 @@ static int align_host(struct gathering *x, uint32_t host, uint64_t *ends)
 		    vec_push(&x->meetings, meeting) < 0)
 			return -ENOMEM;
 	}
-	rc = host_clock_fit(x->meetings.data, x->meetings.count, &h->clock);
+	rc = host_clock_fit(x->meetings.data, x->meetings.count, limit_ns, &h->clock);
 	if (rc <= 0)
 		x->out->uncertainty_ns = UINT64_MAX;
 	else if (x->out->uncertainty_ns != UINT64_MAX)

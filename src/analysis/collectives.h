@@ -37,6 +37,7 @@ struct job_host {
 	uint32_t boot_id, name; /* items of collectives.texts */
 	int64_t ahead_ns; /* of the first host's clock, by CLOCK_REALTIME; 0 if one is unknown */
 	bool has_realtime; /* its CLOCK_REALTIME is known */
+	struct realtime_error realtime;
 	struct host_clock clock; /* what collectives add; the first host's is empty */
 };
 

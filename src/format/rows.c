@@ -97,20 +97,28 @@ void rows_writing(struct writer *w, uint64_t start_ns, uint64_t end_ns,
 	*reported = now;
 }
 
-void rows_clock(struct writer *w, uint64_t gpu_ns)
+struct row_clock rows_read_clocks(void)
 {
 	uint64_t before = clock_monotonic_ns();
 	struct row_clock row = {
+		.missing = schema_missing(TABLE_clock),
 		.realtime_ns = clock_read_ns(CLOCK_REALTIME),
 		.boottime_ns = clock_read_ns(CLOCK_BOOTTIME),
-		.gpu_ns = gpu_ns,
 	};
 	uint64_t after = clock_monotonic_ns();
 
 	row.monotonic_ns = before + (after - before) / 2;
 	row.width_ns = (uint32_t)MIN(after - before, UINT64_C(0xffffffff));
-	if (!gpu_ns)
-		ROW_MISSING(&row, clock, gpu_ns);
+	return row;
+}
+
+void rows_clock(struct writer *w, uint64_t gpu_ns)
+{
+	struct row_clock row = rows_read_clocks();
+
+	row.gpu_ns = gpu_ns;
+	if (gpu_ns)
+		ROW_PRESENT(&row, clock, gpu_ns);
 	writer_append(w, TABLE_clock, &row);
 }
 

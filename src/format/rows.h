@@ -34,6 +34,8 @@ void rows_cost(struct writer *w, enum cost_kind kind, uint64_t start_ns, uint64_
 void rows_writing(struct writer *w, uint64_t start_ns, uint64_t end_ns,
 		  struct writer_stats *reported);
 
+/* Reads all clocks but the GPU's. */
+struct row_clock rows_read_clocks(void);
 /* Reads and appends all clocks. gpu_ns is the GPU's clock a moment ago, or 0. */
 void rows_clock(struct writer *w, uint64_t gpu_ns);
 

@@ -447,12 +447,12 @@ static int close_process(struct database_import *m, struct database_process *p,
 				   .pid = p->pid,
 				   .start_ns = p->first_ns,
 				   .end_ns = p->last_ns };
-	struct row_clock clock = { .monotonic_ns = p->first_ns,
+	struct row_clock clock = { .missing = schema_missing(TABLE_clock),
+				   .monotonic_ns = p->first_ns,
 				   .realtime_ns = p->first_ns,
 				   .boottime_ns = p->first_ns };
 
 	row.missing &= ~(UINT64_C(1) << COLUMN_process_end_ns);
-	ROW_MISSING(&clock, clock, gpu_ns);
 	writer_append(p->writer, TABLE_clock, &clock);
 	append_contexts(m, p);
 	describe(m, p, &row);

@@ -166,10 +166,46 @@ static bool fit(const struct host_meeting *m, size_t count, int64_t *scratch,
 	return fit(m + step, count - step, scratch, out);
 }
 
-int host_clock_fit(struct host_meeting *meetings, size_t count, struct host_clock *out)
+/* The clock by the limit alone, as far as the meetings do not bound it more. */
+static bool fit_limit(const struct host_meeting *m, size_t count, uint64_t limit_ns,
+		      struct host_clock *out)
+{
+	struct host_clock_piece line = { .until_ns = UINT64_MAX };
+	int64_t low, high, limit = (int64_t)limit_ns;
+
+	if (limit_ns > INT64_MAX)
+		return false;
+	find_bounds(m, count, &line, &low, &high);
+	low = MAX(low, -limit);
+	high = MIN(high, limit);
+	line.offset_ns = MAX(low, MIN(high, 0));
+	out->pieces[0] = line;
+	out->uncertainty_ns =
+		MAX(magnitude(high - line.offset_ns), magnitude(low - line.offset_ns));
+	out->count = low <= high;
+	out->by_limit = true;
+	return out->count;
+}
+
+/* The limit makes the uncertainty of a line smaller, unless the line is beyond it. */
+static void add_limit(const struct host_meeting *m, size_t count, uint64_t limit_ns,
+		      struct host_clock *c)
+{
+	uint64_t first = magnitude(offset_at(c->pieces, m[0].reference.median_end_ns));
+	uint64_t last = magnitude(offset_at(c->pieces, m[count - 1].reference.median_end_ns));
+
+	if (c->count == 1 && MAX(first, last) <= limit_ns && limit_ns <= INT64_MAX)
+		c->uncertainty_ns = MIN(c->uncertainty_ns, MAX(first, last) + limit_ns);
+}
+
+int host_clock_fit(struct host_meeting *meetings, size_t count, uint64_t limit_ns,
+		   struct host_clock *out)
 {
 	int64_t *scratch = NULL;
 
+	*out = (struct host_clock){ .meetings = count };
+	if (count < HOST_CLOCK_MEETINGS_MIN && fit_limit(meetings, count, limit_ns, out))
+		return 1;
 	*out = (struct host_clock){ .meetings = count };
 	if (count < HOST_CLOCK_MEETINGS_MIN)
 		return 0;
@@ -179,6 +215,8 @@ int host_clock_fit(struct host_meeting *meetings, size_t count, struct host_cloc
 	qsort(meetings, count, sizeof(*meetings), compare_meetings);
 	if (!fit(meetings, count, scratch, out))
 		*out = (struct host_clock){ .meetings = count };
+	else
+		add_limit(meetings, count, limit_ns, out);
 	free(scratch);
 	return out->count > 0;
 }

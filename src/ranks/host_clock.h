@@ -10,10 +10,14 @@
  *
  * A clock that was stepped has a line for each part of the time; if there is no line that is within
  * all bounds, the method is `none`.
+ *
+ * A limit of the offset that is known otherwise, such as from those who synchronize the clocks,
+ * makes the uncertainty smaller, and is all there is if there are too few collectives.
  */
 #ifndef PITOT_RANKS_HOST_CLOCK_H
 #define PITOT_RANKS_HOST_CLOCK_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -44,13 +48,16 @@ struct host_clock {
 	unsigned count; /* 0: unknown */
 	uint64_t uncertainty_ns;
 	uint64_t meetings;
+	bool by_limit; /* known from the limit, as there are too few meetings for a line */
 };
 
 /*
- * Sorts the meetings by time. 1 if the clock is known, else 0: too few meetings, or they contradict
- * each other. -ENOMEM.
+ * Sorts the meetings by time. limit_ns: the offset is at most that, by other knowledge, which the
+ * meetings may disprove; UINT64_MAX: unknown. 1 if the clock is known, else 0: too few meetings
+ * without a limit, or a contradiction. -ENOMEM.
  */
-int host_clock_fit(struct host_meeting *meetings, size_t count, struct host_clock *out) MUST_USE;
+int host_clock_fit(struct host_meeting *meetings, size_t count, uint64_t limit_ns,
+		   struct host_clock *out) MUST_USE;
 
 /* Converts a time of the host to one of the reference. */
 uint64_t host_clock_convert(const struct host_clock *c, uint64_t host_ns);

@@ -123,6 +123,7 @@ static void close_recording(struct recording *r)
 			    strbuf_text(&no_allocator));
 	if (sampling < 0)
 		record_emit(r, RECORD_WARNING, "CPU samples are incomplete: %s", e.text);
+	record_write_clock(r->writer);
 	json = finish_json(r);
 	if (sampling < 0 || json < 0)
 		record_write_loss(r, sampling < 0 ? sampling : json);

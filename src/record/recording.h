@@ -158,6 +158,8 @@ int record_make_dump(struct recording *r, int folder, const struct segment_inter
  * sampler, from beginning a segment. The row goes into the reserve of `pitot record`'s own segment.
  */
 void record_write_loss(struct recording *r, int err);
+/* Appends the clocks, and what adjtimex(2) says of CLOCK_REALTIME: missing if it is forbidden. */
+void record_write_clock(struct writer *w);
 /* Says in `pitot record`'s own segment that the ring is not in the recording yet. */
 void record_note_ring(struct recording *r);
 /* Writes the ring's segments into the recording. */

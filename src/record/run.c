@@ -167,6 +167,7 @@ void record_run(struct recording *r)
 			;
 		return;
 	}
+	record_write_clock(r->writer);
 	write_capabilities(r);
 	record_read_topology(r);
 	write_calibration(r);

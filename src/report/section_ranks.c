@@ -7,6 +7,7 @@
 
 #include "analysis/rank_times.h"
 #include "base/human.h"
+#include "report/rank_doubts.h"
 #include "report/section_html.h"
 #include "report/words.h"
 
@@ -297,119 +298,18 @@ static void add_alike(const struct report *r, struct strbuf *out)
 			     DURATION(JOB_LATE_NS), WORDS("\n"));
 }
 
-#define ABSENT_SHOWN 8
-
-/* Ranks of the job without collectives. */
-static void add_absent(const struct report *r, struct strbuf *out)
-{
-	const struct collectives *c = r->collectives;
-	_cleanup_strbuf_ struct strbuf list = STRBUF_INIT;
-	uint32_t absent = 0, next = 0;
-
-	for (size_t i = 0; i <= c->rank_count; i++) {
-		uint32_t rank = i < c->rank_count ? c->ranks[i].number : c->world;
-		uint32_t end = MIN(rank, c->world);
-
-		for (; next < end && absent < ABSENT_SHOWN; next++, absent++)
-			strbuf_addf(&list, "%s%u", list.length ? ", " : "", next);
-		absent += end - MIN(next, end);
-		next = MAX(next, rank + 1);
-	}
-	if (absent)
-		sentence_add(out, COUNTED_AS(absent, "rank"), WORDS(" of "), NUMBER(c->world),
-			     WORDS(" without collectives in the recording: "),
-			     WORDS(strbuf_text(&list)),
-			     WORDS(absent > ABSENT_SHOWN ? " and others\n" : "\n"));
-}
-
-static void add_host_name(const struct report *r, const struct job_host *h, struct strbuf *out)
-{
-	const struct interned *name = &r->collectives->texts.items[h->name];
-
-	text_safe(out, name->text, name->length);
-}
-
-/* "the clocks of the hosts could not be aligned: CLOCK_REALTIME of node7 was not set …" */
-static void add_unaligned(const struct report *r, struct strbuf *out)
-{
-	const struct collectives *c = r->collectives;
-	const char *before = ": CLOCK_REALTIME of ";
-
-	strbuf_adds(out, "the clocks of the hosts could not be aligned");
-	for (size_t i = 0; i < c->host_count; i++) {
-		if (c->hosts[i].has_realtime)
-			continue;
-		strbuf_adds(out, before);
-		add_host_name(r, &c->hosts[i], out);
-		before = ", ";
-	}
-	strbuf_adds(out, *before == ',' ? " was not set or not recorded, and too few collectives "
-					  "of all of them bound it\n"
-					: "\n");
-}
-
-/* Why nothing can be said about ranks. */
-static void add_unknown(const struct report *r, struct strbuf *out)
-{
-	const struct collectives *c = r->collectives;
-
-	strbuf_adds(out, "ranks cannot be compared: ");
-	if (c->mixed && c->repeated)
-		sentence_add(
-			out, WORDS("rank "), NUMBER(number_of(r, (uint32_t)c->repeated)),
-			WORDS(" is there more than once: the recording has several runs; record "
-			      "each into a folder of its own\n"));
-	else if (c->mixed)
-		strbuf_adds(out,
-			    "they are of several jobs, or of runs of several sizes (pitot view "
-			    "RECORDING process)\n");
-	else if (c->uncertainty_ns == UINT64_MAX)
-		add_unaligned(r, out);
-	else if (!c->whole)
-		strbuf_adds(out, "no collective has the parts of all of its ranks\n");
-	else if (r->rank_times->contradicted)
-		sentence_add(out, WORDS("their critical path is mostly on rank "),
-			     NUMBER(number_of(r, r->rank_times->path_rank)),
-			     WORDS(", but the others wait mostly for rank "),
-			     NUMBER(number_of(r, r->rank_times->rank)), WORDS("\n"));
-	else if (r->rank_times->uncertain)
-		sentence_add(out, WORDS("they arrive at "), NUMBER(r->rank_times->uncertain),
-			     WORDS(" of "), COUNTED_AS(r->rank_times->compared, "collective"),
-			     WORDS(" within the uncertainty of their clocks, "),
-			     DURATION(c->uncertainty_ns), WORDS("\n"));
-	else
-		strbuf_adds(out, "too few collectives after the start-up\n");
-}
-
-/* Ranks are in the order of their numbers. */
-static void add_restarted(const struct collectives *c, struct strbuf *out)
-{
-	const struct job_rank *ranks = c->ranks;
-	uint32_t number = ranks[c->repeated].number;
-	size_t count = 0;
-
-	for (size_t i = 1; i < c->rank_count; i++)
-		count += ranks[i].number == ranks[i - 1].number &&
-			 (i < 2 || ranks[i - 2].number != ranks[i].number);
-	if (count == 1)
-		strbuf_addf(out, "rank %u was restarted\n", number);
-	else
-		sentence_add(out, COUNTED_AS(count, "rank"),
-			     WORDS(" were restarted, such as rank "), NUMBER(number), WORDS("\n"));
-}
-
 bool report_job_text(const struct report *r, struct strbuf *heading, struct strbuf *out)
 {
 	const struct rank_times *t = r->rank_times;
 	const struct collectives *c = r->collectives;
 
 	if (c->repeated && !c->mixed)
-		add_restarted(c, out);
+		ranks_add_restarted(c, out);
 	switch (t->kind) {
 	case JOB_SINGLE:
 		return false;
 	case JOB_UNKNOWN:
-		add_unknown(r, out);
+		ranks_add_unknown(r, out);
 		return false;
 	case JOB_HUNG:
 		strbuf_addf(heading, "hung: rank %u did not come", number_of(r, t->rank));
@@ -629,7 +529,23 @@ static bool is_reference(const struct report_view *v, const struct job_host *h)
 
 static const char *clock_method(const struct report_view *v, const struct job_host *h)
 {
-	return is_reference(v, h) ? "reference" : h->clock.count ? "collectives" : "none";
+	return is_reference(v, h)  ? "reference"
+	       : h->clock.by_limit ? "realtime"
+	       : h->clock.count    ? "collectives"
+				   : "none";
+}
+
+/* What the OS kernel says of it. */
+static void add_realtime(const struct realtime_error *e, struct strbuf *out)
+{
+	if (!e->is_known || e->unsynchronized || e->bound_ns == UINT64_MAX) {
+		strbuf_adds(out, !e->is_known        ? "unknown"
+				 : e->unsynchronized ? "not synchronized"
+						     : "synchronized");
+		return;
+	}
+	strbuf_adds(out, "within ");
+	human_duration(out, e->bound_ns);
 }
 
 static void add_signed(int64_t ns, struct strbuf *out)
@@ -639,7 +555,11 @@ static void add_signed(int64_t ns, struct strbuf *out)
 }
 
 ROW_IF(has_clock, struct job_host, row->clock.count)
-ROW_READ(read_host_name, struct job_host, add_host_name(v->report, row, &out->text))
+ROW_IF(has_word, struct job_host, row->realtime.is_known)
+ROW_IF(has_bound, struct job_host, row->realtime.is_known && row->realtime.bound_ns != UINT64_MAX)
+ROW_READ(read_synchronized, struct job_host, out->n = !row->realtime.unsynchronized)
+ROW_READ(read_realtime, struct job_host, add_realtime(&row->realtime, &out->text))
+ROW_READ(read_host_name, struct job_host, ranks_add_host(v->report, row, &out->text))
 ROW_READ(read_method, struct job_host, strbuf_adds(&out->text, clock_method(v, row)))
 ROW_READ(read_ahead, struct job_host, out->n = bits_of((double)row->clock.pieces[0].offset_ns))
 ROW_READ(read_ahead_text, struct job_host, add_signed(row->clock.pieces[0].offset_ns, &out->text))
@@ -662,6 +582,11 @@ static const struct field host_fields[] = {
 	      IF_CLOCK),
 	FIELD("steps", "steps", COUNT, .value = read_steps, IF_CLOCK),
 	FIELD("collectives", "collectives", COUNT, MEMBER(struct job_host, clock.meetings)),
+	FIELD("synchronized", NULL, FLAG, .value = read_synchronized, .when = has_word,
+	      .null = true),
+	FIELD("realtime_error_ns", NULL, NS, MEMBER(struct job_host, realtime.bound_ns),
+	      .when = has_bound, .null = true),
+	FIELD(NULL, "CLOCK_REALTIME", TEXT, .value = read_realtime, LEFT_COLUMN),
 };
 
 ROW_IF(is_minor, struct late_cause, row->late_ns < v->report->rank_times->late_ns / 50)
@@ -767,7 +692,7 @@ void report_print_ranks(const struct report_view *v, bool json)
 		return;
 	}
 	report_job_text(v->report, &heading, &text);
-	add_absent(v->report, &text);
+	ranks_add_absent(v->report, &text);
 	if (v->report->rank_times->kind == JOB_SINGLE)
 		strbuf_adds(&text, "fewer than two ranks with collectives\n");
 	if (v->html) {

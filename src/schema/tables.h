@@ -121,7 +121,12 @@
 	C(T, realtime_ns, U64, ALWAYS, NONE, "ns", "CLOCK_REALTIME, since the epoch")                                  \
 	C(T, boottime_ns, U64, ALWAYS, NONE, "ns", "CLOCK_BOOTTIME")                                                   \
 	C(T, gpu_ns, U64, MAYBE, NONE, "ns", "clock of the GPU's profiling library (CUPTI: cuptiGetTimestamp)")      \
-	C(T, width_ns, U32, ALWAYS, NONE, "ns", "duration of the reading, which is the uncertainty of the row")
+	C(T, width_ns, U32, ALWAYS, NONE, "ns", "duration of the reading, which is the uncertainty of the row")        \
+	C(T, unsynchronized, U8, MAYBE, NONE, "", "1: nobody synchronizes CLOCK_REALTIME (adjtimex: STA_UNSYNC); only pitot record reads it, as the columns below") \
+	C(T, max_error_ns, U64, MAYBE, NONE, "ns", "bound of the error of CLOCK_REALTIME (adjtimex: maxerror)")       \
+	C(T, estimated_error_ns, U64, MAYBE, NONE, "ns", "error of CLOCK_REALTIME (adjtimex: esterror); 0, or more than the bound: who synchronizes it states none") \
+	C(T, offset_ns, I64, MAYBE, NONE, "ns", "by how much CLOCK_REALTIME is still being slewed (adjtimex: offset)") \
+	C(T, tai_s, I32, MAYBE, NONE, "s", "TAI minus UTC, if it is set (adjtimex)")
 #define TRAITS_clock(X, T) X(T, LAST)
 
 #define SCHEMA_process(C, T)                                                                                           \

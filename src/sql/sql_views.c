@@ -115,7 +115,8 @@ static const struct view summaries[] = {
 	  COPY(count) "," COPY(total_ns) CAUSES("rank_path.owners") },
 	{ "host_clock", "clocks of the hosts of a job, aligned by its collectives",
 	  "SELECT recording," COPY(host) "," COPY(method) "," COPY(ahead_ns) "," COPY(drift_ppm) ","
-	  COPY(uncertainty_ns) "," COPY(steps) "," COPY(collectives) REPORT("job.hosts") },
+	  COPY(uncertainty_ns) "," COPY(steps) "," COPY(collectives) ","
+	  COPY(synchronized) "," COPY(realtime_error_ns) REPORT("job.hosts") },
 
 };
 

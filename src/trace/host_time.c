@@ -17,16 +17,89 @@
 /* A clock that says less was never set: machines without a battery begin with 1970. */
 #define REALTIME_MIN UINT64_C(946684800000000000) /* the year 2000 */
 
+static uint64_t booted_at(const struct clock_columns *c, uint64_t row)
+{
+	return c->realtime_ns[row] > c->monotonic_ns[row] && c->realtime_ns[row] >= REALTIME_MIN &&
+			       c->realtime_ns[row] <= REALTIME_MAX
+		       ? c->realtime_ns[row] - c->monotonic_ns[row]
+		       : 0;
+}
+
 uint64_t trace_booted_ns(const struct trace *t, size_t process)
 {
-	const struct clock_columns *c = clock_columns(t);
-	uint64_t end = trace_first_row(t, TABLE_clock, process + 1);
+	uint64_t end = trace_first_row(t, TABLE_clock, process + 1), booted = 0;
 
-	for (uint64_t row = trace_first_row(t, TABLE_clock, process); row < end; row++)
-		if (c->realtime_ns[row] > c->monotonic_ns[row] &&
-		    c->realtime_ns[row] >= REALTIME_MIN && c->realtime_ns[row] <= REALTIME_MAX)
-			return c->realtime_ns[row] - c->monotonic_ns[row];
-	return 0;
+	for (uint64_t row = trace_first_row(t, TABLE_clock, process); row < end && !booted; row++)
+		booted = booted_at(clock_columns(t), row);
+	return booted;
+}
+
+#define ERROR_LIMIT_NS UINT64_C(16000000000) /* with more, an OS kernel says "unsynchronized" */
+#define GROWTH 2000 /* 1 / 500 ppm: by so much a clock is allowed to drift from one reading on */
+
+struct clock_readings {
+	uint64_t first_ns, last_ns, error_ns;
+	uint64_t first_booted, last_booted; /* they differ if the clock was stepped */
+};
+
+/*
+ * The bound of a row, or UINT64_MAX. systemd-timesyncd and phc2sys set maxerror to 0, whatever the
+ * error is: only who states an estimate states a bound.
+ */
+static uint64_t stated_error(const struct clock_columns *c, uint64_t row)
+{
+	uint64_t offset = 0;
+
+	if (!column_has(c->valid.max_error_ns, row) ||
+	    !column_has(c->valid.estimated_error_ns, row) || !c->estimated_error_ns[row] ||
+	    c->estimated_error_ns[row] > c->max_error_ns[row])
+		return UINT64_MAX;
+	if (column_has(c->valid.offset_ns, row))
+		offset = c->offset_ns[row] < 0 ? -(uint64_t)c->offset_ns[row]
+					       : (uint64_t)c->offset_ns[row];
+	return c->max_error_ns[row] < ERROR_LIMIT_NS && offset < ERROR_LIMIT_NS
+		       ? c->max_error_ns[row] + offset
+		       : UINT64_MAX;
+}
+
+static void add_reading(const struct clock_columns *c, uint64_t row, struct clock_readings *all,
+			struct realtime_error *out)
+{
+	uint64_t booted = booted_at(c, row);
+
+	all->first_ns = MIN(all->first_ns, c->monotonic_ns[row]);
+	all->last_ns = MAX(all->last_ns, c->monotonic_ns[row]);
+	all->first_booted = MIN(all->first_booted, booted);
+	all->last_booted = MAX(all->last_booted, booted);
+	if (!c->unsynchronized || !column_has(c->valid.unsynchronized, row))
+		return;
+	out->is_known = true;
+	out->unsynchronized |= c->unsynchronized[row] != 0;
+	all->error_ns = MAX(all->error_ns, stated_error(c, row));
+}
+
+struct realtime_error trace_realtime_error(const struct trace *t, uint32_t boot_id)
+{
+	struct realtime_error out = { .bound_ns = UINT64_MAX };
+	struct clock_readings all = { .first_ns = UINT64_MAX, .first_booted = UINT64_MAX };
+	uint64_t parts[3];
+
+	for (size_t i = 0; i < t->processes.count; i++) {
+		uint64_t end = trace_first_row(t, TABLE_clock, i + 1);
+
+		if (t->processes.data[i].boot_id != boot_id)
+			continue;
+		for (uint64_t row = trace_first_row(t, TABLE_clock, i); row < end; row++)
+			add_reading(clock_columns(t), row, &all, &out);
+	}
+	if (!out.is_known || out.unsynchronized || !all.first_booted)
+		return out;
+	parts[0] = all.error_ns;
+	parts[1] = (all.last_ns - all.first_ns) / GROWTH;
+	parts[2] = all.last_booted - all.first_booted;
+	if (MAX(parts[0], MAX(parts[1], parts[2])) < 2 * ERROR_LIMIT_NS)
+		out.bound_ns = parts[0] + parts[1] + parts[2];
+	return out;
 }
 
 /* A process without the id of its host has only its own readings. */

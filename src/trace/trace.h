@@ -102,6 +102,16 @@ const struct trace_process *trace_process(const struct trace *t, size_t index);
  * CLOCK_REALTIME of its host, by which hosts are put on one clock, was not set or not recorded.
  */
 bool trace_is_unaligned(const struct trace *t, size_t process);
+
+/* What the OS kernels of hosts say of CLOCK_REALTIME. */
+struct realtime_error {
+	bool is_known; /* adjtimex was allowed, else the rest is unknown, too */
+	bool unsynchronized; /* at some time */
+	uint64_t bound_ns; /* at all times of the recording; UINT64_MAX: unknown */
+};
+/* By the loaded table `clock`. */
+struct realtime_error trace_realtime_error(const struct trace *t, uint32_t boot_id);
+
 /* CLOCK_REALTIME when CLOCK_MONOTONIC was 0, by the loaded table `clock`; 0: unknown. */
 uint64_t trace_booted_ns(const struct trace *t, size_t process);
 

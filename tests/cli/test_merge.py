@@ -103,6 +103,34 @@ def test_a_host_whose_clock_was_never_set(pitot, make_recording, tmp_path):
     assert "unaligned" not in json.dumps(whole)
 
 
+def test_what_adjtimex_says_of_the_clocks(pitot, make_recording, tmp_path):
+    """Broadcasts bound no clock: what synchronizes them does, if it states an error. Older recordings have no word of it."""
+    for kind, kind_of, method, limit, said in (
+            ("job_stated", "alike", "realtime", 10_000, (True, True)),
+            ("job_unstated", "unknown", "none", None, (True, False)),
+            ("job", "rank", "collectives", None, (None, None))):
+        recording = make_recording(tmp_path / kind, kind)
+        job, text = report(pitot, recording, "--ranks")["job"], " ".join(pitot("report", recording, "--ranks").stdout.split())
+        first, second = job["hosts"]
+        assert (job["kind"], first["method"], second["method"]) == (kind_of, "reference", method)
+        assert (first["synchronized"], second["synchronized"]) == said and second["realtime_error_ns"] == limit
+        assert second["uncertainty_ns"] == {"realtime": 20_000, "none": None}.get(method, second["uncertainty_ns"])
+        assert ("; CLOCK_REALTIME of otherhost is not synchronized: start chronyd there" in text) == (kind == "job_unstated")
+        assert ("within 10.0 us" in text, "not synchronized" in text) == (kind != "job", kind == "job_unstated")
+        rows = json.loads(pitot("sql", recording, "SELECT host, synchronized, realtime_error_ns FROM host_clock", "--json").stdout)
+        assert "otherhost" in json.dumps(rows)
+
+
+def test_record_asks_for_the_error_of_the_clock(pitot, tmp_path):
+    """Twice, in its own process: when it starts and when it ends. Where that is forbidden, nothing is known."""
+    pitot("record", "-o", tmp_path / "r", "--", "true")
+    rows = [json.loads(line) for line in pitot("view", tmp_path / "r", "clock", "--format", "jsonl").stdout.splitlines()]
+    assert len(rows) == 2 and rows[0]["monotonic_ns"] < rows[1]["monotonic_ns"]
+    for row in rows:
+        known = row.get("unsynchronized") is not None
+        assert known == (row.get("offset_ns") is not None) and row.get("unsynchronized") in (None, 0, 1)
+
+
 def test_merging_a_host_whose_clock_was_never_set(pitot, hosts, make_recording):
     """The note is that of the report."""
     for file in (make_recording(hosts / "unset.pitot", "job_unset")).glob("1*.pit"):

@@ -13,7 +13,7 @@
 /* CLOCK_REALTIME - CLOCK_MONOTONIC of the default host: 2026-01-01 00:00:00 UTC. */
 #define REALTIME_OFFSET_NS UINT64_C(1767225600000000000)
 
-struct maker_host maker_host = { "testhost", "00000000-0000-0000-0000-000000000001", 0, false };
+struct maker_host maker_host = { "testhost", "00000000-0000-0000-0000-000000000001", .days = 0 };
 
 static void *must(void *p, const char *what)
 {
@@ -53,13 +53,21 @@ static uint64_t booted_ns(void)
 void maker_clock(struct maker *m, uint64_t time_ns)
 {
 	struct row_clock row = {
+		.missing = schema_missing(TABLE_clock),
 		.monotonic_ns = time_ns,
 		.realtime_ns = booted_ns() + time_ns,
 		.boottime_ns = time_ns,
 		.width_ns = 40,
+		.unsynchronized = maker_host.unsynchronized,
+		.max_error_ns = maker_host.max_error_ns,
+		.estimated_error_ns = maker_host.max_error_ns / 2,
 	};
 
-	ROW_MISSING(&row, clock, gpu_ns);
+	if (maker_host.unsynchronized || maker_host.max_error_ns) {
+		ROW_PRESENT(&row, clock, unsynchronized);
+		ROW_PRESENT(&row, clock, max_error_ns);
+		ROW_PRESENT(&row, clock, estimated_error_ns);
+	}
 	writer_append(m->writer, TABLE_clock, &row);
 }
 

@@ -46,6 +46,8 @@ struct maker_host {
 	const char *name, *boot_id;
 	uint64_t days;
 	bool unset; /* CLOCK_REALTIME began with 1970 */
+	bool unsynchronized; /* says adjtimex; or it states: */
+	uint64_t max_error_ns; /* 0: nothing, if it is synchronized */
 };
 extern struct maker_host maker_host;
 #define MAKER_DAY_NS UINT64_C(86400000000000)

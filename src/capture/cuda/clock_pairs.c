@@ -53,13 +53,15 @@ bool clock_pairs_read(const struct cupti *cupti)
 		if (after - before >= best_width)
 			continue;
 		best_width = after - before;
-		*pair = (struct row_clock){ .monotonic_ns = before + best_width / 2,
+		*pair = (struct row_clock){ .missing = schema_missing(TABLE_clock),
+					    .monotonic_ns = before + best_width / 2,
 					    .realtime_ns = clock_read_ns(CLOCK_REALTIME),
 					    .boottime_ns = clock_read_ns(CLOCK_BOOTTIME),
 					    .gpu_ns = now };
 		pair->width_ns = (uint32_t)MIN(clock_monotonic_ns() - before, UINT64_C(0xffffffff));
 	}
-	ROW_MISSING_IF(pair, clock, gpu_ns, !known);
+	if (known)
+		ROW_PRESENT(pair, clock, gpu_ns);
 	share(pair);
 	atomic_store_explicit(&head, at + 1, memory_order_release);
 	return known;

@@ -316,11 +316,11 @@ static void read_devices(struct import_session *s, struct record *start)
 
 static void append_clock(struct import_session *s, uint64_t time_ns)
 {
-	struct row_clock row = { .monotonic_ns = time_ns,
+	struct row_clock row = { .missing = schema_missing(TABLE_clock),
+				 .monotonic_ns = time_ns,
 				 .realtime_ns = time_ns,
 				 .boottime_ns = time_ns };
 
-	ROW_MISSING(&row, clock, gpu_ns);
 	import_append(s, TABLE_clock, &row);
 }
 

@@ -14,6 +14,7 @@
 #define END_NS (START_NS + (STEPS + 1) * STEP_NS)
 
 static uint32_t world_size = RANKS;
+static const char *collective = "ncclDevKernel_AllReduce_Sum_f32_RING_LL";
 
 /* By the clock of the host. */
 static uint64_t host_ns(uint64_t time_ns)
@@ -55,7 +56,7 @@ static void write_rank(const char *folder, uint32_t rank, uint32_t pid, uint64_t
 	maker_device(m, rank, host_ns(START_NS - STEP_NS));
 	m->device = rank;
 	gemm = maker_config(m, "gemm", 132, 256);
-	all_reduce = maker_config(m, "ncclDevKernel_AllReduce_Sum_f32_RING_LL", 24, 544);
+	all_reduce = maker_config(m, collective, 24, 544);
 	for (uint64_t step = 0; step < steps; step++)
 		add_step(m, rank, step, gemm, all_reduce);
 	maker_close(m, host_ns(END_NS));
@@ -74,8 +75,12 @@ static void write_second(const char *folder, uint32_t pid, bool unset, uint64_t 
 {
 	struct maker_host first = maker_host;
 
-	maker_host = (struct maker_host){ "otherhost", "00000000-0000-0000-0000-000000000002", 5,
-					  unset };
+	maker_host = (struct maker_host){ "otherhost",
+					  "00000000-0000-0000-0000-000000000002",
+					  5,
+					  unset,
+					  first.unsynchronized,
+					  first.max_error_ns };
 	write_rank(folder, 2, pid, steps);
 	write_rank(folder, 3, pid + 1, steps);
 	maker_host = first;
@@ -112,6 +117,25 @@ void recording_job_unbound(const char *folder)
 {
 	write_first(folder);
 	write_second(folder, 200, true, 2);
+}
+
+static void write_stated(const char *folder, bool unsynchronized)
+{
+	collective = "ncclDevKernel_Broadcast_RING_LL";
+	maker_host.max_error_ns = 10000;
+	write_first(folder);
+	maker_host.unsynchronized = unsynchronized;
+	write_second(folder, 200, false, STEPS);
+}
+
+void recording_job_stated(const char *folder)
+{
+	write_stated(folder, false);
+}
+
+void recording_job_unstated(const char *folder)
+{
+	write_stated(folder, true);
 }
 
 void recording_job_vast(const char *folder)

@@ -51,6 +51,8 @@
 	X(job_third) /* the second host, with the process ids of the first */                      \
 	X(job_vast) /* the job; each process says that it has four billion ranks */                \
 	X(job_unset) /* the job; CLOCK_REALTIME of the second host is not set */                   \
+	X(job_stated) /* broadcasts; adjtimex bounds the clocks of both hosts */                   \
+	X(job_unstated) /* the same, but that of the second host is not synchronized */            \
 	X(job_unbound) /* the same, and its ranks meet those of the first only twice */            \
 	/* hostile_recording.c: right in every byte, from no recorder */                           \
 	X(hostile_chain) /* a stack of 2^17 nodes, a sample at each */                             \

@@ -107,7 +107,7 @@ static void offsets_drifts_and_steps_are_found(void **state)
 		struct host_meeting *m = meetings_of(&all[i]);
 		struct host_clock c;
 
-		assert_int_equal(host_clock_fit(m, all[i].count, &c), 1);
+		assert_int_equal(host_clock_fit(m, all[i].count, UINT64_MAX, &c), 1);
 		assert_int_equal(c.count, all[i].lines);
 		assert_int_equal(c.meetings, all[i].count);
 		check(&all[i], &c);
@@ -139,7 +139,7 @@ static void an_exact_clock_is_found_exactly(void **state)
 			m[i].host.first_end_ns += (uint64_t)offset;
 			m[i].host.median_end_ns += (uint64_t)offset;
 		}
-		assert_int_equal(host_clock_fit(m, COUNT, &c), 1);
+		assert_int_equal(host_clock_fit(m, COUNT, UINT64_MAX, &c), 1);
 		assert_int_equal(c.count, 1);
 		assert_true(fabs(c.pieces[0].rate - rates[r]) < 1e-9);
 		assert_in_range(c.uncertainty_ns, 6 * US, 6 * US + 10);
@@ -158,14 +158,50 @@ static void contradictions_are_no_clock(void **state)
 	struct host_clock c;
 
 	(void)state;
-	assert_int_equal(host_clock_fit(m, HOST_CLOCK_MEETINGS_MIN - 1, &c), 0);
+	assert_int_equal(host_clock_fit(m, HOST_CLOCK_MEETINGS_MIN - 1, UINT64_MAX, &c), 0);
 	for (unsigned i = 0; i < h.count; i += 7) {
 		m[i].host.last_start_ns += 100 * MS;
 		m[i].host.first_end_ns += 100 * MS;
 		m[i].host.median_end_ns += 100 * MS;
 	}
-	assert_int_equal(host_clock_fit(m, h.count, &c), 0);
+	assert_int_equal(host_clock_fit(m, h.count, UINT64_MAX, &c), 0);
 	assert_int_equal(c.count, 0);
+	free(m);
+}
+
+/* Two hosts of which others say that their clocks differ by at most so much. */
+static void a_limit_bounds_the_clock(void **state)
+{
+	static const struct hosts h = { .count = 100, .distance_ns = MS, .offset_ns = 50 * US };
+	struct host_meeting *m = meetings_of(&h);
+	struct host_clock c, alone;
+
+	(void)state;
+	assert_int_equal(host_clock_fit(m, 0, 70 * US, &c), 1);
+	assert_true(c.by_limit && c.uncertainty_ns == 70 * US);
+	assert_int_equal(host_clock_convert(&c, EPOCH), EPOCH);
+	/* one meeting in which the host came 900 us later, and that ended 6 us after it came */
+	m[0].reference = (struct host_times){ EPOCH - 900 * US, EPOCH + 6 * US, EPOCH + 6 * US };
+	m[0].host = (struct host_times){ EPOCH + 50 * US, EPOCH + 56 * US, EPOCH + 56 * US };
+	assert_int_equal(host_clock_fit(m, 1, 70 * US, &c), 1);
+	assert_int_equal(EPOCH - host_clock_convert(&c, EPOCH), 44 * US);
+	assert_int_equal(c.uncertainty_ns, 26 * US);
+	assert_int_equal(host_clock_fit(m, 1, 40 * US, &c), 0); /* it disproves the limit */
+	assert_false(c.by_limit || c.count);
+	assert_int_equal(host_clock_fit(m, 1, UINT64_MAX, &c), 0);
+	free(m);
+
+	/* A line is better than the limit, unless the limit is narrow. */
+	m = meetings_of(&h);
+	for (unsigned i = 0; i < h.count; i++)
+		m[i].host.first_end_ns += MS;
+	assert_int_equal(host_clock_fit(m, h.count, UINT64_MAX, &alone), 1);
+	assert_true(alone.uncertainty_ns > 500 * US);
+	assert_int_equal(host_clock_fit(m, h.count, 60 * US, &c), 1);
+	assert_false(c.by_limit);
+	assert_in_range(c.uncertainty_ns, 100 * US, 120 * US);
+	assert_int_equal(host_clock_fit(m, h.count, 10 * US, &c), 1); /* the line is beyond it */
+	assert_int_equal(c.uncertainty_ns, alone.uncertainty_ns);
 	free(m);
 }
 
@@ -184,7 +220,7 @@ static void arbitrary_times_are_survived(void **state)
 			for (size_t k = 0; k < sizeof(m[i]) / sizeof(*times); k++)
 				times[k] = (uint64_t)jitter(INT32_MAX / 4) << (round % 40);
 		}
-		if (host_clock_fit(m, 3 + (size_t)round % 198, &c) > 0)
+		if (host_clock_fit(m, 3 + (size_t)round % 198, (uint64_t)jitter(INT32_MAX), &c) > 0)
 			for (int shift = 0; shift < 64; shift++)
 				(void)host_clock_convert(&c, UINT64_C(1) << shift);
 	}
@@ -196,6 +232,7 @@ int main(void)
 		cmocka_unit_test(an_exact_clock_is_found_exactly),
 		cmocka_unit_test(offsets_drifts_and_steps_are_found),
 		cmocka_unit_test(contradictions_are_no_clock),
+		cmocka_unit_test(a_limit_bounds_the_clock),
 		cmocka_unit_test(arbitrary_times_are_survived),
 	};
 

@@ -23,7 +23,7 @@ static void write_second(const char *folder)
 	struct maker_host host = maker_host;
 	struct maker *m;
 
-	maker_host = (struct maker_host){ "second", "another boot", 3, false };
+	maker_host = (struct maker_host){ "second", "another boot", .days = 3 };
 	m = maker_begin(folder, 200, AHEAD_NS + START_NS, "./train");
 	maker_call(m, MAKER_MALLOC, 1, AHEAD_NS + START_NS + 10, AHEAD_NS + START_NS + 30, 1);
 	maker_close(m, AHEAD_NS + START_NS + 1000);
@@ -169,7 +169,7 @@ static void times_since_the_epoch_are_on_one_clock(void **state)
 	struct trace *t;
 
 	for (uint32_t i = 0; i < 2; i++) {
-		maker_host = (struct maker_host){ "x", i ? "a" : "b", 0, true };
+		maker_host = (struct maker_host){ "x", i ? "a" : "b", .unset = true };
 		maker_close(maker_begin(*state, 100 + i, start_ns + i, "./train"), start_ns + 9);
 	}
 	maker_host = host;
@@ -189,7 +189,7 @@ static void equal_process_ids(void **state)
 
 	maker_close(begin_first(*state), START_NS + 1000);
 	maker_record(*state, 100, 1, START_NS, START_NS + 1000, "./train", 1);
-	maker_host = (struct maker_host){ "second", "another boot", 3, false };
+	maker_host = (struct maker_host){ "second", "another boot", .days = 3 };
 	maker_close(maker_begin(*state, 100, AHEAD_NS + START_NS + 1, "./train"),
 		    AHEAD_NS + START_NS + 2000);
 	maker_record(*state, 100, 1, AHEAD_NS + START_NS + 1, AHEAD_NS + START_NS + 2000, "./train",
@@ -223,7 +223,7 @@ static void a_ring_is_of_one_host(void **state)
 	assert_int_equal(trace_process(t, 1)->missing_segments, 2);
 	trace_free(t);
 
-	maker_host = (struct maker_host){ "second", "another boot", 3, false };
+	maker_host = (struct maker_host){ "second", "another boot", .days = 3 };
 	m = maker_begin(*state, 2, AHEAD_NS + START_NS, "pitot");
 	maker_capability(m, feature_ring, capability_state_on, "");
 	maker_close(m, AHEAD_NS + START_NS + 1000);
