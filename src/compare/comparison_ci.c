@@ -65,6 +65,29 @@ void comparison_print_markdown(const struct comparison_view *v)
 	}
 }
 
+/* --- What a condition comes to --- */
+
+enum outcome { OUTCOME_PASSED, OUTCOME_FAILURE, OUTCOME_ERROR, OUTCOME_SKIPPED, OUTCOME_COUNT };
+
+/* Failures and errors are what makes the exit status 1. */
+static enum outcome outcome_of(const struct comparison_view *v, enum condition_state state)
+{
+	switch (state) {
+	case CONDITION_FAILED:
+		return OUTCOME_FAILURE;
+	case CONDITION_UNKNOWN:
+		return v->inconclusive_passes ? OUTCOME_SKIPPED : OUTCOME_ERROR;
+	case CONDITION_PASSED:
+		break;
+	}
+	return OUTCOME_PASSED;
+}
+
+static enum condition_state state_of_verdict(const struct comparison *c)
+{
+	return c->verdict == VERDICT_INCONCLUSIVE ? CONDITION_UNKNOWN : CONDITION_PASSED;
+}
+
 /* --- JUnit --- */
 
 static void add_escaped(struct strbuf *out, const char *text)
@@ -72,49 +95,60 @@ static void add_escaped(struct strbuf *out, const char *text)
 	html_escape(out, text, strlen(text));
 }
 
-static void add_case(const struct comparison_view *v, const char *name, enum condition_state state,
-		     const char *text)
+/* `step`: the time of the test case; may be NULL */
+static void add_case(struct strbuf *out, const char *name, enum outcome outcome, const char *text,
+		     const struct comparison_row *step)
 {
-	const struct comparison_row *step = comparison_row_of(v->comparison, QUANTITY_step);
+	static const char *const results[] = {
+		[OUTCOME_FAILURE] = "failure type=\"condition met\"",
+		[OUTCOME_ERROR] = "error type=\"inconclusive\"",
+		[OUTCOME_SKIPPED] = "skipped type=\"inconclusive\"",
+	};
 
-	strbuf_adds(v->out, "  <testcase classname=\"pitot.diff\" name=\"");
-	add_escaped(v->out, name);
-	strbuf_addf(v->out, "\" time=\"%.9f\">\n", step ? step->difference.b / 1e9 : 0.0);
-	if (state != CONDITION_PASSED) {
-		strbuf_addf(v->out, "    <%s message=\"",
-			    state == CONDITION_FAILED ? "failure" : "error");
-		add_escaped(v->out, text);
-		strbuf_adds(v->out, "\"/>\n");
+	strbuf_adds(out, "    <testcase classname=\"pitot.diff\" name=\"");
+	add_escaped(out, name);
+	strbuf_addc(out, '"');
+	if (step)
+		strbuf_addf(out, " time=\"%.9f\"", step->difference.b / 1e9);
+	strbuf_adds(out, ">\n");
+	if (outcome != OUTCOME_PASSED) {
+		strbuf_addf(out, "      <%s message=\"", results[outcome]);
+		add_escaped(out, text);
+		strbuf_adds(out, "\"/>\n");
 	}
-	strbuf_adds(v->out, "    <system-out>");
-	add_escaped(v->out, text);
-	strbuf_adds(v->out, "</system-out>\n  </testcase>\n");
+	strbuf_adds(out, "      <system-out>");
+	add_escaped(out, text);
+	strbuf_adds(out, "</system-out>\n    </testcase>\n");
 }
 
 void comparison_print_junit(const struct comparison_view *v)
 {
 	const struct comparison *c = v->comparison;
-	size_t failed = 0, unknown = c->verdict == VERDICT_INCONCLUSIVE;
+	enum outcome verdict = outcome_of(v, state_of_verdict(c));
+	size_t count[OUTCOME_COUNT] = { 0 };
 	_cleanup_strbuf_ struct strbuf line = STRBUF_INIT;
 
-	for (size_t i = 0; i < v->condition_count; i++) {
-		failed += v->conditions[i].state == CONDITION_FAILED;
-		unknown += v->conditions[i].state == CONDITION_UNKNOWN;
-	}
+	count[verdict]++;
+	for (size_t i = 0; i < v->condition_count; i++)
+		count[outcome_of(v, v->conditions[i].state)]++;
 	strbuf_addf(v->out,
-		    "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuite name=\"pitot diff\" "
-		    "tests=\"%zu\" failures=\"%zu\" errors=\"%zu\">\n",
-		    v->condition_count + 1, failed, unknown);
+		    "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n"
+		    "  <testsuite name=\"pitot diff\" tests=\"%zu\" failures=\"%zu\" "
+		    "errors=\"%zu\" skipped=\"%zu\">\n",
+		    v->condition_count + 1, count[OUTCOME_FAILURE], count[OUTCOME_ERROR],
+		    count[OUTCOME_SKIPPED]);
 	comparison_verdict_text(c, &line);
-	add_case(v, "comparable",
-		 c->verdict == VERDICT_INCONCLUSIVE ? CONDITION_UNKNOWN : CONDITION_PASSED,
-		 strbuf_text(&line));
+	add_case(v->out, "comparable", verdict, strbuf_text(&line),
+		 comparison_row_of(c, QUANTITY_step));
 	for (size_t i = 0; i < v->condition_count; i++) {
+		const struct condition *condition = &v->conditions[i];
+
 		strbuf_clear(&line);
-		comparison_condition_text(&v->conditions[i], &line);
-		add_case(v, v->conditions[i].text, v->conditions[i].state, strbuf_text(&line));
+		comparison_condition_text(condition, &line);
+		add_case(v->out, condition->text, outcome_of(v, condition->state),
+			 strbuf_text(&line), NULL);
 	}
-	strbuf_adds(v->out, "</testsuite>\n");
+	strbuf_adds(v->out, "  </testsuite>\n</testsuites>\n");
 }
 
 /* --- GitHub --- */
@@ -137,48 +171,37 @@ static void add_escaped_data(struct strbuf *out, const char *text, bool is_prope
 	}
 }
 
-enum level { LEVEL_NOTICE, LEVEL_WARNING, LEVEL_ERROR };
-
-static void add_command(struct strbuf *out, enum level level, const char *title, const char *text)
+static void add_command(struct strbuf *out, const char *level, const char *title, const char *text)
 {
-	static const char *const levels[] = { "notice", "warning", "error" };
-
-	strbuf_addf(out, "::%s title=", levels[level]);
+	strbuf_addf(out, "::%s title=", level);
 	add_escaped_data(out, title, true);
 	strbuf_adds(out, "::");
 	add_escaped_data(out, text, false);
 	strbuf_addc(out, '\n');
 }
 
-static enum level level_of_verdict(const struct comparison_view *v)
-{
-	switch (v->comparison->verdict) {
-	case VERDICT_INCONCLUSIVE:
-		return v->inconclusive_passes ? LEVEL_WARNING : LEVEL_ERROR;
-	case VERDICT_SLOWER:
-		return LEVEL_WARNING;
-	case VERDICT_SAME:
-	case VERDICT_FASTER:
-		break;
-	}
-	return LEVEL_NOTICE;
-}
-
 void comparison_print_github(const struct comparison_view *v)
 {
+	static const char *const levels[] = {
+		[OUTCOME_PASSED] = "notice",
+		[OUTCOME_FAILURE] = "error",
+		[OUTCOME_ERROR] = "error",
+		[OUTCOME_SKIPPED] = "warning",
+	};
+	const struct comparison *c = v->comparison;
 	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
 
-	comparison_verdict_text(v->comparison, &text);
-	add_command(v->out, level_of_verdict(v), "pitot diff", strbuf_text(&text));
+	comparison_verdict_text(c, &text);
+	add_command(v->out,
+		    c->verdict == VERDICT_SLOWER ? "warning"
+						 : levels[outcome_of(v, state_of_verdict(c))],
+		    "pitot diff", strbuf_text(&text));
 	for (size_t i = 0; i < v->condition_count; i++) {
 		const struct condition *condition = &v->conditions[i];
-		enum level level = condition->state == CONDITION_PASSED   ? LEVEL_NOTICE
-				   : condition->state == CONDITION_FAILED ? LEVEL_ERROR
-				   : v->inconclusive_passes               ? LEVEL_WARNING
-									  : LEVEL_ERROR;
 
 		strbuf_clear(&text);
 		comparison_condition_text(condition, &text);
-		add_command(v->out, level, condition->text, strbuf_text(&text));
+		add_command(v->out, levels[outcome_of(v, condition->state)], condition->text,
+			    strbuf_text(&text));
 	}
 }

@@ -67,6 +67,41 @@ def test_the_same(diff):
     assert (result["verdict"], result["few_runs"]) == ("faster", False)
 
 
+SECONDS, COUNT, TEXT = r"\d+\.\d{9}", r"\d+", r"(?s).+"
+# What CI systems read: attributes with their values ("?": may be missing), and elements in this order with how many of them there may be.
+RESULT = ({"type": TEXT, "message": TEXT}, {})
+JUNIT = {
+    "testsuites": ({}, {"testsuite": (1, 1)}),
+    "testsuite": ({"name": TEXT, "tests": COUNT, "failures": COUNT, "errors": COUNT, "skipped": COUNT}, {"testcase": (1, 1000)}),
+    "testcase": ({"classname": TEXT, "name": TEXT, "time?": SECONDS},
+                 {"skipped": (0, 1), "error": (0, 1), "failure": (0, 1), "system-out": (1, 1)}),
+    "skipped": RESULT, "error": RESULT, "failure": RESULT, "system-out": ({}, {}),
+}
+JUNIT_RESULTS = {"passed": None, "failed": "failure", "unknown": "error"}
+
+
+def junit(path):
+    """[(name, result)] of the test cases of a file that keeps to the schema, with counts that are theirs."""
+    root = ET.fromstring(path.read_bytes())
+    assert root.tag == "testsuites"
+    for element in root.iter():
+        attributes, children = JUNIT[element.tag]
+        values = {name.rstrip("?"): value for name, value in attributes.items()}
+        assert {name for name in attributes if not name.endswith("?")} <= set(element.keys()) <= set(values), ET.tostring(element)
+        assert all(re.fullmatch(values[name], value) for name, value in element.items()), element.attrib
+        tags = [child.tag for child in element]
+        assert tags == sorted(tags, key=list(children).index), tags
+        assert all(least <= tags.count(tag) <= most for tag, (least, most) in children.items()), tags
+        assert element.tag == "system-out" or not (element.text or "").strip(), "text only where the schema has it"
+    cases = list(root.iter("testcase"))
+    for case in cases:
+        assert all(child.get("message") == case.findtext("system-out") for child in case if child.tag != "system-out")
+    for attribute, tag in (("tests", "testcase"), ("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
+        assert root[0].get(attribute) == str(len(list(root.iter(tag)))), attribute
+    assert len({case.get("name") for case in cases}) == len(cases)
+    return [(case.get("name"), case[0].tag if len(case) > 1 else None) for case in cases]
+
+
 @pytest.mark.parametrize("conditions, status, states", [
     (["step > 2%"], 1, ["failed"]),
     (["step > 2%", "launches > 0", "kernel:*gemm* > 1%"], 1, ["failed", "passed", "passed"]),
@@ -78,22 +113,21 @@ def test_conditions(diff, conditions, status, states, tmp_path):
     result = diff("balanced", "sleep-1", options=[*options, "--junit", "x.xml", "--markdown", "x.md"], json_output=True, status=status,
                            cwd=tmp_path)
     assert [(c["condition"], c["state"]) for c in result["conditions"]] == list(zip(conditions, states))
-    suite = ET.parse(tmp_path / "x.xml").getroot()
-    assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == (
-        str(len(states) + 1), str(states.count("failed")), str(states.count("unknown")))
-    assert [(case.get("name"), case.find("failure") is not None, case.find("error") is not None) for case in suite] == [
-        ("comparable", False, False), *((c, s == "failed", s == "unknown") for c, s in zip(conditions, states))]
+    assert junit(tmp_path / "x.xml") == [("comparable", None), *zip(conditions, map(JUNIT_RESULTS.get, states))]
     markdown = (tmp_path / "x.md").read_text()
     assert markdown.startswith("### Pitot: B is slower: ") and "<" not in markdown
     assert {line.count("|") for line in markdown.splitlines() if line.startswith("|")} == {7}
-    passed = diff("balanced", "sleep-1", options=[*options, "--inconclusive=pass"], status="failed" in states)
+    passed = diff("balanced", "sleep-1", options=[*options, "--inconclusive=pass", "--junit", "passed.xml"], status="failed" in states, cwd=tmp_path)
+    results = JUNIT_RESULTS | {"unknown": "skipped"}
+    assert junit(tmp_path / "passed.xml") == [("comparable", None), *zip(conditions, map(results.get, states))]
     assert passed.stdout.rstrip().splitlines()[-1].startswith(conditions[-1] + ": ")
 
 
 def test_what_cannot_be_compared(diff, pitot, make_recording, tmp_path, rank_recording):
     make_recording(tmp_path / "small.pitot")
-    for status, options in ((1, ()), (0, ("--inconclusive", "pass"))):
-        result = pitot("diff", tmp_path / "small.pitot", rank_recording("balanced"), *options, status=status)
+    for status, options, expected in ((1, (), "error"), (0, ("--inconclusive", "pass"), "skipped")):
+        result = pitot("diff", tmp_path / "small.pitot", rank_recording("balanced"), "--junit", f"{expected}.xml", *options, status=status)
+        assert junit(tmp_path / f"{expected}.xml") == [("comparable", expected)]
         assert re.search(r"^inconclusive: the GPU differs: NVIDIA H200 in\s\S*small\.pitot,\sNVIDIA\sH200\sx\s2\sin\s", result.stdout, re.M)
         assert re.search(r"^note: the work itself changed: ", result.stdout, re.M)
     make_recording(tmp_path / "none.pitot", "cpu_only")
@@ -148,18 +182,23 @@ def test_determinism(pitot, make_recording, tmp_path):
 def annotations(output):
     """[(level, title, text)] of the workflow commands that the runner obeys, decoded as it does."""
     found = []
-    for line in output.splitlines():
+    for line in re.split("\r\n|\r|\n", output):
         command = line.lstrip()
         if command.startswith("::"):
-            level, properties, text = re.fullmatch(r"::(\w+) ([^:]*)::(.*)", command).groups()
+            head, end, text = command[2:].partition("::")
+            level, _, properties = head.partition(" ")
+            assert end and level in ("notice", "warning", "error") and ":" not in properties, line
             (title,) = properties.split(",")
-            found.append((level, decoded(title.removeprefix("title=")), decoded(text)))
+            assert title.startswith("title="), line
+            found.append((level, decoded(title.removeprefix("title="), {"0D": "\r", "0A": "\n", "3A": ":", "2C": ",", "25": "%"}),
+                          decoded(text, {"0D": "\r", "0A": "\n", "25": "%"})))
         assert "##[" not in line
     return found
 
 
-def decoded(text):
-    return re.sub("%([0-9A-F]{2})", lambda match: chr(int(match[1], 16)), text)
+def decoded(text, codes):
+    """Every '%' begins one of the codes, which are all that the runner knows there."""
+    return re.sub("%(..)", lambda match: codes[match[1]], text)
 
 
 @pytest.mark.parametrize("sides, conditions, status, levels", [
@@ -182,6 +221,24 @@ def test_github(diff, tmp_path, sides, conditions, status, levels):
     # With --json standard output is one value, and the runner reads standard error as well.
     result = diff(*sides, options=[*options, "--github", "--json"], status=status, cwd=tmp_path)
     assert annotations(result.stderr) == found and json.loads(result.stdout)["verdict"]
+
+
+HOSTILE = "kernel:a,b::c%0A%3A%\r\n::error::d]\te\x85\u2028<&\"'>\x01 > 1%"
+
+
+def test_hostile_conditions(diff, rank_recording, pitot, tmp_path):
+    """Each is one annotation and one test case, whatever is in it, and says what was written."""
+    result = diff("balanced", "balanced", options=["--fail-if", HOSTILE, "--junit", "x.xml", "--github"], status=1, cwd=tmp_path)
+    (_, (level, title, text)) = annotations(result.stdout[result.stdout.index("::notice"):])
+    assert level == "error" and text == f"{title}: unknown, no run has such a quantity"
+    assert title == "kernel:a,b::c%0A%3A%\\x0d\\x0a::error::d]\\x09e\\xc2\\x85\\u{2028}<&\"'>\\x01 > 1%"
+    name = "".join(" " if c in "\r\n\t" else "\ufffd" if c == "\x01" else c for c in HOSTILE)
+    assert junit(tmp_path / "x.xml") == [("comparable", None), (name, "error")]
+    # Files are named in reasons.
+    other = tmp_path / "a%0A,b\n::error::c<&.pitot"
+    other.symlink_to(rank_recording("balanced"))
+    small = pitot("diff", rank_recording("balanced"), other, "--fail-if", "step > 1%", "--github", "--junit", tmp_path / "y.xml")
+    assert len(annotations(small.stdout)) == 2 and len(junit(tmp_path / "y.xml")) == 2
 
 
 def test_names_are_no_commands_of_github(pitot, imported_steps):
