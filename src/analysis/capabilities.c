@@ -189,11 +189,11 @@ int capability_no_gpu(struct trace *t, struct strbuf *why, struct error *e)
 		reason = "only the CPU was sampled";
 	if (!*reason)
 		reason = write_failure(t);
+	if (!*reason)
+		reason = missed_window(t);
 	capability_read(t, feature_ring, &ring);
 	if (!*reason && ring.known && ring.state == capability_state_off)
 		reason = ring.reason;
-	if (!*reason)
-		reason = missed_window(t);
 	if (!*reason)
 		reason = capability_refusal(t, feature_cupti);
 	if (!*reason)

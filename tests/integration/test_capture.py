@@ -321,7 +321,7 @@ def dropped(pitot, pid, tmp_path):
 
 
 def test_a_full_disk(recorded, loop, small_disk, pitot):
-    disk = small_disk("size=24k")
+    disk = small_disk("size=16k")
     process = recorded(loop)
     said = pitot("capture", process.pid, "--steps", "30", "--no-symbols", "-o", disk / "c.pitot", status=1).stderr
     assert "cannot" in said and "No space left on device" in said

@@ -258,7 +258,7 @@ def test_a_program_that_executes_itself_does_not_hang(ring, make_tape, player, s
     again = tmp_path / "again"
     again.write_text(f"#!/bin/sh\nexec {player} --now --realtime --end-when {tmp_path}/end {source / TAPE}\n")
     again.chmod(0o755)
-    run = ring(make_tape("quiet", 100), "--when", "hang > 500ms", "--when", "gpu-idle > 5s", "--post", "0s", faults="incomplete every 50",
+    run = ring(make_tape("quiet", 100), "--when", "hang > 3s", "--when", "gpu-idle > 5s", "--post", "0s", faults="incomplete every 50",
                arguments=("--exit", "exec", "--exit-at", "200"), env={"TAPE_PLAY_EXEC": str(again)})
     run.until(run.dumps, "the second image has no work any more")
     run.end()

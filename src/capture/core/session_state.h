@@ -59,7 +59,7 @@ struct sessions {
 	pthread_mutex_t list_lock;
 	struct session *first;
 	struct settings requested; /* by the environment */
-	struct session *environment; /* the environment's session, or NULL */
+	struct session *_Atomic environment; /* the environment's session, or NULL */
 	struct settings merged; /* by all sessions together: sources are started for these */
 	/* By the sessions whose window is open; used by the collector. */
 	struct settings open_merged;
