@@ -21,6 +21,7 @@ struct found_rank {
 	uint64_t booted_ns; /* of its host, by CLOCK_REALTIME; 0: unknown */
 	uint32_t item; /* its index before the order */
 	uint32_t attempt; /* how often this rank had ended before */
+	uint32_t run; /* item of collectives.texts: its job with a restart's number; or NO_JOB */
 };
 
 struct gathering {
@@ -144,14 +145,17 @@ static bool find_number(const struct trace *t, uint32_t process, uint32_t *numbe
 }
 
 /* The job of a process. A restarted job has "#" and a number at the end. */
-static int find_job(struct gathering *x, uint32_t process, struct job_rank *rank)
+static int find_job(struct gathering *x, uint32_t process, struct found_rank *found)
 {
 	const struct trace_process *p = trace_process(x->report->trace, process);
 	int64_t text = interner_add(&x->out->texts, p->job, strcspn(p->job, "#"), NULL);
+	int64_t run = interner_add(&x->out->texts, p->job, strlen(p->job), NULL);
+	struct job_rank *rank = &found->rank;
 
-	if (text < 0)
+	if (text < 0 || run < 0)
 		return -ENOMEM;
 	rank->job = *p->job ? (uint32_t)text : NO_JOB;
+	found->run = *p->job ? (uint32_t)run : NO_JOB;
 	if (p->rank != TRACE_NO_RANK && p->world_size != TRACE_NO_RANK)
 		rank->world = p->world_size;
 	x->out->world = MAX(x->out->world, rank->world);
@@ -202,7 +206,7 @@ static int add_rank(struct gathering *x, uint32_t process, uint32_t device)
 	if (!found.rank.named)
 		found.rank.number = x->source->count > 1 ? found.item : found.rank.gpu;
 	if (number_gpu(x, &found.rank) < 0 || find_address(x, &found.rank) < 0 ||
-	    find_host(x, process, &found.rank.host) < 0 || find_job(x, process, &found.rank) < 0 ||
+	    find_host(x, process, &found.rank.host) < 0 || find_job(x, process, &found) < 0 ||
 	    map_put(&x->ranks, (uint64_t)process << 32 | device, found.item) < 0)
 		return -ENOMEM;
 	return vec_push(&x->found, found);
@@ -400,18 +404,25 @@ static bool overlap(const struct rank_window *a, const struct rank_window *b)
 	return a->start_ns < b->end_ns && b->start_ns < a->end_ns;
 }
 
-/* A restarted job may have another number of ranks, but not at the same time. */
+/* Whether ranks that differ cannot be of one job that was restarted between them. */
+static bool is_of_another_run(const struct gathering *x, size_t a, size_t b)
+{
+	return x->found.data[a].run == NO_JOB || x->found.data[b].run == NO_JOB ||
+	       x->found.data[a].run == x->found.data[b].run ||
+	       overlap(&x->windows[a], &x->windows[b]);
+}
+
+/* A restarted job may have another number of ranks. */
 static bool is_of_another_size(const struct gathering *x, size_t i)
 {
 	const struct job_rank *a = x->out->ranks, *b = &a[i];
 
-	return a->world && b->world && a->world != b->world &&
-	       (a->job == NO_JOB || b->job == NO_JOB || overlap(&x->windows[0], &x->windows[i]));
+	return a->world && b->world && a->world != b->world && is_of_another_run(x, 0, i);
 }
 
 /*
  * Whether ranks are of several runs: of several jobs, of jobs of several sizes, or twice and not
- * known to be restarted.
+ * known to be restarted. A job id that comes again without a restart's number is another run.
  */
 static void find_runs(struct gathering *x)
 {
@@ -419,8 +430,6 @@ static void find_runs(struct gathering *x)
 	uint32_t job = NO_JOB;
 
 	for (size_t i = 0; i < x->out->rank_count; i++) {
-		const struct rank_window *w = &x->windows[i];
-
 		x->out->mixed |= job != NO_JOB && r[i].job != NO_JOB && r[i].job != job;
 		x->out->mixed |= is_of_another_size(x, i);
 		job = r[i].job == NO_JOB ? job : r[i].job;
@@ -428,7 +437,10 @@ static void find_runs(struct gathering *x)
 		    (r[i].source == r[i - 1].source && r[i].process == r[i - 1].process))
 			continue;
 		x->out->repeated = i;
-		x->out->mixed |= r[i].job == NO_JOB || overlap(w, w - 1);
+		for (size_t k = i; k-- > 0 && r[k].named && r[k].number == r[i].number;)
+			x->out->mixed |=
+				(r[k].source != r[i].source || r[k].process != r[i].process) &&
+				is_of_another_run(x, k, i);
 	}
 }
 

@@ -63,6 +63,7 @@ struct job {
 	bool helpers; /* each rank has another process with its variables, and work without NCCL */
 	bool hierarchy; /* all-reduces are of the whole job, and of its halves in turn */
 	uint32_t restarts; /* the job is run again so many times */
+	bool same_id; /* … without a number of the restart in its id: another run */
 	bool other_job; /* … with another job at the same time, whose id is equal */
 	const char *job_id;
 	uint64_t
@@ -356,8 +357,8 @@ static void begin_member(struct simulation *s, struct member *r, const char *fol
 	ROW_PRESENT(&r->m->process, process, rank);
 	ROW_PRESENT(&r->m->process, process, world_size);
 	if (job->job_id) {
-		snprintf(text, sizeof(text), job->restarts ? "%s#%d" : "%s", job->job_id,
-			 (int)attempt);
+		snprintf(text, sizeof(text), job->restarts && !job->same_id ? "%s#%d" : "%s",
+			 job->job_id, (int)attempt);
 		r->m->process.job = maker_string(r->m, text);
 		ROW_PRESENT(&r->m->process, process, job);
 	}

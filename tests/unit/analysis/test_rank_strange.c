@@ -309,6 +309,7 @@ static void two_sizes(void **state)
 		{ "sizes", { NULL, NULL }, 0, JOB_UNKNOWN },
 		{ "sizes, of one job", { "a", "a" }, 0, JOB_UNKNOWN },
 		{ "sizes, one after the other", { NULL, NULL }, 9000 * MS, JOB_UNKNOWN },
+		{ "sizes, of one job id", { "a", "a" }, 9000 * MS, JOB_UNKNOWN },
 		{ "sizes, restarted", { "a#0", "a#1" }, 9000 * MS, JOB_ALIKE },
 	};
 

@@ -304,6 +304,8 @@ static const struct job jobs[] = {
 	  .job_id = "a", .guessed = true },
 	{ "restarts, guessed", PLAIN, 2, SLEEPS(1, 3), JOB_RANK, 1, .line = LOAD, .restarts = 3,
 	  .job_id = "a", .guessed = true },
+	{ "two runs with one job id", PLAIN, 8, SLEEPS(3, 3), JOB_UNKNOWN, .restarts = 1,
+	  .job_id = "a", .same_id = true },
 	{ "restart without a job", PLAIN, 8, SLEEPS(3, 3), JOB_UNKNOWN, .restarts = 1 },
 	{ "helpers", PLAIN, 8, SLEEPS(3, 3), JOB_RANK, 3, .line = LOAD, .helpers = true },
 	{ "helpers, guessed", PLAIN, 8, SLEEPS(3, 3), JOB_RANK, 3, .line = LOAD, .helpers = true,
