@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from kineto_events import kernel, trace
 from waiting import wait_until_it_computes
 
 NAMES = ["varied", "scopes", "counters", "stalls", "training", "ranges", "names", "hostile_clock"]
@@ -122,6 +123,21 @@ def test_distinct_texts(ask, recordings):
     found = ask(recordings["portions"], text=text)
     rows, names = found[1:70_001], {row["config_name"] for row in found[70_001:-1]}
     assert [row["r"] for row in rows] == list(range(70_000)) and {row["config_name"] for row in rows} == names and found[-1] == {"n": len(names)}
+
+
+def test_too_many_distinct_texts(program, ask, tmp_path):
+    """A column of more than 20,000 texts is read as it is, also beside one that is joined."""
+    events = [kernel(i + 1, f"{i}.000", "0.500", f"kernel_{i % 25_000}") for i in range(100_001)]
+    (tmp_path / "x.json").write_text(trace(events))
+    path = tmp_path / "x.pitot"
+    subprocess.run([program, "import", "-q", "-o", path, tmp_path / "x.json"], check=True)
+    statements = ["SELECT config_name, count(*) AS n FROM kernel GROUP BY 1", "SELECT count(*) AS n FROM kernel WHERE config_name LIKE '%l_1234%'",
+                  "SELECT count(DISTINCT config_name) AS n, min(config_name) AS a, max(config_name) AS b, count(scope) AS s FROM kernel",
+                  "SELECT scope, count(*) AS n FROM kernel WHERE config_name < 'kernel_2' GROUP BY 1"]
+    same_rows(ask, [path], statements)
+    found = ask(path, text=";".join([*statements[1:], 'SELECT count(*) AS n FROM "config_name of kernel"', 'SELECT count(*) AS n FROM "scope of kernel"']))
+    assert found[0] == {"n": 44} and found[1] == {"n": 25_000, "a": "kernel_0", "b": "kernel_9999", "s": 0}
+    assert found[-2]["n"] == 0 and found[-1]["n"] > 0, "one is not joined, and the other is"
 
 
 def test_several_recordings(ask, recordings):
