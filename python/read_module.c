@@ -11,6 +11,7 @@
 #define Py_LIMITED_API 0x03090000
 #endif
 #include <Python.h>
+#include <errno.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,7 +23,9 @@ static PyObject *error_class, *file_error, *format_error, *usage_error;
 
 static PyObject *fail(const struct pitot_read_error *e)
 {
-	PyObject *class = e->code > -1000                 ? file_error
+	int is_limit = e->code == -ETIMEDOUT || e->code == -ENOMEM;
+	PyObject *class = is_limit                        ? error_class
+			  : e->code > -1000               ? file_error
 			  : e->code == PITOT_READ_USAGE   ? usage_error
 			  : e->code >= PITOT_READ_VERSION ? format_error
 							  : error_class;
@@ -250,20 +253,25 @@ static PyObject *recording_stream(PyObject *self, PyObject *args)
 	return capsule;
 }
 
-/* Arguments: statement, whether it is only checked. */
+/* Arguments: statement, whether it is only checked, its limits. */
 static PyObject *recording_sql(PyObject *self, PyObject *args)
 {
 	struct ArrowArrayStream *stream = calloc(1, sizeof(*stream));
+	struct pitot_read_limits limits = { .size = sizeof(limits) };
 	struct pitot_read_error error;
+	unsigned long long timeout_ns, memory_bytes;
 	PyObject *capsule = NULL;
 	const char *statement;
 	int check = 0, result;
 
 	if (!stream)
 		return PyErr_NoMemory();
-	if (PyArg_ParseTuple(args, "yp", &statement, &check)) {
+	if (PyArg_ParseTuple(args, "ypKK", &statement, &check, &timeout_ns, &memory_bytes)) {
+		limits.timeout_ns = timeout_ns;
+		limits.memory_bytes = memory_bytes;
 		Py_BEGIN_ALLOW_THREADS result = pitot_read_sql(recording_of(self), statement,
-							       check ? NULL : stream, &error);
+							       &limits, check ? NULL : stream,
+							       &error);
 		Py_END_ALLOW_THREADS if (result < 0) fail(&error);
 		else if (check) capsule = Py_BuildValue("");
 		else capsule = PyCapsule_New(stream, "arrow_array_stream", stream_capsule_free);

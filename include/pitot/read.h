@@ -148,12 +148,24 @@ PITOT_READ_API int pitot_read_schema(struct pitot_recording *r,
 				     const struct pitot_read_query *query, struct ArrowSchema *out,
 				     struct pitot_read_error *error);
 
+struct pitot_read_limits {
+	size_t size;
+	uint64_t timeout_ns;	/* 0: none; one function of SQL that computes on is not stopped */
+	/*
+	 * Of its rows, and of what SQLite needs for all statements of the process; 0: no limit. If
+	 * statements of several recordings run at once, the last one's limit is that of SQLite.
+	 */
+	uint64_t memory_bytes;
+};
+
 /*
  * Runs a statement of SQL, as `pitot sql` does (docs/sql.md), and returns its rows as a stream of
  * one batch: columns of 64-bit integers, of doubles, or of texts. If out is NULL, the statement is
- * only checked. Columns that it uses are decoded once for all statements.
+ * only checked. Columns that it uses are decoded once for all statements. If limits is NULL, there
+ * is no timeout, and 4 GiB of memory. Beyond them it returns -ETIMEDOUT or -ENOMEM.
  */
 PITOT_READ_API int pitot_read_sql(struct pitot_recording *r, const char *statement,
+				  const struct pitot_read_limits *limits,
 				  struct ArrowArrayStream *out, struct pitot_read_error *error);
 
 struct pitot_read_report {

@@ -123,6 +123,9 @@ _TABLES: dict[str, tuple[str, str, tuple[str, ...]]] = {
 }
 
 
+_SQL_MEMORY = 4 << 30  # bytes, as for pitot sql
+
+
 def _ns(seconds: Optional[float]) -> int:
     if seconds is not None and not 0 <= seconds < 2**33:
         raise UsageError(f"{seconds} is not a time: give seconds from the start of the recording")
@@ -200,13 +203,13 @@ class Table:
         import html
 
         try:
-            first = self.to_arrow().slice(0, 10).to_pylist()
+            rows = self.to_arrow()
         except ImportError:
             return f"<pre>{html.escape(repr(self))}</pre>"
-        lines = [self.columns, *(row.values() for row in first)]
+        lines = [rows.column_names, *zip(*(column.slice(0, 10).to_pylist() for column in rows.columns))]
         cells = ("".join(f"<td>{'' if value is None else html.escape(str(value))}</td>" for value in line) for line in lines)
-        count = len(self)
-        note = f"{self._name}: {count:,} row{'' if count == 1 else 's'}" + (", the first 10" if count > 10 else "")
+        count = len(rows)
+        note = f"{html.escape(self._name)}: {count:,} row{'' if count == 1 else 's'}" + (", the first 10" if count > 10 else "")
         return f"<p>{note}</p><table>{''.join(f'<tr>{line}</tr>' for line in cells)}</table>"
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
@@ -232,6 +235,7 @@ class Answer(Table):
     """The rows of a statement (``Recording.sql``). Each Arrow consumer runs it anew."""
 
     _engine: Any = None  # that of _duckdb; None: SQLite
+    _limits: tuple[int, int] = (0, 0)  # ns and bytes
 
     @property
     def columns(self) -> Mapping[str, Mapping[str, str]]:
@@ -246,8 +250,8 @@ class Answer(Table):
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         if self._engine is not None:
-            return self._engine.ask(self._name).__arrow_c_stream__(requested_schema)
-        return self._recording.sql(self._name.encode(), False)
+            return self._engine.ask(self._name, self._limits[0]).__arrow_c_stream__(requested_schema)
+        return self._recording.sql(self._name.encode(), False, *self._limits)
 
     def __len__(self) -> int:
         """Number of rows. Runs the statement."""
@@ -324,21 +328,29 @@ class Recording:
         table.__arrow_c_schema__()  # raises if there is no table of that name
         return table
 
-    def sql(self, statement: str, *, engine: str = "sqlite") -> Answer:
+    def sql(
+        self, statement: str, *, engine: str = "sqlite", timeout: Optional[float] = None, memory_limit: int = _SQL_MEMORY
+    ) -> Answer:
         """Asks in SQL, as ``pitot sql`` does (docs/sql.md): ``r.sql("SELECT * FROM kernel_summary").to_pandas()``.
 
         With ``engine="duckdb"`` in DuckDB, on all processors, over the same tables, which are read when first used.
+        It may take ``timeout`` seconds and ``memory_limit`` bytes (4 GiB; 0: no limit), otherwise pitot.Error is raised.
         """
+        if timeout is not None and not 0 < timeout < 2**33:
+            raise UsageError(f"{timeout} is not a timeout: give seconds")
+        if not 0 <= memory_limit < 2**63:
+            raise UsageError(f"{memory_limit} is not a memory_limit: give bytes, or 0 for no limit")
         answer = Answer(self._recording, statement)
+        answer._limits = (max(round((timeout or 0) * 1e9), timeout is not None), memory_limit)
         if engine == "sqlite":
-            self._recording.sql(statement.encode(), True)  # raises if it is wrong
+            self._recording.sql(statement.encode(), True, *answer._limits)  # raises if it is wrong
         elif engine == "duckdb":
             from pitot._duckdb import Engine
 
-            if self._engine is None or self.is_growing:
-                self._engine = Engine(self)
+            if self._engine is None or self.is_growing or self._engine.memory_limit != memory_limit:
+                self._engine = Engine(self, memory_limit)
             answer._engine = self._engine
-            answer._engine.prepare(statement)  # raises if it is wrong
+            answer._engine.check(statement, answer._limits[0])  # raises if it is wrong
         else:
             raise UsageError(f"unknown engine '{engine}': choose sqlite or duckdb")
         return answer

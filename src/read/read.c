@@ -249,7 +249,7 @@ int pitot_read_table(struct pitot_recording *r, const struct pitot_read_query *q
 
 static int open_sql(struct pitot_recording *r, struct error *e)
 {
-	struct sql_options options = { .memory_bytes = SQL_MEMORY_BYTES };
+	struct sql_options options = { .timeout_name = "timeout", .memory_name = "memory_limit" };
 	struct sql_recording recording = { .path = r->path };
 	const char *slash = strrchr(r->path, '/');
 	int result = r->sql_trace ? 0 : trace_open(r->path, NULL, &r->sql_trace, e);
@@ -259,18 +259,22 @@ static int open_sql(struct pitot_recording *r, struct error *e)
 	return result < 0 || r->sql ? result : sql_open(&recording, 1, &options, &r->sql, e);
 }
 
-int pitot_read_sql(struct pitot_recording *r, const char *statement, struct ArrowArrayStream *out,
+int pitot_read_sql(struct pitot_recording *r, const char *statement,
+		   const struct pitot_read_limits *limits, struct ArrowArrayStream *out,
 		   struct pitot_read_error *error)
 {
+	struct pitot_read_limits l = { .memory_bytes = SQL_MEMORY_BYTES };
 	struct stream *stream = calloc(1, sizeof(*stream));
 	struct error e = { 0 };
 	int result = -ENOMEM;
 
+	if (limits)
+		COPY_OPTIONS(l, limits);
 	if (stream) {
 		pthread_mutex_lock(&r->lock);
 		result = open_sql(r, &e);
 		if (result >= 0)
-			result = read_sql(r->sql, statement, &stream->schema,
+			result = read_sql(r->sql, statement, &l, &stream->schema,
 					  out ? &stream->array : NULL, &e);
 		pthread_mutex_unlock(&r->lock);
 	}

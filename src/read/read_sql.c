@@ -128,8 +128,11 @@ static int add_value(struct result_column *c, const struct sql_value *v)
 	return vec_push(&c->numbers, bits_of(v->type == SQL_REAL ? v->real : (double)v->integer));
 }
 
-static int read_rows(struct result *r, struct sql_statement *s, struct error *e)
+/* At most `memory_bytes` of values; 0: no limit. */
+static int read_rows(struct result *r, struct sql *sql, struct sql_statement *s,
+		     uint64_t memory_bytes, struct error *e)
 {
+	uint64_t bytes = 0;
 	int rc = 1;
 
 	r->count = sql_column_count(s);
@@ -145,7 +148,10 @@ static int read_rows(struct result *r, struct sql_statement *s, struct error *e)
 			struct sql_value v = sql_value(s, i);
 
 			rc = add_value(&r->columns[i], &v);
+			bytes += sizeof(int64_t) + v.length;
 		}
+		if (memory_bytes && bytes > memory_bytes)
+			return sql_memory_error(sql, e);
 		if (rc < 0)
 			return error_set(e, -ENOMEM, "out of memory");
 		r->rows++;
@@ -260,13 +266,15 @@ static int make_array(struct result *r, struct ArrowArray *out)
 	return rc;
 }
 
-int read_sql(struct sql *sql, const char *text, struct ArrowSchema *schema,
-	     struct ArrowArray *array, struct error *e)
+int read_sql(struct sql *sql, const char *text, const struct pitot_read_limits *limits,
+	     struct ArrowSchema *schema, struct ArrowArray *array, struct error *e)
 {
 	struct result result = { 0 };
 	struct sql_statement *statement = NULL, *second = NULL;
-	int rc = sql_prepare(sql, text, &statement, &text, e), more;
+	int rc, more;
 
+	sql_set_limits(sql, limits->timeout_ns, limits->memory_bytes);
+	rc = sql_prepare(sql, text, &statement, &text, e);
 	if (rc == 0)
 		rc = error_set(e, E_USAGE, "there is no statement");
 	more = rc > 0 ? sql_prepare(sql, text, &second, &text, e) : 0;
@@ -274,7 +282,7 @@ int read_sql(struct sql *sql, const char *text, struct ArrowSchema *schema,
 	if (more)
 		rc = more < 0 ? more : error_set(e, E_USAGE, "there is more than one statement");
 	if (rc > 0 && array) {
-		rc = read_rows(&result, statement, e);
+		rc = read_rows(&result, sql, statement, limits->memory_bytes, e);
 		if (rc >= 0 && make_schema(&result, schema) < 0)
 			rc = error_set(e, -ENOMEM, "out of memory");
 		if (rc >= 0 && make_array(&result, array) < 0) {

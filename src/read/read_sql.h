@@ -9,7 +9,7 @@
  * Runs the only statement of a text. A column is of 64-bit integers, of doubles if it has one, or
  * of texts if it has one. Without `array` the statement is only checked. 0 or a negative code.
  */
-int read_sql(struct sql *sql, const char *text, struct ArrowSchema *schema,
-	     struct ArrowArray *array, struct error *e) MUST_USE;
+int read_sql(struct sql *sql, const char *text, const struct pitot_read_limits *limits,
+	     struct ArrowSchema *schema, struct ArrowArray *array, struct error *e) MUST_USE;
 
 #endif

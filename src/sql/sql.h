@@ -40,6 +40,8 @@ struct sql_options {
 	enum sql_engine engine; /* SQL_DUCKDB: E_UNSUPPORTED without libduckdb.so */
 	uint64_t timeout_ns; /* of a statement; 0: none */
 	uint64_t memory_bytes; /* for sorting and grouping, of the whole process; 0: no limit */
+	/* Of these two as users write them, for errors; NULL: those of the command line */
+	const char *timeout_name, *memory_name;
 	const volatile sig_atomic_t *cancel; /* once nonzero, statements fail; may be NULL */
 	/*
 	 * Called on another thread, with `user`, while a statement does not end that has to: one
@@ -56,6 +58,10 @@ struct sql_options {
 int sql_open(const struct sql_recording *recordings, size_t count,
 	     const struct sql_options *options, struct sql **out, struct error *e) MUST_USE;
 void sql_free(struct sql *s);
+/* Of the statements from here on, in SQLite. */
+void sql_set_limits(struct sql *s, uint64_t timeout_ns, uint64_t memory_bytes);
+/* Says that a statement needs more memory than it may. Returns the code. */
+int sql_memory_error(const struct sql *s, struct error *e);
 
 /*
  * Prepares the first statement of a text; *rest is what follows it. Returns 1, 0 if there is no

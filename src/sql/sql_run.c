@@ -66,13 +66,20 @@ static int authorize(void *user, int action, const char *first, const char *seco
 	}
 }
 
+void sql_set_limits(struct sql *s, uint64_t timeout_ns, uint64_t memory_bytes)
+{
+	s->options.timeout_ns = timeout_ns;
+	s->options.memory_bytes = memory_bytes;
+	/* The limit is one of the process. */
+	sqlite3_hard_heap_limit64((sqlite3_int64)MIN(memory_bytes, INT64_MAX));
+}
+
 static int open_database(struct sql *s, struct error *e)
 {
 	static const char settings[] = "PRAGMA temp_store=FILE; PRAGMA cache_size=-" SORT_KIB;
 	int rc;
 
-	/* The limit is one of the process. */
-	sqlite3_hard_heap_limit64((sqlite3_int64)MIN(s->options.memory_bytes, INT64_MAX));
+	sql_set_limits(s, s->options.timeout_ns, s->options.memory_bytes);
 	rc = sqlite3_open_v2(":memory:", &s->db,
 			     SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX,
 			     NULL);
@@ -169,18 +176,18 @@ void sql_free(struct sql *s)
 int sql_stop_error(const struct sql *s, struct error *e)
 {
 	if (s->large)
-		return sql_memory_error(e);
+		return sql_memory_error(s, e);
 	if (!s->late)
 		return error_set(e, -ECANCELED, "the statement was interrupted");
-	return error_set(e, -ETIMEDOUT,
-			 "the statement took longer than its time: --timeout gives it more");
+	return error_set(e, -ETIMEDOUT, "the statement took longer than its time: %s gives it more",
+			 s->options.timeout_name ?: "--timeout");
 }
 
-int sql_memory_error(struct error *e)
+int sql_memory_error(const struct sql *s, struct error *e)
 {
 	return error_set(e, -ENOMEM,
-			 "the statement needs more memory than it may: --memory-limit gives it "
-			 "more");
+			 "the statement needs more memory than it may: %s gives it more",
+			 s->options.memory_name ?: "--memory-limit");
 }
 
 static int failed(struct sql *s, int result, struct error *e)
@@ -194,7 +201,7 @@ static int failed(struct sql *s, int result, struct error *e)
 	case SQLITE_INTERRUPT:
 		return sql_stop_error(s, e);
 	case SQLITE_NOMEM:
-		return sql_memory_error(e);
+		return sql_memory_error(s, e);
 	case SQLITE_TOOBIG:
 		return error_set(e, E_LIMIT, "a text or a row is longer than %d MiB",
 				 TEXT_MAX >> 20);

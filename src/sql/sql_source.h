@@ -33,9 +33,8 @@ struct sql {
 
 /* Whether the running statement has to stop. */
 bool sql_stopped(struct sql *s);
-/* Says why, or that there was not enough memory. Return the code. */
+/* Says why. Returns the code. */
 int sql_stop_error(const struct sql *s, struct error *e);
-int sql_memory_error(struct error *e);
 /* Declares the columns of a virtual table. An SQLite result. */
 int sql_declare(struct sql *s, const char *text);
 

@@ -1,5 +1,6 @@
 """r.memory and pitot.diff(): the same as the commands say, and their displays."""
 import json
+import re
 
 import pytest
 
@@ -19,6 +20,7 @@ def test_memory(package, pitot, recorded):
     assert memory == {"kinds": report["memory"], **report["memory_peak"], **report["memory_steps"]}
     assert memory["leaks"][0]["name"] == "train.py:40 log_loss"
     assert "memory at its peak" in repr(memory) and "srcdoc=" in memory._repr_html_() and "log_loss" in memory._repr_html_()
+    assert re.fullmatch('<iframe sandbox="allow-scripts" style="[^"<>]*" srcdoc="[^"<>]*"></iframe>', memory._repr_html_())
 
 
 def test_diff(package, pitot, recorded):
@@ -26,6 +28,8 @@ def test_diff(package, pitot, recorded):
     same = package.diff(a, [a])
     assert same == json.loads(pitot("diff", a, a, "--json").stdout) and same["verdict"] == "same"
     assert "<pre" in same._repr_html_() and "step" in repr(same)
+    shown = package.diff(a, a, fail_if=["kernel:<script>&* > 1%"])._repr_html_()
+    assert re.findall("<[^>]*>", shown) == ['<pre style="line-height: 1.2">', "</pre>"] and "kernel:&lt;script&gt;&amp;* &gt; 1%" in shown
     failed = package.diff([str(a), a], [b, b], fail_if=["launches > 0", "step < -1%"])
     printed = pitot("diff", a, a, "--", b, b, "--json", "--fail-if", "launches > 0", "--fail-if", "step < -1%", status=1).stdout
     assert failed == json.loads(printed) and len(failed["conditions"]) == 2

@@ -3,6 +3,7 @@ import json
 import os
 import re
 import subprocess
+import time
 
 import pytest
 
@@ -116,9 +117,43 @@ def test_types(scoped):
     assert many["i"].to_pylist() == list(range(1, 10001)) and many["t"][9999].as_py() == "x10000"
 
 
+ENDLESS = "WITH RECURSIVE r(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM r)"
+LARGE = {"sqlite": "SELECT length(hex(zeroblob(50000000))) AS n",
+         "duckdb": "SELECT list(i) AS l FROM range(30000000) r(i)"}
+
+ROWS = {"sqlite": f"{ENDLESS} SELECT i, hex(i) AS t FROM r", "duckdb": "SELECT i, hex(i) AS t FROM range(3000000000) r(i)"}
+
+
+@pytest.mark.parametrize("engine", ["sqlite", "duckdb"])
+def test_limits(package, scoped, engine):
+    if engine == "duckdb":
+        pytest.importorskip("duckdb")
+    # As long as the statement computes, and while it has rows.
+    for statement in f"{ENDLESS} SELECT count(*) AS n FROM r", ROWS[engine]:
+        answer = scoped.sql(statement, engine=engine, timeout=0.3, memory_limit=0)
+        begin = time.monotonic()
+        with pytest.raises(package.Error, match="longer than its time: timeout gives it more"):
+            answer.to_arrow()
+        assert 0.3 <= time.monotonic() - begin < 60
+    for statement in LARGE[engine], ROWS[engine]:
+        with pytest.raises(package.Error, match="more memory than it may: memory_limit gives it more") as raised:
+            scoped.sql(statement, engine=engine, memory_limit=32 << 20).to_arrow()
+        assert not isinstance(raised.value, (OSError, ValueError))
+    # Limits are those of one statement.
+    assert scoped.sql("SELECT 1 AS n", engine=engine, timeout=60, memory_limit=0).to_arrow()["n"].to_pylist() == [1]
+    assert [row["n"] for row in scoped.sql("SELECT count(*) AS n FROM kernel", engine=engine)] == [len(scoped.table("kernel"))]
+    for limits in {"timeout": 0}, {"timeout": -1}, {"timeout": float("nan")}, {"memory_limit": -1}, {"memory_limit": 1 << 63}:
+        with pytest.raises(package.UsageError, match=f"is not a {next(iter(limits))}"):
+            scoped.sql("SELECT 1", engine=engine, **limits)
+
+
 def test_an_answer_is_a_table(scoped):
     answer = scoped.sql("SELECT config_name AS name, duration_ns FROM kernel ORDER BY start_ns LIMIT 3")
     assert len(answer) == 3 and list(answer.columns) == ["name", "duration_ns"] and repr(answer).startswith("<pitot.Answer ")
+    # Whatever a statement and its rows say is text in a notebook, and columns of one name are columns.
+    shown = scoped.sql("SELECT '<script>' AS \"<b>\", 'a&b' AS a, 2 AS a WHERE 1 < 2 -- <img>")._repr_html_()
+    assert set(re.findall("<[^>]*>", shown)) == {"<p>", "</p>", "<table>", "</table>", "<tr>", "</tr>", "<td>", "</td>"}
+    assert "<tr><td>&lt;b&gt;</td><td>a</td><td>a</td></tr><tr><td>&lt;script&gt;</td><td>a&amp;b</td><td>2</td></tr>" in shown and ": 1 row</p>" in shown
     assert [row["duration_ns"] for row in answer] == answer.to_arrow()["duration_ns"].to_pylist() and "<td>name</td>" in answer._repr_html_()
     kernels = scoped.table("kernel").to_arrow()  # arrays of tables live beside those of statements
     assert len(kernels) == scoped.sql("SELECT count(*) AS n FROM kernel").to_arrow()["n"][0].as_py()

@@ -132,7 +132,7 @@ static int run_error(struct duck_statement *t, struct error *e)
 		return sql->error.code;
 	}
 	if (duck_api.result_error_type(r) == DUCK_OUT_OF_MEMORY)
-		return sql_memory_error(e);
+		return sql_memory_error(sql, e);
 	return statement_error(t->duck, t->text, duck_api.result_error(r), e);
 }
 
