@@ -34,40 +34,40 @@ int calibration_fits(const struct calibration *c, const struct trace *t, size_t 
 	return has_gpu ? 0 : error_set(e, E_UNSUPPORTED, "the recording does not name its GPU");
 }
 
-static struct calibration calibration_at(const struct trace *t, uint64_t row)
+/* Returns false if a number is impossible: the file is untrusted. */
+static bool calibration_at(struct calibration *c, const struct trace *t, uint64_t at)
 {
-	const struct calibration_columns *k = calibration_columns(t);
-	struct calibration c = {
-		.driver_version = k->driver_version[row],
-		.rounds = k->rounds[row],
-		.launch_ns = k->launch_ns[row],
-		.launch_spread_ns = k->launch_spread_ns[row],
-		.synchronize_ns = k->synchronize_ns[row],
-		.synchronize_spread_ns = k->synchronize_spread_ns[row],
-	};
+	struct row_calibration row;
+	bool possible = true;
 
-	snprintf(c.version, sizeof(c.version), "%s", trace_string(t, k->version[row]));
-	snprintf(c.host, sizeof(c.host), "%s", trace_string(t, k->host[row]));
-	snprintf(c.gpu, sizeof(c.gpu), "%s", trace_string(t, k->gpu[row]));
-	return c;
+	calibration_init(c);
+	trace_row(t, TABLE_calibration, at, &row);
+	snprintf(c->version, sizeof(c->version), "%s", trace_string(t, row.version));
+	snprintf(c->host, sizeof(c->host), "%s", trace_string(t, row.host));
+	snprintf(c->gpu, sizeof(c->gpu), "%s", trace_string(t, row.gpu));
+#define NUMBER(name, most)                                                                         \
+	c->name = row.name;                                                                        \
+	possible &= c->name <= (most);
+	CALIBRATION_NUMBERS(NUMBER)
+#undef NUMBER
+#define NUMBER(name)                                                                               \
+	if (!(row.missing & UINT64_C(1) << COLUMN_calibration_##name)) {                           \
+		c->name = row.name;                                                                \
+		possible &= c->name <= NS_PER_S;                                                   \
+	}
+	CALIBRATION_OPTIONAL(NUMBER)
+#undef NUMBER
+	return possible;
 }
 
 int calibration_recorded(struct calibration *c, struct trace *t, size_t process, struct error *e)
 {
-	int code = trace_load(t, TABLE_calibration,
-			      COLUMN_BITS(calibration, version, host, gpu, driver_version, rounds,
-					  launch_ns, launch_spread_ns, synchronize_ns,
-					  synchronize_spread_ns),
-			      e);
+	int code = trace_load(t, TABLE_calibration, 0, e);
 
 	if (code < 0)
 		return code;
-	for (uint64_t row = 0; row < trace_rows(t, TABLE_calibration); row++) {
-		*c = calibration_at(t, row);
-		if (MAX(c->launch_ns, c->synchronize_ns) <= NS_PER_S &&
-		    MAX(c->launch_spread_ns, c->synchronize_spread_ns) <= NS_PER_S &&
-		    calibration_fits(c, t, process, NULL) == 0)
+	for (uint64_t row = 0; row < trace_rows(t, TABLE_calibration); row++)
+		if (calibration_at(c, t, row) && calibration_fits(c, t, process, NULL) == 0)
 			return 1;
-	}
 	return 0;
 }

@@ -120,4 +120,15 @@ uint64_t stand_in_ns(const struct replay_machine *m, const struct replay_gpu *gp
 int replay_gpu_calibrate(struct replay_machine *m, struct replay_gpu *gpu,
 			 struct error *e) MUST_USE;
 
+#define REPLAY_CHAIN_KERNELS 128u
+/* Makes a graph of at most so many short kernels, each after the one before. */
+int replay_chain_make(struct replay_machine *m, struct replay_gpu *gpu, uint32_t count,
+		      cuda_graph_exec *out, struct error *e) MUST_USE;
+/*
+ * Launches REPLAY_CHAIN_KERNELS, as that graph or, with NULL, one by one. Sets the time from the
+ * end of one to the start of the next, by the GPU's timer: what a kernel needs to begin and end.
+ */
+int replay_chain_measure(struct replay_machine *m, struct replay_gpu *gpu, cuda_graph_exec chain,
+			 uint64_t *apart_ns, struct error *e) MUST_USE;
+
 #endif

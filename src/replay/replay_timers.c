@@ -4,7 +4,7 @@
 
 #define TIMER_NS UINT64_C(20000000) /* also brings the clocks of an idle GPU up */
 #define BLOCKER_NS UINT64_C(4000000) /* of a kernel during which the others are launched */
-#define CHAIN 128u /* kernels, one after the other */
+#define CHAIN REPLAY_CHAIN_KERNELS
 #define CHAIN_NS UINT64_C(5000)
 /* What a kernel needs at least: where the recording's kernels are further apart, they wait. */
 #define EXTRA_NS_MIN UINT64_C(500)
@@ -89,13 +89,13 @@ static int launch_chain(struct replay_machine *m, struct replay_gpu *gpu, struct
 	return rc;
 }
 
-static int make_chain(struct replay_machine *m, struct replay_gpu *gpu, cuda_graph graph,
-		      struct error *e)
+static int add_chain(struct replay_machine *m, struct replay_gpu *gpu, cuda_graph graph,
+		     uint32_t count, struct error *e)
 {
 	cuda_graph_node nodes[CHAIN];
 	int rc = 0;
 
-	for (uint32_t i = 0; i < CHAIN && rc == 0; i++) {
+	for (uint32_t i = 0; i < count && rc == 0; i++) {
 		struct cuda_kernel_node k = { .function = gpu->deadline,
 					      .grid = { 1, 1, 1 },
 					      .block = { 32, 1, 1 } };
@@ -109,48 +109,64 @@ static int make_chain(struct replay_machine *m, struct replay_gpu *gpu, cuda_gra
 	return rc;
 }
 
-/* The same as a graph, whose nodes are less far apart. */
-static int launch_chain_graph(struct replay_machine *m, struct replay_gpu *gpu, struct error *e)
+int replay_chain_make(struct replay_machine *m, struct replay_gpu *gpu, uint32_t count,
+		      cuda_graph_exec *out, struct error *e)
 {
 	cuda_graph graph = NULL;
-	cuda_graph_exec exec = NULL;
 	int rc = CUDA(m, graph_create, &graph, 0);
 
 	if (rc == 0)
-		rc = make_chain(m, gpu, graph, e);
+		rc = add_chain(m, gpu, graph, MIN(count, CHAIN), e);
 	if (rc == 0)
-		rc = CUDA(m, graph_instantiate, &exec, graph, 0);
-	if (rc == 0)
-		rc = CUDA(m, graph_launch, exec, NULL);
-	if (rc == 0)
-		rc = CUDA(m, context_synchronize);
-	if (exec)
-		m->driver.graph_exec_destroy(exec);
+		rc = CUDA(m, graph_instantiate, out, graph, 0);
 	if (graph)
 		m->driver.graph_destroy(graph);
 	return rc;
 }
 
-static int measure_extra(struct replay_machine *m, struct replay_gpu *gpu,
-			 int (*launch_all)(struct replay_machine *, struct replay_gpu *,
-					   struct error *),
-			 uint64_t latency_ns, uint64_t *out, struct error *e)
+int replay_chain_measure(struct replay_machine *m, struct replay_gpu *gpu, cuda_graph_exec chain,
+			 uint64_t *apart_ns, struct error *e)
 {
 	struct replay_slot slot;
-	uint64_t whole_ns, apart_ns;
+	uint64_t whole_ns;
 	int rc = launch_blocker(m, gpu, e);
 
 	if (rc == 0)
-		rc = launch_all(m, gpu, e);
+		rc = chain ? CUDA(m, graph_launch, chain, NULL) : launch_chain(m, gpu, e);
 	if (rc == 0)
 		rc = read_slot(m, gpu, &slot, e);
 	if (rc < 0)
 		return rc;
 	whole_ns = slot.last_ns - slot.first_ns;
-	apart_ns = (whole_ns - MIN(slot.busy_ns, whole_ns)) / (CHAIN - 1);
+	*apart_ns = (whole_ns - MIN(slot.busy_ns, whole_ns)) / (CHAIN - 1);
+	return 0;
+}
+
+static int measure_extra(struct replay_machine *m, struct replay_gpu *gpu, cuda_graph_exec chain,
+			 uint64_t latency_ns, uint64_t *out, struct error *e)
+{
+	uint64_t apart_ns;
+	int rc = replay_chain_measure(m, gpu, chain, &apart_ns, e);
+
+	if (rc < 0)
+		return rc;
 	*out = MAX(apart_ns - MIN(latency_ns ?: apart_ns, apart_ns), EXTRA_NS_MIN);
 	*out = MIN(*out, apart_ns);
 	return 0;
+}
+
+/* Nodes of a graph are less far apart. */
+static int measure_graph_extra(struct replay_machine *m, struct replay_gpu *gpu, uint64_t *out,
+			       struct error *e)
+{
+	cuda_graph_exec chain = NULL;
+	int rc = replay_chain_make(m, gpu, CHAIN, &chain, e);
+
+	if (rc == 0)
+		rc = measure_extra(m, gpu, chain, m->plan->graph_latency_ns, out, e);
+	if (chain)
+		m->driver.graph_exec_destroy(chain);
+	return rc;
 }
 
 /* --- work --- */
@@ -207,10 +223,9 @@ int replay_gpu_calibrate(struct replay_machine *m, struct replay_gpu *gpu, struc
 	int rc = measure_timers(m, gpu, e);
 
 	for (unsigned i = 0; i < 2 && rc == 0; i++) /* the first one loads what is called */
-		rc = measure_extra(m, gpu, launch_chain, m->plan->latency_ns, &extra_ns, e);
+		rc = measure_extra(m, gpu, NULL, m->plan->latency_ns, &extra_ns, e);
 	if (rc == 0 && m->plan->graphs.count)
-		rc = measure_extra(m, gpu, launch_chain_graph, m->plan->graph_latency_ns,
-				   &graph_extra_ns, e);
+		rc = measure_graph_extra(m, gpu, &graph_extra_ns, e);
 	if (rc == 0 && m->settings->stand_in == STAND_IN_WORK)
 		rc = measure_work(m, gpu, e);
 	gpu->extra_ns = extra_ns;

@@ -586,7 +586,23 @@
 	C(T, launch_ns, U64, ALWAYS, NONE, "ns", "what recording adds to a launching call")                            \
 	C(T, launch_spread_ns, U64, ALWAYS, NONE, "ns", "+/- this")                                                    \
 	C(T, synchronize_ns, U64, ALWAYS, NONE, "ns", "what it adds to a call that waits for the GPU")                 \
-	C(T, synchronize_spread_ns, U64, ALWAYS, NONE, "ns", "+/- this")
+	C(T, synchronize_spread_ns, U64, ALWAYS, NONE, "ns", "+/- this")                                               \
+	C(T, graph_launch_ns, U64, MAYBE, NONE, "ns", "what it adds to a launch of a graph of one kernel")             \
+	C(T, graph_launch_spread_ns, U64, MAYBE, NONE, "ns", "+/- this")                                               \
+	C(T, graph_launch_bare_ns, U64, MAYBE, NONE, "ns", "what such a launch takes without recording")               \
+	C(T, node_call_ns, U64, MAYBE, NONE, "ns", "what recording adds to the launch for each further node")          \
+	C(T, node_call_spread_ns, U64, MAYBE, NONE, "ns", "+/- this")                                                  \
+	C(T, node_call_bare_ns, U64, MAYBE, NONE, "ns", "what a further node takes in the launch without recording")   \
+	C(T, node_gap_ns, U64, MAYBE, NONE, "ns", "what recording adds between two nodes on the GPU")                  \
+	C(T, node_gap_spread_ns, U64, MAYBE, NONE, "ns", "+/- this")                                                   \
+	C(T, node_gap_bare_ns, U64, MAYBE, NONE, "ns", "time between two nodes by the GPU's timer without recording")  \
+	C(T, node_latency_ns, U64, MAYBE, NONE, "ns", "time between two nodes as recorded, less what recording adds")  \
+	C(T, node_latency_spread_ns, U64, MAYBE, NONE, "ns", "+/- this")                                               \
+	C(T, eager_ns, U64, MAYBE, NONE, "ns", "what recording adds to a launch in a loop like an eager framework's")  \
+	C(T, eager_spread_ns, U64, MAYBE, NONE, "ns", "+/- this")                                                      \
+	C(T, eager_bare_ns, U64, MAYBE, NONE, "ns", "what a launch takes in that loop without recording")              \
+	C(T, replay_floor_ns, U64, MAYBE, NONE, "ns", "time between two kernels by that timer: least of replays")      \
+	C(T, timer_step_ns, U64, MAYBE, NONE, "ns", "step of the GPU's timer")
 #define TRAITS_calibration(X, T)
 
 #define SCHEMA_counter(C, T)                                                                                           \

@@ -17,22 +17,21 @@
 #define FILE_BYTES_MAX 65536u
 
 /* The keys; most: of a number, 0: a text. */
-#define NUMBERS(X)                                                                                 \
-	X(driver_version, UINT32_MAX)                                                              \
-	X(rounds, UINT32_MAX)                                                                      \
-	X(launch_ns, NS_PER_S)                                                                     \
-	X(launch_spread_ns, NS_PER_S)                                                              \
-	X(synchronize_ns, NS_PER_S)                                                                \
-	X(synchronize_spread_ns, NS_PER_S)
-#define MEMBERS(X) X(version, 0) X(host, 0) X(gpu, 0) NUMBERS(X)
+#define MEMBERS(X) X(version, 0) X(host, 0) X(gpu, 0) CALIBRATION_NUMBERS(X)
 
-static const struct {
+struct member {
 	const char *key;
 	size_t offset;
 	uint64_t most;
-} members[] = {
-#define MEMBER(name, most) { #name, offsetof(struct calibration, name), most },
+	bool optional;
+};
+
+static const struct member members[] = {
+#define MEMBER(name, most) { #name, offsetof(struct calibration, name), most, false },
 	MEMBERS(MEMBER)
+#undef MEMBER
+#define MEMBER(name) { #name, offsetof(struct calibration, name), NS_PER_S, true },
+		CALIBRATION_OPTIONAL(MEMBER)
 #undef MEMBER
 };
 
@@ -42,36 +41,51 @@ void calibration_json(const struct calibration *c, struct strbuf *out)
 
 	json_object(&j);
 	for (size_t i = 0; i < ARRAY_SIZE(members); i++) {
-		const char *value = (const char *)c + members[i].offset;
+		const struct member *m = &members[i];
+		const char *value = (const char *)c + m->offset;
+		uint64_t number = 0;
 
-		if (members[i].most)
-			json_key_u64(&j, members[i].key, *(const uint64_t *)(const void *)value);
+		if (m->most)
+			memcpy(&number, value, sizeof(number));
+		if (m->most)
+			json_key_known(&j, m->key, !m->optional || number != CALIBRATION_UNKNOWN,
+				       number);
 		else
-			json_key_string(&j, members[i].key, value);
+			json_key_string(&j, m->key, value);
 	}
 	json_finish(&j);
 }
 
+/* Sets a member of what was found under its key, or leaves it if it is unknown. */
+static bool parse_member(const struct member *m, const struct json_found *found, char *value)
+{
+	uint64_t number;
+
+	if (!found || found->kind == JSON_NULL)
+		return m->optional;
+	if (!m->most) {
+		snprintf(value, CALIBRATION_TEXT_MAX, "%s", found->text);
+		return found->kind == JSON_STRING;
+	}
+	if (found->kind != JSON_NUMBER || parse_u64(found->text, &number) < 0 || number > m->most)
+		return false;
+	memcpy(value, &number, sizeof(number));
+	return true;
+}
+
 int calibration_parse(struct calibration *c, const char *bytes, size_t length, struct error *e)
 {
-	*c = (struct calibration){ .rounds = 0 };
+	calibration_init(c);
 	for (size_t i = 0; i < ARRAY_SIZE(members); i++) {
-		char *value = (char *)c + members[i].offset;
-		uint64_t number = 0;
 		struct json_found found;
 		int rc = json_find(bytes, length, members[i].key, &found, e);
 
 		if (rc < 0 && rc != -ENOENT)
 			return error_set(e, E_FORMAT, "it is damaged");
-		if (rc < 0 || found.kind != (members[i].most ? JSON_NUMBER : JSON_STRING) ||
-		    (members[i].most &&
-		     (parse_u64(found.text, &number) < 0 || number > members[i].most)))
+		if (!parse_member(&members[i], rc < 0 ? NULL : &found,
+				  (char *)c + members[i].offset))
 			return error_set(e, E_FORMAT, "it is damaged: '%s' has no possible value",
 					 members[i].key);
-		if (members[i].most)
-			memcpy(value, &number, sizeof(number));
-		else
-			snprintf(value, CALIBRATION_TEXT_MAX, "%s", found.text);
 	}
 	return 0;
 }
@@ -119,9 +133,14 @@ void calibration_write_row(const struct calibration *c, struct writer *w)
 				       .host = rows_text(w, c->host),
 				       .gpu = rows_text(w, c->gpu),
 #define NUMBER(name, most) .name = (__typeof__(row.name))c->name,
-				       NUMBERS(NUMBER)
+				       CALIBRATION_NUMBERS(NUMBER)
 #undef NUMBER
 	};
 
+#define NUMBER(name)                                                                               \
+	row.name = c->name;                                                                        \
+	ROW_MISSING_IF(&row, calibration, name, c->name == CALIBRATION_UNKNOWN);
+	CALIBRATION_OPTIONAL(NUMBER)
+#undef NUMBER
 	writer_append(w, TABLE_calibration, &row);
 }

@@ -38,6 +38,12 @@ def test_the_known_cost_is_found(calibrate, cache, source):
     found = json.loads(printed)
     for call in "launch", "synchronize":
         assert COST_NS / 2 <= found[f"{call}_ns"] <= 20 * COST_NS
+    assert COST_NS / 2 <= found["graph_launch_ns"] and COST_NS / 2 <= found["eager_ns"]
+    # Of the stand-in: a hundredth of the cost for each node of a call, and between nodes, on a clock of its own.
+    assert COST_NS / 400 <= found["node_call_ns"]
+    assert (found["node_gap_ns"], found["node_gap_bare_ns"], found["node_latency_ns"]) == (COST_NS // 100, 1000, 300)
+    assert found["replay_floor_ns"] >= 1000 and found["timer_step_ns"] == 32
+    assert 0 < found["graph_launch_bare_ns"] and 0 < found["eager_bare_ns"]
     assert (found["host"], found["gpu"], found["driver_version"], found["rounds"]) == (HOST, "stand-in 0", 13000, 3)
     assert [file.name for file in (cache / "pitot").iterdir()] == ["calibration.json"]
     stored = cache / "pitot/calibration.json"
@@ -46,16 +52,29 @@ def test_the_known_cost_is_found(calibrate, cache, source):
     assert set(found) <= set(re.findall(r"`(\w+)`", (source / "docs/calibrate.md").read_text()))
 
 
+def test_nodes_that_were_not_recorded(calibrate):
+    done = calibrate(fault=f"unseen={COST_NS}")
+    assert "nodes were not recorded, so that the latency between their recorded times is unknown\n" in done.stdout
+    found = json.loads(calibrate("--json", fault=f"unseen={COST_NS}").stdout)
+    assert found["node_latency_ns"] is None and found["node_latency_spread_ns"] is None and found["node_gap_ns"] == COST_NS // 100
+
+
 def test_text(calibrate, cache):
     lines = calibrate().stdout.splitlines()
     assert re.fullmatch(r"recording adds [\d.]+ us \(\+/- .*\) to a launching call and [\d.]+ us \(\+/- .*\) to a synchronizing one", lines[0])
-    assert lines[1:] == ["measured in 3 rounds on stand-in 0; `pitot what-if` uses it for recordings of this machine",
+    time = r"[\d.]+ [nu]s"
+    assert re.fullmatch(rf"and {time} \(\+/- .*\) to a launch in a loop like that of an eager framework", lines[1])
+    for line, what in zip(lines[2:5], ["a launch of a CUDA graph of one kernel", "each further node of the launch", "the GPU from node to node"]):
+        assert re.fullmatch(rf"{what} takes {time}, and {time} \(\+/- .*\) more when recorded", line)
+    assert re.fullmatch(r"recorded nodes follow each other after 300 ns \(\+/- .*\)", lines[5])
+    assert re.fullmatch(rf"replayed kernels are at least {time} apart; the GPU's timer has steps of 32 ns", lines[6])
+    assert lines[7:] == ["measured in 3 rounds on stand-in 0; `pitot what-if` uses it for recordings of this machine",
                          f"stored in {cache}/pitot/calibration.json"]
 
 
 @pytest.mark.parametrize("fault, said", [
     ("cuInit", "cuInit: another error (error 100); `pitot doctor` shows what is missing"), ("devices=0", "the driver shows no GPU; `pitot doctor` shows what is missing"), ("cuLaunchKernel=9", "unspecified launch failure (error 719); `pitot doctor`"),
-    ("", "the recording has 0 kernels of the loop's 4096, so nothing can be compared; `pitot doctor` shows what is missing")])
+    ("", "the recording has 0 kernels of the loops' 6144, so nothing can be compared; `pitot doctor` shows what is missing")])
 def test_nothing_is_stored_that_was_not_measured(calibrate, cache, fault, said):
     done = calibrate(fault=fault, status=1)
     assert said in done.stderr and done.stderr.count("\n") == 1 and not done.stdout

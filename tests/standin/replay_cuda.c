@@ -8,7 +8,10 @@
  *	devices=N	number of GPUs (default 1)	memory=N	free bytes
  *	swap		two kernels of a stream change places	FUNCTION=N	its N-th call fails
  *	recorded=NS	below `pitot record` launches and synchronizations of a stream take this
- *			much longer, and kernels are recorded, as many as were launched
+ *			much longer, and kernels are recorded, as many as were launched; launches
+ *			of graphs take a hundredth longer for each further node, and nodes are
+ *			as much further apart
+ *	unseen=NS	the same, but nodes are not recorded
  */
 #include <inttypes.h>
 #include <pthread.h>
@@ -153,30 +156,59 @@ static void wait_for(uint64_t ns)
 
 /* --- what a recorder would do --- */
 
-static uint32_t recorded_launches;
+struct recorded_node {
+	uint64_t start_ns, end_ns;
+	uint32_t launch;
+};
 
-static void record_call(bool is_launch)
+static uint32_t recorded_launches, recorded_graphs;
+static struct recorded_node *recorded_nodes;
+static size_t recorded_node_count, recorded_node_room;
+
+static uint64_t recording_ns(void)
 {
-	uint64_t ns = getenv("PITOT_RECORDING") ? fault("recorded", 0) : 0;
+	return getenv("PITOT_RECORDING") ? fault("recorded", fault("unseen", 0)) : 0;
+}
 
-	recorded_launches += is_launch;
+static void record_call(uint64_t ns)
+{
 	if (ns)
 		wait_for(now_ns() + ns);
+}
+
+/* A kernel needs 1 us to begin and end, of which 0.7 us are in its record. */
+static void record_node(uint64_t start_ns, uint64_t end_ns)
+{
+	if (!recording_ns() || fault("unseen", 0))
+		return;
+	if (recorded_node_count == recorded_node_room) {
+		recorded_node_room = 2 * recorded_node_room + 1024;
+		recorded_nodes =
+			realloc(recorded_nodes, recorded_node_room * sizeof(*recorded_nodes));
+		if (!recorded_nodes)
+			abort();
+	}
+	recorded_nodes[recorded_node_count++] =
+		(struct recorded_node){ start_ns, end_ns + 700, recorded_graphs };
 }
 
 static void write_recording(void)
 {
 	const char *folder = getenv("PITOT_RECORDING");
-	uint64_t ns = now_ns();
+	uint64_t now = now_ns(), from_ns = recorded_node_count ? recorded_nodes[0].start_ns : now;
 	struct maker *m;
 
-	if (!folder || !fault("recorded", 0))
+	if (!folder || !recording_ns())
 		return;
-	m = maker_begin(folder, (uint32_t)getpid(), ns, "calibrate");
+	m = maker_begin(folder, (uint32_t)getpid(), from_ns, "calibrate");
+	for (size_t i = 0; i < recorded_node_count; i++)
+		maker_graph_kernel(m, maker_config(m, "pitot_deadline", 1, 1), 7,
+				   recorded_nodes[i].start_ns, recorded_nodes[i].end_ns,
+				   UINT64_C(1000000) + recorded_nodes[i].launch, 1, i % 128 + 1);
 	for (uint32_t i = 0; i < recorded_launches; i++)
-		maker_kernel(m, maker_config(m, "pitot_deadline", 1, 1), 7, ns + i, ns + i + 1,
+		maker_kernel(m, maker_config(m, "pitot_deadline", 1, 1), 7, now + i, now + i + 1,
 			     i + 1);
-	maker_close(m, ns + recorded_launches);
+	maker_close(m, now + recorded_launches);
 }
 
 static uint64_t run_kernel(const struct kernel *k, uint64_t start_ns)
@@ -426,7 +458,7 @@ EXPORT CUresult cuStreamSynchronize(CUstream stream)
 	uint64_t ns;
 
 	BEGIN();
-	record_call(false);
+	record_call(recording_ns());
 	pthread_mutex_lock(&lock);
 	ns = stream_at(stream)->end_ns;
 	say("cuStreamSynchronize %u\n", stream_at(stream)->number);
@@ -548,7 +580,8 @@ EXPORT CUresult cuLaunchKernel(CUfunction function, unsigned gx, unsigned gy, un
 
 	BEGIN();
 	(void)extra;
-	record_call(true);
+	recorded_launches++;
+	record_call(recording_ns());
 	pthread_mutex_lock(&lock);
 	say("%s %" PRIu64 " %u %u,%u,%u %u,%u,%u %u %u\n", k.function->name, k.amount, s->number,
 	    gx, gy, gz, bx, by, bz, shared_bytes, k.after ? k.after_count : 0);
@@ -693,21 +726,26 @@ EXPORT CUresult cuGraphExecDestroy(CUgraphExec exec)
 EXPORT CUresult cuGraphLaunch(CUgraphExec exec, CUstream stream)
 {
 	struct stream *s = stream_at(stream);
-	uint64_t start_ns, end_ns;
+	uint64_t start_ns, end_ns, apart_ns = recording_ns() / 100, call_ns = recording_ns();
 
 	BEGIN();
 	pthread_mutex_lock(&lock);
 	end_ns = start_ns = begin(s);
+	recorded_graphs++;
 	for (struct node *n = ((struct graph *)(void *)exec)->first; n; n = n->next) {
 		uint64_t ns = start_ns;
 
 		for (size_t i = 0; i < n->count; i++)
 			ns = ns > n->on[i]->end_ns ? ns : n->on[i]->end_ns;
-		n->end_ns = n->kernel.function ? run_kernel(&n->kernel, ns) : ns + n->bytes / 20;
+		call_ns += n->count ? apart_ns : 0;
+		n->end_ns = n->kernel.function ? run_kernel(&n->kernel, ns) + apart_ns
+					       : ns + n->bytes / 20;
+		record_node(ns, n->end_ns - apart_ns - 1000);
 		end_ns = end_ns > n->end_ns ? end_ns : n->end_ns;
 	}
 	s->end_ns = end_ns;
 	say("cuGraphLaunch %u\n", s->number);
 	pthread_mutex_unlock(&lock);
+	record_call(call_ns);
 	return CUDA_SUCCESS;
 }
