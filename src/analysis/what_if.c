@@ -509,22 +509,27 @@ static int measure_recorded(struct what_if *w)
 	return find_classes(w, &m, &w->corrected);
 }
 
-static int choose_call_cost(struct what_if *w, const uint64_t *call_ns, const struct calibration *c,
-			    struct error *e)
+static int choose_costs(struct what_if *w, const uint64_t *call_ns, const struct calibration *c,
+			struct error *e)
 {
 	struct trace *t = w->report->trace;
 	bool is_ours = trace_process(t, w->process)->inside;
 	struct calibration recorded;
 	int code = calibration_recorded(&recorded, t, w->process, e);
+	bool fits;
 
 	if (code < 0)
 		return code;
 	if (code)
 		c = &recorded;
+	fits = is_ours && c && (code || calibration_fits(c, t, w->process, NULL) == 0);
+	w->graph_launch_ns = fits ? c->graph_launch_bare_ns : CALIBRATION_UNKNOWN;
+	w->graph_node_ns = fits ? c->node_call_bare_ns : CALIBRATION_UNKNOWN;
+	w->node_latency_ns = fits ? c->node_latency_ns : CALIBRATION_UNKNOWN;
 	if (call_ns) {
 		w->call_source = CALL_COST_option;
 		w->call_ns = *call_ns;
-	} else if (is_ours && c && (code || calibration_fits(c, t, w->process, NULL) == 0)) {
+	} else if (fits) {
 		w->call_source = CALL_COST_calibration;
 		w->call_ns = c->launch_ns;
 		w->call_spread_ns = c->launch_spread_ns;
@@ -544,7 +549,7 @@ int what_if_init(struct what_if *w, struct report *r, const uint64_t *call_ns,
 	code = choose_loop(w, e);
 	if (code < 0)
 		return code;
-	code = choose_call_cost(w, call_ns, calibration, e);
+	code = choose_costs(w, call_ns, calibration, e);
 	if (code < 0)
 		return code;
 	choose_tasks(w);

@@ -61,6 +61,14 @@ enum what_if_change {
 	CHANGE_SPLIT,
 };
 
+/* How it is known what the launch of a graph costs. */
+#define GRAPH_COST_SOURCES(X) X(option) X(recording) X(calibration)
+enum graph_cost_source {
+#define SOURCE(name) GRAPH_COST_##name,
+	GRAPH_COST_SOURCES(SOURCE)
+#undef SOURCE
+};
+
 struct what_if_rule {
 	const char *text; /* as given */
 	enum what_if_target target;
@@ -73,6 +81,9 @@ struct what_if_rule {
 	uint8_t *matches;
 	uint64_t *times; /* copies: by task, what it takes at most; owned */
 	bool has_ns; /* graph: ns was given */
+	enum graph_cost_source graph_source; /* graph: of ns */
+	uint64_t latency_ns; /* graph: between nodes */
+	bool latency_measured; /* graph: by the calibration; else a part of that of a stream */
 	bool has_rank; /* straggler: only of this rank */
 	uint32_t rank;
 	uint64_t matched, cost_ns; /* tasks that it changes, and what they cost in the recording */
@@ -131,6 +142,10 @@ struct what_if {
 	uint64_t call_ns, synchronize_ns;
 	enum call_cost_source call_source;
 	uint64_t call_spread_ns; /* calibration: of call_ns */
+	/* Of the calibration, without recording; or CALIBRATION_UNKNOWN. */
+	uint64_t graph_launch_ns; /* of a graph of one node */
+	uint64_t graph_node_ns; /* what each further one adds to it */
+	uint64_t node_latency_ns; /* between nodes */
 	uint64_t launches, launch_ns; /* launching calls in the span, and what they took */
 	struct what_if_times recorded, corrected, predicted;
 	uint64_t identity_ns; /* by which a simulation without a change misses the recorded step */

@@ -103,34 +103,65 @@ static int compare_u64(const void *a, const void *b)
 	return ORDER_OF(*(const uint64_t *)a, *(const uint64_t *)b);
 }
 
-/* The median cost of the recording's graph launches. */
-static int find_graph_cost(const struct what_if *w, struct what_if_rule *rule, struct error *e)
+/* The median cost of the recording's graph launches; 0: it has none. */
+static int find_recorded_cost(const struct what_if *w, uint64_t *ns)
 {
 	VEC(uint64_t) costs = VEC_INIT;
 
-	for (uint32_t i = w->first_task; i < w->end_task && !rule->has_ns; i++) {
+	for (uint32_t i = w->first_task; i < w->end_task; i++) {
 		const struct task *task = task_at(w, i);
 
 		if (task->kind == TASK_CALL &&
 		    what_if_call_kind(w, task) == api_kind_graph_launch &&
 		    vec_push(&costs, task->end_ns - task->start_ns) < 0) {
 			vec_release(&costs);
-			return error_set(e, -ENOMEM, "out of memory");
+			return -ENOMEM;
 		}
 	}
 	vec_sort(&costs, compare_u64);
-	if (costs.count) {
-		rule->ns = (int64_t)costs.data[costs.count / 2];
-		rule->has_ns = true;
-	}
+	*ns = costs.count ? MAX(costs.data[costs.count / 2], 1) : 0;
 	vec_release(&costs);
-	return rule->has_ns
-		       ? 0
-		       : error_set(
-				 e, E_USAGE,
+	return 0;
+}
+
+/* What was given comes before what was recorded, and that before what was measured elsewhere. */
+static int find_graph_cost(const struct what_if *w, struct what_if_rule *rule, struct error *e)
+{
+	uint64_t recorded_ns;
+
+	if (find_recorded_cost(w, &recorded_ns) < 0)
+		return error_set(e, -ENOMEM, "out of memory");
+	rule->latency_measured = !recorded_ns && w->node_latency_ns != CALIBRATION_UNKNOWN;
+	rule->latency_ns = rule->latency_measured
+				   ? w->node_latency_ns
+				   : w->report->causes.typical_ns[EDGE_stream] / NODES_SOONER;
+	if (rule->has_ns)
+		return 0;
+	if (!recorded_ns &&
+	    (w->graph_launch_ns == CALIBRATION_UNKNOWN || w->graph_node_ns == CALIBRATION_UNKNOWN))
+		return error_set(e, E_USAGE,
 				 "'%s': nothing of what is simulated launches a graph, so its cost "
-				 "is unknown: say it, as in '%s launch=10us'",
+				 "is unknown: say it, as in '%s launch=10us', or measure it on the "
+				 "recorded machine with `pitot calibrate`",
 				 rule->text, rule->text);
+	rule->graph_source = recorded_ns ? GRAPH_COST_recording : GRAPH_COST_calibration;
+	rule->ns = (int64_t)(recorded_ns ?: w->graph_launch_ns);
+	return 0;
+}
+
+/* As calibrated, each node adds to the launch: the mean of all graphs, so that the sum is right. */
+static void add_node_costs(const struct what_if *w, struct what_if_rule *rule)
+{
+	uint64_t graphs = 0, nodes = 0;
+
+	for (uint32_t i = w->from_task; i < w->until_task; i++) {
+		uint8_t state = rule->matches[i - w->from_task];
+
+		graphs += state == FIRST_OF_RUN;
+		nodes += state != NOT_IN_RUN && task_at(w, i)->flags & TASK_LAUNCH_CALL;
+	}
+	if (nodes > graphs)
+		rule->ns += (int64_t)((nodes - graphs) * w->graph_node_ns / graphs);
 }
 
 static int match_graph(const struct what_if *w, struct what_if_rule *rule, struct error *e)
@@ -150,6 +181,8 @@ static int match_graph(const struct what_if *w, struct what_if_rule *rule, struc
 	if (!rule->matches || (!paths && strcmp(rule->glob, "step") != 0))
 		return error_set(e, -ENOMEM, "out of memory");
 	capture(w, rule, paths);
+	if (rule->graph_source == GRAPH_COST_calibration)
+		add_node_costs(w, rule);
 	return 0;
 }
 
@@ -283,6 +316,6 @@ void what_if_join_runs(const struct what_if *w, const struct what_if_rule *rule,
 			to->joined = rule->matches[i - w->from_task] == IN_RUN;
 		else if (task->launch != TASK_NONE && task->launch >= w->from_task &&
 			 rule->matches[task->launch - w->from_task] == IN_RUN)
-			to->latency_ns = (uint32_t)(c->typical_ns[EDGE_stream] / NODES_SOONER);
+			to->latency_ns = (uint32_t)rule->latency_ns;
 	}
 }

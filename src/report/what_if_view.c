@@ -45,6 +45,18 @@ static const char *const call_cost_texts[] = {
 	[CALL_COST_calibration] = ", as `pitot calibrate` measured\n",
 };
 
+static const char *const graph_cost_names[] = {
+#define SOURCE(name) [GRAPH_COST_##name] = #name,
+	GRAPH_COST_SOURCES(SOURCE)
+#undef SOURCE
+};
+
+static const char *const graph_cost_texts[] = {
+	[GRAPH_COST_option] = ", as given",
+	[GRAPH_COST_recording] = ", the median of the recorded ones",
+	[GRAPH_COST_calibration] = ", as `pitot calibrate` measured",
+};
+
 static uint64_t bar_of(const struct what_if *w, size_t i)
 {
 	return *(const uint64_t *)(const void *)((const char *)w + bars[i].offset);
@@ -184,6 +196,27 @@ static void print_notes(const struct report_view *v, const struct what_if *w)
 	report_paragraph(v, 2, strbuf_text(&text));
 }
 
+static void print_graphs(const struct report_view *v, const struct what_if_rule *rules,
+			 size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
+
+		if (rules[i].target != WHAT_IF_graph)
+			continue;
+		sentence_add(&text, WORDS("a launch of the graph takes "),
+			     DURATION((uint64_t)rules[i].ns),
+			     WORDS(graph_cost_texts[rules[i].graph_source]),
+			     WORDS("; its nodes follow each other after "),
+			     DURATION(rules[i].latency_ns),
+			     WORDS(rules[i].latency_measured
+					   ? ", as `pitot calibrate` measured\n"
+					   : ", a quarter of what other work takes, which is an "
+					     "assumption\n"));
+		report_paragraph(v, 2, strbuf_text(&text));
+	}
+}
+
 static void print_largest_bar(const struct report_view *v, const struct what_if *w)
 {
 	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
@@ -298,6 +331,7 @@ void what_if_text(const struct report_view *v, const struct what_if *w,
 		print_candidates(v, w);
 		print_slow_ranks(v, w);
 	}
+	print_graphs(v, rules, count);
 	print_notes(v, w);
 }
 
@@ -315,6 +349,15 @@ static void write_times(struct json *j, const char *key, const struct what_if_ti
 	json_end(j);
 }
 
+static void write_graph(const struct what_if_rule *rule, struct json *j)
+{
+	json_key_i64(j, "graph_launch_ns", rule->ns);
+	json_key_string(j, "graph_launch_source", graph_cost_names[rule->graph_source]);
+	json_key_u64(j, "node_latency_ns", rule->latency_ns);
+	json_key_string(j, "node_latency_source",
+			rule->latency_measured ? "calibration" : "assumption");
+}
+
 static void write_prediction(const struct what_if *w, const struct what_if_rule *rules,
 			     size_t count, struct json *j)
 {
@@ -324,6 +367,8 @@ static void write_prediction(const struct what_if *w, const struct what_if_rule 
 		json_key_string(j, "text", rules[i].text);
 		json_key_u64(j, "matched", rules[i].matched);
 		json_key_u64(j, "cost_ns", rules[i].cost_ns);
+		if (rules[i].target == WHAT_IF_graph)
+			write_graph(&rules[i], j);
 		json_end(j);
 	}
 	json_end(j);

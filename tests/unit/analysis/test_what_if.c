@@ -123,7 +123,7 @@ struct guess {
 	unsigned count;
 };
 
-static void open_guess(struct guess *g, const char *folder)
+static void open_calibrated(struct guess *g, const char *folder, const struct calibration *c)
 {
 	struct report_options options = { .filter = FILTER_ALL, .steps = true };
 	const uint64_t no_cost = 0;
@@ -131,10 +131,15 @@ static void open_guess(struct guess *g, const char *folder)
 
 	*g = (struct guess){ 0 };
 	analyze(&g->a, folder, options);
-	if (what_if_init(&g->w, &g->a.report, &no_cost, NULL, &e) < 0)
+	if (what_if_init(&g->w, &g->a.report, &no_cost, c, &e) < 0)
 		fail_msg("%s", e.text);
 	assert_int_equal(g->w.identity_ns, 0);
 	assert_int_equal(g->w.corrected.step_ns, g->w.recorded.step_ns);
+}
+
+static void open_guess(struct guess *g, const char *folder)
+{
+	open_calibrated(g, folder, NULL);
 }
 
 static int add_rule(struct guess *g, const char *text, struct error *e)
@@ -310,6 +315,56 @@ static void a_graph(void **state)
 	guess_release(&g);
 }
 
+/* As calibrated: 6 us and 100 ns for each of 19 further nodes, which follow each other at once. */
+static void a_calibrated_graph(void **state)
+{
+	static const struct plan plan = LAUNCH_BOUND;
+	struct calibration c;
+	struct error e = { 0 };
+	uint64_t assumed_ns;
+	struct guess g;
+
+	play(*state, &plan);
+	open_guess(&g, *state);
+	if (add_rule(&g, "graph step launch=7900ns", &e) < 0)
+		fail_msg("%s", e.text);
+	assert_int_equal(what_if_predict(&g.w, g.rules, 1), 0);
+	assert_int_equal(g.rules[0].graph_source, GRAPH_COST_option);
+	assert_int_equal(g.rules[0].latency_ns, US / 4);
+	assert_false(g.rules[0].latency_measured);
+	assumed_ns = g.w.predicted.step_ns;
+	guess_release(&g);
+
+	calibration_init(&c);
+	snprintf(c.version, sizeof(c.version), "%s", PITOT_VERSION);
+	snprintf(c.host, sizeof(c.host), "testhost");
+	snprintf(c.gpu, sizeof(c.gpu), "NVIDIA H200");
+	c.driver_version = 13000;
+	c.graph_launch_bare_ns = 6 * US;
+	open_calibrated(&g, *state, &c);
+	/* Half of it is not enough. */
+	assert_int_equal(add_rule(&g, "graph step", &e), E_USAGE);
+	guess_release(&g);
+	c.node_call_bare_ns = 100;
+	c.node_latency_ns = 50;
+	open_calibrated(&g, *state, &c);
+	if (add_rule(&g, "graph step", &e) < 0)
+		fail_msg("%s", e.text);
+	assert_int_equal(what_if_predict(&g.w, g.rules, 1), 0);
+	assert_int_equal(g.rules[0].graph_source, GRAPH_COST_calibration);
+	assert_int_equal(g.rules[0].ns, 6 * US + 19 * 100);
+	assert_int_equal(g.rules[0].latency_ns, 50);
+	assert_true(g.rules[0].latency_measured);
+	/* The launch bounds the first two kernels; 18 latencies of a step are 200 ns shorter. */
+	assert_int_equal(assumed_ns - g.w.predicted.step_ns, 18 * (US / 4 - 50));
+	guess_release(&g);
+	/* That of another machine is not. */
+	c.driver_version = 12000;
+	open_calibrated(&g, *state, &c);
+	assert_int_equal(add_rule(&g, "graph step", &e), E_USAGE);
+	guess_release(&g);
+}
+
 /* What halving brings: the most for what bounds the step. */
 static void candidates(void **state)
 {
@@ -344,7 +399,8 @@ static const struct {
 	{ "memset x2", "'memset x2' changes nothing of what is simulated" },
 	{ "graph step",
 	  "'graph step': nothing of what is simulated launches a graph, so its cost is unknown: "
-	  "say it, as in 'graph step launch=10us'" },
+	  "say it, as in 'graph step launch=10us', or measure it on the recorded machine with "
+	  "`pitot calibrate`" },
 	{ "graph stpe launch=1us",
 	  "'graph stpe launch=1us' changes nothing of what is simulated, did you mean 'step'?" },
 	{ "launch -2",
@@ -379,8 +435,8 @@ static void errors(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		folder_test(predictions), folder_test(no_change), folder_test(a_graph),
-		folder_test(candidates),  folder_test(errors),
+		folder_test(predictions),        folder_test(no_change),  folder_test(a_graph),
+		folder_test(a_calibrated_graph), folder_test(candidates), folder_test(errors),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
