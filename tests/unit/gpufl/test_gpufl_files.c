@@ -1,6 +1,7 @@
 /* link: -Wl,--wrap=io_write_all,--wrap=folder_rename_new */
 #include "gpufl/gpufl_files.h"
 
+#include <stdatomic.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -31,7 +32,7 @@ int __wrap_io_write_all(int fd, const void *bytes, size_t length)
 	return -ENOSPC;
 }
 
-static const char *replaced_after_rename; /* folder whose session goes after a rename */
+static const char *_Atomic replaced_after_rename; /* folder whose session goes after a rename */
 static void replace_session(const char *folder);
 
 int __real_folder_rename_new(int folder, const char *name, int to_folder, const char *to_name);
@@ -39,10 +40,10 @@ int __wrap_folder_rename_new(int folder, const char *name, int to_folder, const 
 int __wrap_folder_rename_new(int folder, const char *name, int to_folder, const char *to_name)
 {
 	int r = __real_folder_rename_new(folder, name, to_folder, to_name);
+	const char *replaced = atomic_exchange(&replaced_after_rename, NULL);
 
-	if (replaced_after_rename)
-		replace_session(replaced_after_rename);
-	replaced_after_rename = NULL;
+	if (replaced)
+		replace_session(replaced);
 	return r;
 }
 
