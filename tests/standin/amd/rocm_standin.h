@@ -13,8 +13,11 @@
 #ifndef ROCM_STANDIN_H
 #define ROCM_STANDIN_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
 
 #define STANDIN_GPUS 2u
 #define STANDIN_AGENT(gpu) (100u + (gpu)) /* agent 99 is the CPU */
@@ -60,5 +63,26 @@ struct standin_hooks {
 	void (*loaded)(const struct standin_kernel *kernel);
 	void (*wait)(void); /* until all work has ended */
 };
+
+/* Whether that goes wrong, and what follows its name and a colon (argument may be NULL). */
+static inline bool has_fault(const char *name, const char **argument)
+{
+	const char *fault = getenv("STANDIN_ROCM_FAULT");
+	size_t length = strlen(name);
+
+	if (!fault || strncmp(fault, name, length) != 0 || (fault[length] && fault[length] != ':'))
+		return false;
+	if (argument)
+		*argument = fault[length] ? fault + length + 1 : "";
+	return true;
+}
+
+/* The status of a function that a test lets fail. */
+static inline int standin_status_of(const char *function)
+{
+	const char *name;
+
+	return has_fault("status", &name) && !strcmp(name, function) ? 5 : 0;
+}
 
 #endif

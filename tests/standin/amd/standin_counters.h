@@ -9,6 +9,7 @@
 #include <stdio.h>
 
 #include "capture/amd/amd_api.h"
+#include "rocm_standin.h"
 
 /* Asks the tool whose context counts. Returns the configuration it chooses; 0: none. */
 uint64_t standin_counters_ask(uint64_t context, const struct amd_counted *dispatch);
@@ -16,8 +17,5 @@ uint64_t standin_counters_ask(uint64_t context, const struct amd_counted *dispat
 uint64_t standin_counters_context(void);
 /* The work has ended: hands the values over, and writes them to the file of truth. */
 void standin_counters_deliver(const struct amd_counted *dispatch, uint64_t config, FILE *truth);
-
-/* The status of a function that a test lets fail. */
-int standin_status_of(const char *function);
 
 #endif

@@ -30,13 +30,6 @@ static int is_set(const char *name)
 	return value && *value;
 }
 
-static int has_no_gpu(void)
-{
-	const char *fault = getenv("STANDIN_ROCM_FAULT");
-
-	return fault && strcmp(fault, "no-gpus") == 0;
-}
-
 static int has_tool(void)
 {
 	return dlsym(RTLD_DEFAULT, "rocprofiler_configure") || is_set("ROCP_TOOL_LIBRARIES") ||
@@ -101,7 +94,7 @@ static void set_stream(uint64_t stream, uint32_t phase)
 	do {                                                                                       \
 		pthread_once(&once, register_tables);                                              \
 		tell(operation, 1, 0);                                                             \
-		if (has_no_gpu()) {                                                                \
+		if (has_fault("no-gpus", NULL)) {                                                  \
 			tell(operation, 2, 100); /* hipErrorNoDevice */                            \
 			return 100;                                                                \
 		}                                                                                  \

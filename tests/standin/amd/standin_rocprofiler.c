@@ -88,26 +88,6 @@ static __thread struct {
 	uint64_t user[8 + KINDS][CONTEXTS_MAX]; /* of nested calls, and by kind */
 } thread;
 
-static bool has_fault(const char *name, const char **argument)
-{
-	const char *fault = getenv("STANDIN_ROCM_FAULT");
-	size_t length = strlen(name);
-
-	if (!fault || strncmp(fault, name, length) != 0 || (fault[length] && fault[length] != ':'))
-		return false;
-	if (argument)
-		*argument = fault[length] ? fault + length + 1 : "";
-	return true;
-}
-
-/* The status of a function that a test lets fail. */
-int standin_status_of(const char *function)
-{
-	const char *name;
-
-	return has_fault("status", &name) && !strcmp(name, function) ? 5 : AMD_SUCCESS;
-}
-
 static uint64_t now(void)
 {
 	struct timespec t;
