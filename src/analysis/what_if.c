@@ -18,8 +18,18 @@ struct change {
 	const struct what_if_rule *rules;
 	size_t count;
 	uint64_t call_ns, synchronize_ns; /* less for each launching or waiting call */
+	uint64_t node_gap_ns; /* less for each node of a graph after the first one */
 	const struct what_if_candidate *halved; /* or NULL */
 };
+
+/* No change but that nothing was recorded. */
+static struct change corrected(const struct what_if *w)
+{
+	return (struct change){ .what_if = w,
+				.call_ns = w->call_ns,
+				.synchronize_ns = w->synchronize_ns,
+				.node_gap_ns = w->node_gap_ns };
+}
 
 /* Whether ranks are simulated together: if their waiting is changed, it is the recorded one. */
 static bool is_together(const struct change *x)
@@ -80,6 +90,53 @@ static uint64_t waits(void *user, uint32_t task, uint64_t ns)
 	return ns;
 }
 
+static bool is_graph_launch(const struct what_if *w, uint32_t index)
+{
+	return what_if_call_kind(w, task_at(w, index)) == api_kind_graph_launch;
+}
+
+/*
+ * What recording adds to a launching call: to that of a graph so much for each of its recorded
+ * nodes, which are tasks before the next call; as uncertain, in proportion, as that of other calls.
+ */
+static uint64_t added_to_call_ns(const struct change *x, uint32_t index)
+{
+	const struct what_if *w = x->what_if;
+	uint64_t nodes = 0, ns;
+
+	if (!w->graph_added_ns || !w->call_ns || !is_graph_launch(w, index))
+		return x->call_ns;
+	for (uint32_t i = index + 1; i < w->until_task && task_at(w, i)->kind != TASK_CALL; i++)
+		nodes += task_at(w, i)->launch == index &&
+			 task_at(w, i)->kind != GPU_WORK_graph_launch;
+	if (!nodes)
+		return x->call_ns;
+	ns = w->graph_added_ns + (nodes - 1) * w->node_added_ns;
+	return (uint64_t)((double)ns * (double)x->call_ns / (double)w->call_ns);
+}
+
+/* The nodes of a graph begin when nearly all of that has passed. */
+static uint64_t added_to_latency_ns(const struct change *x, uint32_t index)
+{
+	uint32_t launch = task_at(x->what_if, index)->launch;
+
+	return launch != TASK_NONE && is_graph_launch(x->what_if, launch)
+		       ? added_to_call_ns(x, launch)
+		       : 0;
+}
+
+/* What it adds to the work of a node that follows another one of its launch. */
+static uint64_t added_to_work_ns(const struct change *x, uint32_t index)
+{
+	const struct what_if *w = x->what_if;
+	uint32_t launch = task_at(w, index)->launch;
+
+	return x->node_gap_ns && launch != TASK_NONE && index > launch + 1 &&
+			       is_graph_launch(w, launch)
+		       ? x->node_gap_ns
+		       : 0;
+}
+
 static uint64_t cost(void *user, enum cost_of what, uint32_t index, enum edge_kind edge,
 		     uint64_t ns)
 {
@@ -87,12 +144,15 @@ static uint64_t cost(void *user, enum cost_of what, uint32_t index, enum edge_ki
 	const struct what_if *w = x->what_if;
 	uint64_t wait_ns = what == COST_WORK ? MIN(what_if_rank_wait_ns(w, index), ns) : 0;
 
-	(void)edge;
 	ns -= wait_ns;
 	if (what == COST_CALL && is_launching(task_at(w, index)))
-		ns -= MIN(ns, x->call_ns);
+		ns -= MIN(ns, added_to_call_ns(x, index));
 	else if (what == COST_CALL && task_at(w, index)->flags & TASK_SYNC_CALL)
 		ns -= MIN(ns, x->synchronize_ns);
+	else if (what == COST_WORK)
+		ns -= MIN(ns, added_to_work_ns(x, index));
+	else if (what == COST_LATENCY && edge == EDGE_launch)
+		ns -= MIN(ns, added_to_latency_ns(x, index));
 	for (size_t i = 0; i < x->count; i++)
 		ns = what_if_cost(w, &x->rules[i], what, index, ns);
 	if (x->halved && is_of(x->halved, what_if_place(w->report, what, task_at(w, index))))
@@ -405,6 +465,7 @@ static int index_tasks(struct what_if *w)
 							: UINT32_MAX;
 		if (is_launching(task)) {
 			w->launches++;
+			w->graph_launches += is_graph_launch(w, i);
 			w->launch_ns += task->end_ns - task->start_ns;
 		}
 		if (task->kind == TASK_CALL && vec_push(&w->calls, i) < 0)
@@ -502,8 +563,7 @@ static int measure_recorded(struct what_if *w)
 	    run(w, &same, &m) < 0)
 		return -ENOMEM;
 	w->identity_ns = distance(m.step_ns, w->recorded.step_ns);
-	same.call_ns = w->call_ns;
-	same.synchronize_ns = w->synchronize_ns;
+	same = corrected(w);
 	if (run(w, &same, &m) < 0)
 		return -ENOMEM;
 	return find_classes(w, &m, &w->corrected);
@@ -534,6 +594,13 @@ static int choose_costs(struct what_if *w, const uint64_t *call_ns, const struct
 		w->call_ns = c->launch_ns;
 		w->call_spread_ns = c->launch_spread_ns;
 		w->synchronize_ns = c->synchronize_ns;
+		if (c->graph_launch_ns != CALIBRATION_UNKNOWN &&
+		    c->node_call_ns != CALIBRATION_UNKNOWN) {
+			w->graph_added_ns = c->graph_launch_ns;
+			w->node_added_ns = c->node_call_ns;
+		}
+		if (c->node_gap_ns != CALIBRATION_UNKNOWN)
+			w->node_gap_ns = c->node_gap_ns;
 	} else if (is_ours) {
 		w->call_ns = WHAT_IF_CALL_NS;
 	}
@@ -625,17 +692,13 @@ static int find_call_bar(struct what_if *w, struct change *change, uint64_t pred
 
 int what_if_predict(struct what_if *w, struct what_if_rule *rules, size_t count)
 {
-	struct change change = {
-		.what_if = w,
-		.rules = rules,
-		.count = count,
-		.call_ns = w->call_ns,
-		.synchronize_ns = w->synchronize_ns,
-	};
+	struct change change = corrected(w);
 	double parts[6], sum = 0;
 	struct measured m;
 	bool of_gpu = false, of_graph = false;
 
+	change.rules = rules;
+	change.count = count;
 	if (what_if_set_order(w, rules, count) < 0 || run(w, &change, &m) < 0 ||
 	    find_classes(w, &m, &w->predicted) < 0 || find_call_bar(w, &change, m.step_ns) < 0)
 		return -ENOMEM;
@@ -667,14 +730,14 @@ int what_if_gain(struct what_if *w, struct what_if_candidate *c)
 {
 	struct what_if_rule rule = { .target = c->target, .change = CHANGE_SCALE, .factor = 0.5 };
 	bool of_place = c->target == WHAT_IF_TARGET_COUNT;
-	struct change change = { .what_if = w,
-				 .rules = &rule,
-				 .count = !of_place,
-				 .call_ns = w->call_ns,
-				 .synchronize_ns = w->synchronize_ns,
-				 .halved = of_place ? c : NULL };
+	struct change change = corrected(w);
 	struct measured m;
-	int code = run(w, &change, &m);
+	int code;
+
+	change.rules = &rule;
+	change.count = !of_place;
+	change.halved = of_place ? c : NULL;
+	code = run(w, &change, &m);
 
 	c->gain_ns = code < 0 ? 0 : (int64_t)(w->corrected.step_ns - m.step_ns);
 	return code;

@@ -146,7 +146,10 @@ struct what_if {
 	uint64_t graph_launch_ns; /* of a graph of one node */
 	uint64_t graph_node_ns; /* what each further one adds to it */
 	uint64_t node_latency_ns; /* between nodes */
+	/* That recording adds to each launch of a graph, by node, and on the GPU between nodes. */
+	uint64_t graph_added_ns, node_added_ns, node_gap_ns; /* calibration; else 0 */
 	uint64_t launches, launch_ns; /* launching calls in the span, and what they took */
+	uint64_t graph_launches; /* of these, of graphs */
 	struct what_if_times recorded, corrected, predicted;
 	uint64_t identity_ns; /* by which a simulation without a change misses the recorded step */
 	uint64_t overlap_per_mille; /* of the GPU work: during which other work ran */

@@ -16,7 +16,7 @@ enum cost_of {
 	COST_WORK, /* of a task on the GPU */
 	COST_CALL, /* of a call, except what it waits */
 	COST_HOST, /* of the thread before a call */
-	COST_LATENCY, /* of the edge that bound a start or return */
+	COST_LATENCY, /* of an edge: recorded if it bound a start or return, else the usual one */
 };
 
 /* Another order of the tasks of a lane. */

@@ -59,8 +59,12 @@ static const struct command_example examples[] = {
 static void add_cost(struct strbuf *out, const char *what, uint64_t bare_ns, uint64_t ns,
 		     uint64_t spread_ns)
 {
-	sentence_add(out, WORDS(what), WORDS(" takes "), DURATION(bare_ns), WORDS(", and "),
-		     DURATION(ns), WORDS(" (+/- "), DURATION(spread_ns),
+	sentence_add(out, WORDS(what), WORDS(" takes "));
+	if (bare_ns)
+		sentence_add(out, DURATION(bare_ns));
+	else
+		strbuf_adds(out, "too little to be measured");
+	sentence_add(out, WORDS(", and "), DURATION(ns), WORDS(" (+/- "), DURATION(spread_ns),
 		     WORDS(") more when recorded\n"));
 }
 
@@ -75,6 +79,9 @@ static void add_graphs(struct strbuf *out, const struct calibration *found)
 	if (found->node_latency_ns == CALIBRATION_UNKNOWN)
 		strbuf_adds(out, "nodes were not recorded, so that the latency between their "
 				 "recorded times is unknown\n");
+	else if (!found->node_latency_ns)
+		strbuf_adds(out, "recorded nodes follow each other at once, without what "
+				 "recording adds\n");
 	else
 		sentence_add(out, WORDS("recorded nodes follow each other after "),
 			     DURATION(found->node_latency_ns), WORDS(" (+/- "),

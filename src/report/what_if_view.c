@@ -159,6 +159,12 @@ static void print_notes(const struct report_view *v, const struct what_if *w)
 			     COUNTED_AS(w->launches, "launching call"), WORDS(" takes "),
 			     DURATION(w->call_ns), WORDS(" less than recorded"),
 			     WORDS(call_cost_texts[w->call_source]));
+	if (w->graph_launches && w->graph_added_ns)
+		sentence_add(&text, WORDS("those of graphs ("), NUMBER(w->graph_launches),
+			     WORDS(") take "), DURATION(w->graph_added_ns), WORDS(" less, and "),
+			     DURATION(w->node_added_ns),
+			     WORDS(" for each further node; such a node takes "),
+			     DURATION(w->node_gap_ns), WORDS(" less on the GPU\n"));
 	sentence_add(&text, WORDS("a simulation without a change is "), DURATION(w->identity_ns),
 		     WORDS(" off\n"));
 	if (w->rank_wait_ns)
@@ -442,6 +448,10 @@ void what_if_json(const struct report_view *v, const struct what_if *w,
 	json_key_u64(&j, "launching_calls", w->launches);
 	json_key_u64(&j, "call_cost_ns", w->call_ns);
 	json_key_u64(&j, "synchronize_cost_ns", w->synchronize_ns);
+	json_key_u64(&j, "graph_launches", w->graph_launches);
+	json_key_u64(&j, "graph_launch_cost_ns", w->graph_added_ns);
+	json_key_u64(&j, "node_call_cost_ns", w->node_added_ns);
+	json_key_u64(&j, "node_gap_cost_ns", w->node_gap_ns);
 	json_key_string(&j, "call_cost_source", call_cost_names[w->call_source]);
 	json_key_bool(&j, "threads_side_by_side", w->beside);
 	json_key_u64(&j, "rank_wait_ns", w->rank_wait_ns);

@@ -52,6 +52,10 @@ def test_the_known_cost_is_found(calibrate, cache, source):
     assert set(found) <= set(re.findall(r"`(\w+)`", (source / "docs/calibrate.md").read_text()))
 
 
+def test_nodes_without_a_latency(calibrate):
+    assert "recorded nodes follow each other at once, without what recording adds\n" in calibrate(fault=f"stretched={COST_NS}").stdout
+
+
 def test_nodes_that_were_not_recorded(calibrate, cache):
     done = calibrate(fault=f"unseen={COST_NS}")
     assert "nodes were not recorded, so that the latency between their recorded times is unknown\n" in done.stdout
@@ -65,7 +69,7 @@ def test_text(calibrate, cache):
     time = r"[\d.]+ [nu]s"
     assert re.fullmatch(rf"and {time} \(\+/- .*\) to a launch in a loop like that of an eager framework", lines[1])
     for line, what in zip(lines[2:5], ["a launch of a CUDA graph of one kernel", "each further node of the launch", "the GPU from node to node"]):
-        assert re.fullmatch(rf"{what} takes {time}, and {time} \(\+/- .*\) more when recorded", line)
+        assert re.fullmatch(rf"{what} takes ({time}|too little to be measured), and {time} \(\+/- .*\) more when recorded", line)
     assert re.fullmatch(r"recorded nodes follow each other after 300 ns \(\+/- .*\)", lines[5])
     assert re.fullmatch(rf"replayed kernels are at least {time} apart; the GPU's timer has steps of 32 ns", lines[6])
     assert lines[7:] == ["measured in 3 rounds on stand-in 0; `pitot what-if` uses it for recordings of this machine",
@@ -115,15 +119,24 @@ def test_ctrl_c(program, environment, build, calibrate, cache, tmp_path):
 
 
 @pytest.fixture(scope="module")
-def recording(build, source, tmp_path_factory, program):
-    player = build / "standin/tape-play"
+def record_tape(build, source, tmp_path_factory, program):
+    player, folder = build / "standin/tape-play", tmp_path_factory.mktemp("calibrated")
     if not player.exists():
         pytest.skip("needs CUDA's headers")
-    path = tmp_path_factory.mktemp("calibrated") / "train.pitot"
     clean = {key: value for key, value in os.environ.items() if not key.startswith(("CUDA_", "PITOT_"))}
-    subprocess.run([program, "record", "--no-cpu", "--stacks", "none", "-o", path, "--", player, "--now",
-                    source / "tests/data/tapes/train.tape"], check=True, capture_output=True, env=clean)
-    return path
+
+    def run(name, path=None, **env):
+        path = path or folder / f"{name}.pitot"
+        subprocess.run([program, "record", "--no-cpu", "--stacks", "none", "-o", path, "--", player, "--now",
+                        source / f"tests/data/tapes/{name}.tape"], check=True, capture_output=True, env={**clean, **env})
+        return path
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def recording(record_tape):
+    return record_tape("train")
 
 
 @pytest.fixture
@@ -134,26 +147,23 @@ def what_if(pitot, recording, cache):
     fitting = {"version": version, "host": HOST, "gpu": device["name"], "driver_version": device["driver_version"], "rounds": 7,
                "launch_ns": 3000, "launch_spread_ns": 100, "synchronize_ns": 500, "synchronize_spread_ns": 10}
 
-    def run(calibration, *options, transform="gpu x0.9", status=0):
+    def run(calibration, *options, transform="gpu x0.9", status=0, of=recording):
         file = cache / "pitot/calibration.json"
         if calibration is not None:
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(calibration if isinstance(calibration, str) else json.dumps({**fitting, **calibration}))
-        done = pitot("what-if", *options, recording, transform, status=status, env={"XDG_CACHE_HOME": str(cache)})
+        done = pitot("what-if", *options, of, transform, status=status, env={"XDG_CACHE_HOME": str(cache)})
         return json.loads(done.stdout) if "--json" in options and not status else done.stdout, done.stderr
 
     return run
 
 
-def test_recordings_have_it(pitot, what_if, program, build, source, cache, tmp_path):
+def test_recordings_have_it(pitot, what_if, record_tape, cache, tmp_path):
     """Where they are read, another calibration, or none, does not matter."""
-    player = build / "standin/tape-play"
     what_if({"launch_ns": 3210})  # writes the file
-    clean = {key: value for key, value in os.environ.items() if not key.startswith(("CUDA_", "PITOT_"))}
 
     def record(path):
-        subprocess.run([program, "record", "--no-cpu", "--stacks", "none", "-o", path, "--", player, "--now",
-                        source / "tests/data/tapes/launch.tape"], check=True, capture_output=True, env={**clean, "XDG_CACHE_HOME": str(cache)})
+        record_tape("launch", path, XDG_CACHE_HOME=str(cache))
         rows = [json.loads(line) for line in pitot("view", path, "capability", "--json").stdout.splitlines()]
         return path, [(row["state"], row["reason"]) for row in rows if row["name"] == "calibration"]
 
@@ -203,6 +213,19 @@ def test_a_graph_where_the_recording_has_none(what_if):
     assert (rule["graph_launch_ns"], rule["graph_launch_source"], rule["node_latency_source"]) == (10000, "option", "assumption")
     printed = " ".join(what_if(graphs, transform="graph step")[0].split())
     assert "as `pitot calibrate` measured; its nodes follow each other after 300 ns, as `pitot calibrate` measured" in printed
+
+
+def test_launches_of_recorded_graphs(what_if, record_tape):
+    """Recording adds more to them, for each node, and to the nodes."""
+    graphs, of = {"graph_launch_ns": 5000, "node_call_ns": 700, "node_gap_ns": 90}, record_tape("kinds")
+    assumed, known = [what_if(costs, "--json", of=of)[0] for costs in ({}, graphs)]
+    keys = "graph_launches", "graph_launch_cost_ns", "node_call_cost_ns", "node_gap_cost_ns"
+    launches = known["graph_launches"]
+    assert launches and [[found[key] for key in keys] for found in (assumed, known)] == [[launches, 0, 0, 0], [launches, 5000, 700, 90]]
+    assert known["corrected"]["span_ns"] < assumed["corrected"]["span_ns"]
+    printed = " ".join(what_if(graphs, of=of)[0].split())
+    assert f"those of graphs ({launches}) take 5.00 us less, and 700 ns for each further node; such a node takes 90 ns less on the GPU" in printed
+    assert "those of graphs" not in what_if({}, of=of)[0]
 
 
 @pytest.mark.parametrize("calibration, said", [

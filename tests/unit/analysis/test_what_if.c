@@ -21,11 +21,13 @@ struct plan {
 	uint64_t malloc_ns; /* of an allocation there; 0: none */
 	bool waits; /* at the end of the step */
 	bool hides; /* kernels "beside", on another stream, of half of kernel_ns */
-	uint32_t threads; /* the second half of the launches is made by thread 2 of 2 */
+	/* The second half of the launches is made by thread 2 of 2; 0: one launches a graph. */
+	uint32_t threads;
 };
 
 #define LATENCY (5 * US) /* from the call to the kernel */
 #define RETURN_NS (4 * US)
+#define NODE_LATENCY 100u
 
 struct player {
 	struct maker *m;
@@ -80,6 +82,23 @@ static void play_copy(struct player *p)
 	writer_append(p->m->writer, TABLE_memcpy, &row);
 }
 
+static void play_graph(struct player *p)
+{
+	const struct plan *plan = p->plan;
+
+	p->now_ns += plan->host_ns;
+	maker_call(p->m, MAKER_GRAPH_LAUNCH, 1, p->now_ns, p->now_ns + plan->launch_ns,
+		   ++p->correlation);
+	p->gpu_ns = MAX(p->now_ns + plan->launch_ns + LATENCY, p->gpu_ns + US);
+	for (unsigned i = 0; i < plan->kernels; i++) {
+		maker_graph_kernel(p->m, p->kernel, 7, p->gpu_ns, p->gpu_ns + plan->kernel_ns,
+				   p->correlation, 3, i + 1);
+		p->gpu_ns += plan->kernel_ns + NODE_LATENCY;
+	}
+	p->gpu_ns -= NODE_LATENCY;
+	p->now_ns += plan->launch_ns;
+}
+
 static void play_step(struct player *p)
 {
 	const struct plan *plan = p->plan;
@@ -93,7 +112,9 @@ static void play_step(struct player *p)
 	}
 	if (plan->copy_ns)
 		play_copy(p);
-	for (unsigned i = 0; i < plan->kernels; i++)
+	if (!plan->threads)
+		play_graph(p);
+	for (unsigned i = 0; i < plan->kernels && plan->threads; i++)
 		play_launch(p, plan->threads > 1 && i >= plan->kernels / 2 ? 2 : 1);
 	if (plan->waits) {
 		begun = p->now_ns + US;
@@ -123,17 +144,24 @@ struct guess {
 	unsigned count;
 };
 
-static void open_calibrated(struct guess *g, const char *folder, const struct calibration *c)
+static void open_corrected(struct guess *g, const char *folder, const uint64_t *call_ns,
+			   const struct calibration *c)
 {
 	struct report_options options = { .filter = FILTER_ALL, .steps = true };
-	const uint64_t no_cost = 0;
 	struct error e = { 0 };
 
 	*g = (struct guess){ 0 };
 	analyze(&g->a, folder, options);
-	if (what_if_init(&g->w, &g->a.report, &no_cost, c, &e) < 0)
+	if (what_if_init(&g->w, &g->a.report, call_ns, c, &e) < 0)
 		fail_msg("%s", e.text);
 	assert_int_equal(g->w.identity_ns, 0);
+}
+
+static void open_calibrated(struct guess *g, const char *folder, const struct calibration *c)
+{
+	const uint64_t no_cost = 0;
+
+	open_corrected(g, folder, &no_cost, c);
 	assert_int_equal(g->w.corrected.step_ns, g->w.recorded.step_ns);
 }
 
@@ -174,12 +202,12 @@ static uint64_t step_of(const char *folder, const struct plan *plan)
 #define GPU_BOUND                                                                                  \
 	{                                                                                          \
 		.host_ns = 2 * US, .launch_ns = 4 * US, .kernel_ns = 50 * US, .kernels = 20,       \
-		.waits = true                                                                      \
+		.waits = true, .threads = 1                                                        \
 	}
 #define LAUNCH_BOUND                                                                               \
 	{                                                                                          \
 		.host_ns = 10 * US, .launch_ns = 10 * US, .kernel_ns = 4 * US, .kernels = 20,      \
-		.waits = true                                                                      \
+		.waits = true, .threads = 1                                                        \
 	}
 
 static const struct {
@@ -315,6 +343,18 @@ static void a_graph(void **state)
 	guess_release(&g);
 }
 
+static struct calibration calibration_of_machine(void)
+{
+	struct calibration c;
+
+	calibration_init(&c);
+	snprintf(c.version, sizeof(c.version), "%s", PITOT_VERSION);
+	snprintf(c.host, sizeof(c.host), "testhost");
+	snprintf(c.gpu, sizeof(c.gpu), "NVIDIA H200");
+	c.driver_version = 13000;
+	return c;
+}
+
 /* As calibrated: 6 us and 100 ns for each of 19 further nodes, which follow each other at once. */
 static void a_calibrated_graph(void **state)
 {
@@ -335,11 +375,7 @@ static void a_calibrated_graph(void **state)
 	assumed_ns = g.w.predicted.step_ns;
 	guess_release(&g);
 
-	calibration_init(&c);
-	snprintf(c.version, sizeof(c.version), "%s", PITOT_VERSION);
-	snprintf(c.host, sizeof(c.host), "testhost");
-	snprintf(c.gpu, sizeof(c.gpu), "NVIDIA H200");
-	c.driver_version = 13000;
+	c = calibration_of_machine();
 	c.graph_launch_bare_ns = 6 * US;
 	open_calibrated(&g, *state, &c);
 	/* Half of it is not enough. */
@@ -363,6 +399,49 @@ static void a_calibrated_graph(void **state)
 	open_calibrated(&g, *state, &c);
 	assert_int_equal(add_rule(&g, "graph step", &e), E_USAGE);
 	guess_release(&g);
+}
+
+/* What recording adds to the launches of a graph, and to its nodes, is known as that of calls. */
+static void recorded_graphs(void **state)
+{
+	enum { NODES = 20, CALL = 1000, LAUNCH = 3000, NODE = 700, GAP = 250 };
+	static const struct plan bare[] = {
+		{ 2 * US, 5 * US, 20 * US, NODES, 0, 0, true, false, 0 },
+		{ 60 * US, 90 * US, US, NODES, 0, 0, true, false, 0 },
+		{ 60 * US, 90 * US, US, NODES, 0, 0, false, false, 0 },
+	};
+	char folder[256];
+
+	for (size_t i = 0; i < 2 * ARRAY_SIZE(bare); i++) {
+		struct calibration c = calibration_of_machine();
+		bool is_known = i % 2;
+		struct plan plan = bare[i / 2];
+		uint64_t bare_ns, more_ns = LAUNCH + (NODES - 1) * NODE;
+		struct guess g;
+
+		c.launch_ns = CALL;
+		if (is_known) {
+			c.graph_launch_ns = LAUNCH;
+			c.node_call_ns = NODE;
+			c.node_gap_ns = GAP;
+		} else {
+			more_ns = CALL;
+		}
+		snprintf(folder, sizeof(folder), "%s/%zu-bare", (const char *)*state, i);
+		assert_int_equal(mkdir(folder, 0700), 0);
+		bare_ns = step_of(folder, &plan);
+		plan.launch_ns += more_ns;
+		plan.kernel_ns += is_known ? GAP : 0;
+		snprintf(folder, sizeof(folder), "%s/%zu", (const char *)*state, i);
+		assert_int_equal(mkdir(folder, 0700), 0);
+		play(folder, &plan);
+		open_corrected(&g, folder, NULL, &c);
+		assert_int_equal(g.w.call_source, CALL_COST_calibration);
+		/* The first node of a launch is as long as recorded. */
+		assert_true(g.w.recorded.step_ns > bare_ns);
+		assert_in_range(g.w.corrected.step_ns, bare_ns, bare_ns + GAP);
+		guess_release(&g);
+	}
 }
 
 /* What halving brings: the most for what bounds the step. */
@@ -435,8 +514,10 @@ static void errors(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		folder_test(predictions),        folder_test(no_change),  folder_test(a_graph),
-		folder_test(a_calibrated_graph), folder_test(candidates), folder_test(errors),
+		folder_test(predictions),     folder_test(no_change),
+		folder_test(a_graph),         folder_test(a_calibrated_graph),
+		folder_test(recorded_graphs), folder_test(candidates),
+		folder_test(errors),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
