@@ -576,12 +576,13 @@ static int choose_costs(struct what_if *w, const uint64_t *call_ns, const struct
 	bool is_ours = trace_process(t, w->process)->inside;
 	struct calibration recorded;
 	int code = calibration_recorded(&recorded, t, w->process, e);
-	bool fits;
+	bool fits, has_eager;
 
 	if (code < 0)
 		return code;
 	if (code)
 		c = &recorded;
+	has_eager = c && c->eager_ns != CALIBRATION_UNKNOWN;
 	fits = is_ours && c && (code || calibration_fits(c, t, w->process, NULL) == 0);
 	w->graph_launch_ns = fits ? c->graph_launch_bare_ns : CALIBRATION_UNKNOWN;
 	w->graph_node_ns = fits ? c->node_call_bare_ns : CALIBRATION_UNKNOWN;
@@ -591,16 +592,18 @@ static int choose_costs(struct what_if *w, const uint64_t *call_ns, const struct
 		w->call_ns = *call_ns;
 	} else if (fits) {
 		w->call_source = CALL_COST_calibration;
-		w->call_ns = c->launch_ns;
-		w->call_spread_ns = c->launch_spread_ns;
+		w->call_ns = has_eager ? c->eager_ns : c->launch_ns;
+		w->call_spread_ns = has_eager ? c->eager_spread_ns : c->launch_spread_ns;
 		w->synchronize_ns = c->synchronize_ns;
 		if (c->graph_launch_ns != CALIBRATION_UNKNOWN &&
 		    c->node_call_ns != CALIBRATION_UNKNOWN) {
 			w->graph_added_ns = c->graph_launch_ns;
 			w->node_added_ns = c->node_call_ns;
 		}
-		if (c->node_gap_ns != CALIBRATION_UNKNOWN)
-			w->node_gap_ns = c->node_gap_ns;
+		if (c->node_gap_ns != CALIBRATION_UNKNOWN) {
+			w->node_gap_bar_ns = c->node_gap_ns / 4;
+			w->node_gap_ns = c->node_gap_ns - w->node_gap_bar_ns;
+		}
 	} else if (is_ours) {
 		w->call_ns = WHAT_IF_CALL_NS;
 	}
@@ -663,7 +666,8 @@ static bool is_of_gpu(const struct what_if_rule *rule)
  * On a machine that was not measured, recording may add nothing to a launching call, or as much as
  * the call took in the recording, on average, more than is assumed: part of it falls between calls.
  * On one that was, it adds what was measured, or up to twice as much: programs have deeper stacks
- * and more code than the loop that was measured.
+ * and more code than the loop that was measured. To a node on the GPU it adds between half and all
+ * of what it adds to the kernels of one thread that were measured.
  */
 static int find_call_bar(struct what_if *w, struct change *change, uint64_t predicted_ns)
 {
@@ -679,10 +683,12 @@ static int find_call_bar(struct what_if *w, struct change *change, uint64_t pred
 	}
 	change->call_ns = w->call_ns + more_ns;
 	change->synchronize_ns = 2 * w->synchronize_ns;
+	change->node_gap_ns = w->node_gap_ns + w->node_gap_bar_ns;
 	if (run(w, change, &least) < 0)
 		return -ENOMEM;
 	change->call_ns = w->call_ns - less_ns;
 	change->synchronize_ns = w->synchronize_ns;
+	change->node_gap_ns = w->node_gap_ns - w->node_gap_bar_ns;
 	if (run(w, change, &most) < 0)
 		return -ENOMEM;
 	w->call_bar_ns =

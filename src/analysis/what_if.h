@@ -146,8 +146,11 @@ struct what_if {
 	uint64_t graph_launch_ns; /* of a graph of one node */
 	uint64_t graph_node_ns; /* what each further one adds to it */
 	uint64_t node_latency_ns; /* between nodes */
-	/* That recording adds to each launch of a graph, by node, and on the GPU between nodes. */
-	uint64_t graph_added_ns, node_added_ns, node_gap_ns; /* calibration; else 0 */
+	/*
+	 * That recording adds to each launch of a graph, for each further node, and to such a
+	 * node; 0: unknown.
+	 */
+	uint64_t graph_added_ns, node_added_ns, node_gap_ns, node_gap_bar_ns;
 	uint64_t launches, launch_ns; /* launching calls in the span, and what they took */
 	uint64_t graph_launches; /* of these, of graphs */
 	struct what_if_times recorded, corrected, predicted;

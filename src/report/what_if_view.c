@@ -164,7 +164,8 @@ static void print_notes(const struct report_view *v, const struct what_if *w)
 			     WORDS(") take "), DURATION(w->graph_added_ns), WORDS(" less, and "),
 			     DURATION(w->node_added_ns),
 			     WORDS(" for each further node; such a node takes "),
-			     DURATION(w->node_gap_ns), WORDS(" less on the GPU\n"));
+			     DURATION(w->node_gap_ns), WORDS(" (+/- "),
+			     DURATION(w->node_gap_bar_ns), WORDS(") less on the GPU\n"));
 	sentence_add(&text, WORDS("a simulation without a change is "), DURATION(w->identity_ns),
 		     WORDS(" off\n"));
 	if (w->rank_wait_ns)

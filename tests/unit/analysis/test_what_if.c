@@ -404,7 +404,7 @@ static void a_calibrated_graph(void **state)
 /* What recording adds to the launches of a graph, and to its nodes, is known as that of calls. */
 static void recorded_graphs(void **state)
 {
-	enum { NODES = 20, CALL = 1000, LAUNCH = 3000, NODE = 700, GAP = 250 };
+	enum { NODES = 20, CALL = 1000, LAUNCH = 3000, NODE = 700, GAP = 280 };
 	static const struct plan bare[] = {
 		{ 2 * US, 5 * US, 20 * US, NODES, 0, 0, true, false, 0 },
 		{ 60 * US, 90 * US, US, NODES, 0, 0, true, false, 0 },
@@ -423,7 +423,7 @@ static void recorded_graphs(void **state)
 		if (is_known) {
 			c.graph_launch_ns = LAUNCH;
 			c.node_call_ns = NODE;
-			c.node_gap_ns = GAP;
+			c.node_gap_ns = GAP * 4 / 3 + 1; /* three quarters of it count */
 		} else {
 			more_ns = CALL;
 		}
@@ -440,6 +440,9 @@ static void recorded_graphs(void **state)
 		/* The first node of a launch is as long as recorded. */
 		assert_true(g.w.recorded.step_ns > bare_ns);
 		assert_in_range(g.w.corrected.step_ns, bare_ns, bare_ns + GAP);
+		assert_int_equal(what_if_predict(&g.w, NULL, 0), 0);
+		/* On the GPU between two thirds and four thirds of it, which bound each step. */
+		assert_true(g.w.call_bar_ns >= (is_known ? (NODES - 1) * GAP / 3 : 0));
 		guess_release(&g);
 	}
 }
