@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """How far predictions of pitot what-if are from the truth: pairs of programs that are one change apart.
 
-usage: bench/gpu_what_if.py BUILD [FOLDER] [--repeat 3] [--only spin,host], on a machine with a GPU and PyTorch; FOLDER gets the recordings
-First `pitot calibrate` runs. Of each pair there are two processes, one bare and one that is recorded, which take turns: A and B bare, A
-recorded, and back. A virtual machine is slower for seconds at a time, so that only what was measured within a second is compared: what is
-predicted of B from A's recorded steps of a turn, with the calibration and without, and B bare in that turn. Transforms are written down here.
-Prints what recording added to a launching call, A corrected against A bare, and B predicted against B bare: medians over turns, and those over
-processes, which differ by more than recording adds; and in how many turns B lies within the bar. Two minutes for each repetition.
+usage: bench/gpu_what_if.py BUILD [FOLDER] [--repeat 1] [--only spin,host], on a machine with a GPU and PyTorch; FOLDER gets the recordings
+First `pitot calibrate` runs. Of each pair there are five times two processes, one bare and one that is recorded, which take turns: A and B bare,
+A recorded, and back. A virtual machine is slower for seconds at a time, so that only what was measured within a second is compared: what is
+predicted of B from A's recorded steps of a turn, with the calibration and without, and B bare in that turn. Two processes of one program differ
+by more than recording adds, so that there are five. Transforms are written down here. Prints what recording added to a launching call, A
+corrected against A bare, and B predicted against B bare: medians over turns; and in how many turns B lies within the bar.
 """
 import argparse
 import concurrent.futures
@@ -36,7 +36,7 @@ PAIRS = {
     "overlap": "overlap copies",
 }
 WAYS = ("calibrated", "assumed")  # of knowing what recording adds to calls
-ROUNDS, LIMIT = 5, 60  # turns of a pair of processes, and seconds that a command may take
+PROCESSES, ROUNDS, LIMIT = 5, 2, 60  # pairs of processes, their turns there and back, and seconds that a command may take
 MARGIN_S = 0.04  # around a turn, between its begin as the program's input says and as the recording does
 ALONE = """
 import statistics, sys, time
@@ -113,36 +113,46 @@ class Process:
         self.child.wait(LIMIT)
 
 
-def take_turns(pitot, recording, name):
-    """Returns for each round the step times of A and B bare and of A recorded, and the window of the recording."""
-    stacks = [] if name == "host" else ["--stacks", "none"]
-    recorded = Process(name, pitot, "record", "-q", "--force", "--no-cpu", *stacks, "-o", recording, "--")
-    bare, rounds = Process(name), []
-    for process in (recorded, bare):
-        process.ready()
+def take_turns(recorded, bare, recording):
+    """Returns for each turn the step times of A and B bare and of A recorded, and where in which recording that is."""
+    turns = []
     for index in range(2 * ROUNDS):
         order = ("A", "B", "R") if index % 2 == 0 else ("R", "B", "A")
-        times = {}
+        times = {"recording": recording}
         for variant in order:
             step, begin, end = recorded.turn("A") if variant == "R" else bare.turn(variant)
             times[variant] = step
             if variant == "R":
                 times["window"] = ["--since", f"{begin - MARGIN_S:.3f}s", "--until", f"{end + MARGIN_S:.3f}s"]
-        rounds.append(times)
-    for process in (recorded, bare):
-        process.end()
-    return rounds
+        turns.append(times)
+    return turns
 
 
-def predict(pitot, recording, transform, times, caches):
-    """Adds to the times of a round what is predicted from its window."""
+def measure_pair(pitot, folder, name):
+    """Returns the turns of all processes of a pair, which start together, since that takes long, and then wait."""
+    stacks = [] if name == "host" else ["--stacks", "none"]
+    record = [pitot, "record", "-q", "--force", "--no-cpu", *stacks, "-o"]
+    recordings = [folder / f"{name}-{index}.pitot" for index in range(PROCESSES)]
+    pairs = [(Process(name, *record, recording, "--"), Process(name), recording) for recording in recordings]
+    for pair in pairs:
+        for process in pair[:2]:
+            process.ready()
+    turns = [times for pair in pairs for times in take_turns(*pair)]
+    for pair in pairs:
+        for process in pair[:2]:
+            process.end()
+    return turns
+
+
+def predict(pitot, transform, times, caches):
+    """Adds to the times of a turn what is predicted from its window."""
     for way in WAYS:
         known = transform.replace(" LAUNCH", "" if way == "calibrated" else " launch=6us")
-        times[way] = json.loads(run(pitot, "what-if", "--json", *times["window"], recording, known, cache=caches[way]) or "{}")
+        times[way] = json.loads(run(pitot, "what-if", "--json", *times["window"], times["recording"], known, cache=caches[way]) or "{}")
 
 
 def row_of(way, times):
-    """Returns the figures of one round, in microseconds and as ratios."""
+    """Returns the figures of one turn, in microseconds and as ratios."""
     prediction = times[way]
     recorded, corrected, said = (prediction[key]["step_ns"] / 1e3 for key in ("recorded", "corrected", "predicted"))
     launches = prediction["launching_calls"] / (prediction["steps"] or 1)
@@ -183,7 +193,7 @@ def main():
     options = argparse.ArgumentParser()
     options.add_argument("build", type=Path)
     options.add_argument("folder", type=Path, nargs="?")
-    options.add_argument("--repeat", type=int, default=3)
+    options.add_argument("--repeat", type=int, default=1)
     options.add_argument("--only", default=",".join(PAIRS))
     options = options.parse_args()
     pitot, started = options.build / "pitot", time.monotonic()
@@ -201,15 +211,17 @@ def main():
             one = {}
             for name in found:
                 transform = PAIRS[name].replace("RATIO", f"{large if name == 'tf32' else small:.4f}").replace("BUSY", f"{busy:.2f}")
-                recording = folder / f"{name}-{repetition}.pitot"
-                rounds = take_turns(pitot, recording, name)
-                list(pool.map(lambda times: predict(pitot, recording, transform, times, caches), rounds))  # noqa: B023 - ends at once
-                one[name] = {way: [row_of(way, times) for times in rounds if times[way]] for way in WAYS}
+                into = folder / str(repetition)
+                into.mkdir(exist_ok=True)
+                turns = measure_pair(pitot, into, name)
+                list(pool.map(lambda times: predict(pitot, transform, times, caches), turns))  # noqa: B023 - ends at once
+                one[name] = {way: [row_of(way, times) for times in turns if times[way]] for way in WAYS}
                 for way in WAYS:
                     found[name][way] += one[name][way]
-                print(f"{name}: '{transform}': {len(rounds)} turns, {time.monotonic() - started:.0f} s", flush=True)
-            print_table(f"Processes {repetition + 1}", one)
-    print_table(f"All {options.repeat} pairs of processes", found)
+                print(f"{name}: '{transform}': {len(turns)} turns, {time.monotonic() - started:.0f} s", flush=True)
+            print_table(f"Repetition {repetition + 1}", one)
+    if options.repeat > 1:
+        print_table("All repetitions", found)
     print(f"{time.monotonic() - started:.0f} s; steps in us; added: to a launching call, by the program's own clock")
 
 
