@@ -63,6 +63,7 @@ struct column_need {
 	uint64_t columns; /* COLUMN_BITS; 0: all */
 };
 #define COLUMN_NEEDS_MAX 3
+#define OWNED_MAX 5
 
 struct analysis {
 	size_t size; /* of the result, which is zeroed before `run` */
@@ -75,16 +76,13 @@ struct analysis {
 	 * code; *out is released in either case.
 	 */
 	int (*run)(struct report *r, void *out);
-	/* The result owns either one array, OWNS(type of the result, member), … */
-	size_t owned;
+	/* The result owns either arrays and data of VECs, OWNS(type of the result, member), … */
+	size_t owned[OWNED_MAX];
 	void (*release)(void *out); /* … or whatever this function frees */
 	bool reads_others; /* runs alone, after all analyses listed before it */
 };
 
-#define OWNS(type, member) .owned = offsetof(type, member) + 1
-
-/* Frees a result, which may be NULL. */
-void analysis_release(const struct analysis *a, void *result);
+#define OWNS(type, member) (offsetof(type, member) + 1)
 
 #define DECLARE_ANALYSIS(name) extern const struct analysis analysis_##name;
 ANALYSES(DECLARE_ANALYSIS)

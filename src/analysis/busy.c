@@ -158,5 +158,5 @@ static int run(struct report *r, void *out)
 const struct analysis analysis_busy = {
 	.size = sizeof(struct busy),
 	.run = run,
-	OWNS(struct busy, gpus),
+	.owned = { OWNS(struct busy, gpus) },
 };

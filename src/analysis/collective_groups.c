@@ -181,6 +181,6 @@ static int run(struct report *r, void *result)
 const struct analysis analysis_collective_groups = {
 	.size = sizeof(struct collective_groups),
 	.run = run,
-	OWNS(struct collective_groups, items),
+	.owned = { OWNS(struct collective_groups, items) },
 	.reads_others = true,
 };

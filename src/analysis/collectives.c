@@ -688,8 +688,10 @@ int collectives_find(const struct job_source *source, struct collectives *out)
 	return rc < 0 ? rc : 0;
 }
 
-void collectives_free(struct collectives *c)
+void collectives_free(void *collectives)
 {
+	struct collectives *c = collectives;
+
 	free(c->ranks);
 	free(c->hosts);
 	interner_release(&c->texts);
@@ -722,11 +724,6 @@ static int run(struct report *r, void *result)
 	return collectives_find(&source, result);
 }
 
-static void release(void *result)
-{
-	collectives_free(result);
-}
-
 const struct analysis analysis_collectives = {
 	.size = sizeof(struct collectives),
 	.needs = { { TABLE_kernel, COLUMN_BITS(kernel, config, stream, correlation, graph_node) },
@@ -734,5 +731,5 @@ const struct analysis analysis_collectives = {
 		   { TABLE_clock, 0 } },
 	.load = load,
 	.run = run,
-	.release = release,
+	.release = collectives_free,
 };

@@ -61,7 +61,7 @@ struct collectives {
 
 /* Reads the ranks and collectives of a job. 0 or a negative code; release *out in either case. */
 int collectives_find(const struct job_source *source, struct collectives *out) MUST_USE;
-void collectives_free(struct collectives *c);
+void collectives_free(void *collectives);
 
 /* A source that is one report. */
 struct job_source job_source_of(struct report *r);

@@ -108,5 +108,5 @@ const struct analysis analysis_copies = {
 		     COLUMN_BITS(memcpy, bytes, kind, source_kind, destination_kind, async) },
 		   { TABLE_memset, COLUMN_BITS(memset, bytes, memory_kind, async) } },
 	.run = run,
-	OWNS(struct copies, items),
+	.owned = { OWNS(struct copies, items) },
 };

@@ -254,6 +254,6 @@ const struct analysis analysis_cost = {
 		   { TABLE_overhead, COLUMN_BITS(overhead, start_ns, end_ns) } },
 	.load = load,
 	.run = run,
-	OWNS(struct cost, losses),
+	.owned = { OWNS(struct cost, losses) },
 	.reads_others = true,
 };

@@ -326,19 +326,11 @@ static int run(struct report *r, void *result)
 	return err;
 }
 
-static void release(void *result)
-{
-	struct counters *c = result;
-
-	free(c->items);
-	free(c->kernels);
-	free(c->roofline.items);
-}
-
 const struct analysis analysis_counters = {
 	.size = sizeof(struct counters),
 	.needs = { { TABLE_kernel_config, 0 }, { TABLE_kernel, COLUMN_BITS(kernel, config) } },
 	.load = metric_values_load,
 	.run = run,
-	.release = release,
+	.owned = { OWNS(struct counters, items), OWNS(struct counters, kernels),
+		   OWNS(struct counters, roofline.items) },
 };

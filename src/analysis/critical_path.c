@@ -404,19 +404,11 @@ static int run(struct report *r, void *result)
 	return code;
 }
 
-static void release(void *result)
-{
-	struct critical_path *out = result;
-
-	free(out->owners);
-	free(out->edges);
-}
-
 const struct analysis analysis_critical_path = {
 	.size = sizeof(struct critical_path),
 	.needs = { { TABLE_kernel, COLUMN_BITS(kernel, config) },
 		   { TABLE_kernel_config, 0 },
 		   { TABLE_memcpy, COLUMN_BITS(memcpy, kind) } },
 	.run = run,
-	.release = release,
+	.owned = { OWNS(struct critical_path, owners), OWNS(struct critical_path, edges) },
 };

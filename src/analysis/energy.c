@@ -315,19 +315,11 @@ static int run(struct report *r, void *result)
 	return rc < 0 ? rc : 0;
 }
 
-static void release(void *result)
-{
-	struct energy *e = result;
-
-	free(e->families);
-	free(e->scopes);
-	free(e->loops);
-}
-
 const struct analysis analysis_energy = {
 	.size = sizeof(struct energy),
 	.needs = { { TABLE_counter, 0 }, { TABLE_counter_sample, 0 } },
 	.run = run,
-	.release = release,
+	.owned = { OWNS(struct energy, families), OWNS(struct energy, scopes),
+		   OWNS(struct energy, loops) },
 	.reads_others = true,
 };

@@ -230,5 +230,5 @@ const struct analysis analysis_failures = {
 		   { TABLE_api_call, COLUMN_BITS(api_call, result, correlation) },
 		   { TABLE_unfinished, COLUMN_BITS(unfinished, correlation, name) } },
 	.run = run,
-	OWNS(struct failures, items),
+	.owned = { OWNS(struct failures, items) },
 };

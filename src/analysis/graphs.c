@@ -232,5 +232,5 @@ const struct analysis analysis_graphs = {
 	.size = sizeof(struct graphs),
 	.load = graphs_load,
 	.run = run,
-	OWNS(struct graphs, items),
+	.owned = { OWNS(struct graphs, items) },
 };

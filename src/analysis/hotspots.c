@@ -324,17 +324,9 @@ static int run(struct report *r, void *result)
 	return code;
 }
 
-static void release(void *result)
-{
-	struct hotspots *h = result;
-
-	free(h->items);
-	free(h->launched);
-}
-
 const struct analysis analysis_hotspots = {
 	.size = sizeof(struct hotspots),
 	.needs = { { TABLE_kernel_config, 0 }, { TABLE_kernel, COLUMN_BITS(kernel, config) } },
 	.run = run,
-	.release = release,
+	.owned = { OWNS(struct hotspots, items), OWNS(struct hotspots, launched) },
 };

@@ -290,6 +290,6 @@ static int run(struct report *r, void *result)
 const struct analysis analysis_idle_lines = {
 	.size = sizeof(struct idle_lines),
 	.run = run,
-	OWNS(struct idle_lines, items),
+	.owned = { OWNS(struct idle_lines, items) },
 	.reads_others = true,
 };

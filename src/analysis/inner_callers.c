@@ -137,6 +137,6 @@ static int run(struct report *r, void *result)
 const struct analysis analysis_inner_callers = {
 	.size = sizeof(struct inner_callers),
 	.run = run,
-	OWNS(struct inner_callers, items),
+	.owned = { OWNS(struct inner_callers, items) },
 	.reads_others = true,
 };

@@ -72,5 +72,5 @@ const struct analysis analysis_last_readings = {
 		   { TABLE_counter_sample, 0 },
 		   { TABLE_counter, COLUMN_BIT(counter, id) } },
 	.run = run,
-	OWNS(struct last_readings, gpus),
+	.owned = { OWNS(struct last_readings, gpus) },
 };

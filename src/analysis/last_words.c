@@ -729,21 +729,12 @@ static int load(struct trace *t, struct error *e)
 	return code;
 }
 
-static void release(void *result)
-{
-	struct last_words *out = result;
-
-	vec_release(&out->processes);
-	vec_release(&out->works);
-	vec_release(&out->waits);
-	vec_release(&out->late);
-	vec_release(&out->cores);
-}
-
 const struct analysis analysis_last_words = {
 	.size = sizeof(struct last_words),
 	.load = load,
 	.run = run,
-	.release = release,
+	.owned = { OWNS(struct last_words, processes.data), OWNS(struct last_words, works.data),
+		   OWNS(struct last_words, waits.data), OWNS(struct last_words, late.data),
+		   OWNS(struct last_words, cores.data) },
 	.reads_others = true, /* alone, since it adds to the callers */
 };

@@ -119,5 +119,5 @@ const struct analysis analysis_launches = {
 	.needs = { { TABLE_api_call, COLUMN_BITS(api_call, result) },
 		   { TABLE_kernel, COLUMN_BITS(kernel, config) } },
 	.run = run,
-	OWNS(struct launches, threads),
+	.owned = { OWNS(struct launches, threads) },
 };

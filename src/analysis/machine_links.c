@@ -89,7 +89,8 @@ static int add_link(struct machine_links *m, const struct trace *t, const uint32
 	return 0;
 }
 
-int machine_links_read(const struct trace *t, struct machine_links *out)
+/* Reads the tables, which are loaded. 0 or -ENOMEM; release *out in either case. */
+static int read_links(const struct trace *t, struct machine_links *out)
 {
 	uint64_t devices = trace_rows(t, TABLE_topology_device);
 	uint64_t links = trace_rows(t, TABLE_topology_link);
@@ -117,16 +118,7 @@ int machine_links_load(struct trace *t, struct machine_links *out, struct error 
 	*out = (struct machine_links){ 0 };
 	if (rc >= 0)
 		rc = trace_load(t, TABLE_topology_link, 0, e);
-	return rc < 0 ? rc : machine_links_read(t, out);
-}
-
-void machine_links_release(struct machine_links *m)
-{
-	free(m->devices);
-	free(m->links);
-	interner_release(&m->texts);
-	map_release(&m->device_index);
-	map_release(&m->link_index);
+	return rc < 0 ? rc : read_links(t, out);
 }
 
 static bool find_device(const struct machine_links *m, const struct collectives *c, uint32_t rank,
@@ -154,12 +146,18 @@ const struct machine_link *machine_links_of_ranks(const struct machine_links *m,
 
 static int run(struct report *r, void *result)
 {
-	return machine_links_read(r->trace, result);
+	return read_links(r->trace, result);
 }
 
 static void release(void *result)
 {
-	machine_links_release(result);
+	struct machine_links *m = result;
+
+	free(m->devices);
+	free(m->links);
+	interner_release(&m->texts);
+	map_release(&m->device_index);
+	map_release(&m->link_index);
 }
 
 const struct analysis analysis_machine_links = {

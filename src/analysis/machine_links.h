@@ -34,11 +34,8 @@ struct machine_links {
 	struct map device_index, link_index;
 };
 
-/* Reads the tables, which are loaded. 0 or -ENOMEM; release *out in either case. */
-int machine_links_read(const struct trace *t, struct machine_links *out) MUST_USE;
-/* The same for a trace of which nothing is loaded. */
+/* Loads and reads the tables. 0 or a negative code; *out is released with the report. */
 int machine_links_load(struct trace *t, struct machine_links *out, struct error *e) MUST_USE;
-void machine_links_release(struct machine_links *m);
 
 /* What lies between the GPUs of two ranks; NULL: unknown. */
 const struct machine_link *machine_links_of_ranks(const struct machine_links *m,

@@ -130,6 +130,6 @@ static int run(struct report *r, void *result)
 const struct analysis analysis_peer_traffic = {
 	.size = sizeof(struct peer_traffic),
 	.run = run,
-	OWNS(struct peer_traffic, items),
+	.owned = { OWNS(struct peer_traffic, items) },
 	.reads_others = true,
 };

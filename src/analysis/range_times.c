@@ -146,5 +146,5 @@ const struct analysis analysis_range_times = {
 	.size = sizeof(struct range_times),
 	.needs = { { TABLE_nvtx, 0 }, { TABLE_nvtx_domain, 0 } },
 	.run = run,
-	OWNS(struct range_times, items),
+	.owned = { OWNS(struct range_times, items) },
 };

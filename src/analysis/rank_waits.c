@@ -152,14 +152,6 @@ int rank_waits_find(const struct collectives *c, const struct rank_times *t, str
 	return rc;
 }
 
-static void release(void *result)
-{
-	struct rank_waits *out = result;
-
-	free(out->groups);
-	free(out->pairs);
-}
-
 static int run(struct report *r, void *result)
 {
 	return r->options.collectives ? rank_waits_find(r->collectives, r->rank_times, result) : 0;
@@ -168,6 +160,6 @@ static int run(struct report *r, void *result)
 const struct analysis analysis_rank_waits = {
 	.size = sizeof(struct rank_waits),
 	.run = run,
-	.release = release,
+	.owned = { OWNS(struct rank_waits, groups), OWNS(struct rank_waits, pairs) },
 	.reads_others = true,
 };

@@ -4,7 +4,6 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "analysis/capabilities.h"
 #include "analysis/gpu_walk.h"
@@ -59,15 +58,13 @@ static void **result_of(struct report *r, const struct entry *entry)
 	return (void **)(void *)((char *)r + entry->result);
 }
 
-void analysis_release(const struct analysis *a, void *result)
+/* Frees a result, which may be NULL. */
+static void release(const struct analysis *a, void *result)
 {
-	void *owned = NULL;
-
 	if (result && a->release)
 		a->release(result);
-	else if (result && a->owned)
-		memcpy(&owned, (char *)result + a->owned - 1, sizeof(owned));
-	free(owned);
+	for (size_t i = 0; result && i < OWNED_MAX && a->owned[i]; i++)
+		free(*(void **)(void *)((char *)result + a->owned[i] - 1));
 	free(result);
 }
 
@@ -296,7 +293,7 @@ void report_release(struct report *r)
 	for (size_t i = 0; i < ARRAY_SIZE(entries); i++) {
 		void **result = result_of(r, &entries[i]);
 
-		analysis_release(entries[i].analysis, *result);
+		release(entries[i].analysis, *result);
 		*result = NULL;
 	}
 	thread_names_release(&r->thread_names);

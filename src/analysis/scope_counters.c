@@ -141,5 +141,5 @@ const struct analysis analysis_scope_counters = {
 		   { TABLE_counter_sample, 0 },
 		   { TABLE_counter_addition, 0 } },
 	.run = run,
-	OWNS(struct scope_counters, items),
+	.owned = { OWNS(struct scope_counters, items) },
 };

@@ -247,5 +247,5 @@ const struct analysis analysis_scope_times = {
 	.size = sizeof(struct scope_times),
 	.needs = { { TABLE_nvtx, 0 }, { TABLE_cpu_sample, 0 } },
 	.run = run,
-	OWNS(struct scope_times, items),
+	.owned = { OWNS(struct scope_times, items) },
 };

@@ -548,8 +548,9 @@ int stalls_init(struct stalls *s, const struct selection *selection, unsigned wh
 	return rc;
 }
 
-void stalls_release(struct stalls *s)
+void stalls_release(void *stalls)
 {
+	struct stalls *s = stalls;
 	struct stall_places *const all[] = { &s->whole, &s->kernels, &s->lines, &s->instructions,
 					     &s->source };
 
@@ -578,16 +579,11 @@ static int run(struct report *r, void *result)
 	return stalls_init(result, &r->selection, 0);
 }
 
-static void release(void *result)
-{
-	stalls_release(result);
-}
-
 const struct analysis analysis_stalls = {
 	.size = sizeof(struct stalls),
 	.needs = { { TABLE_cubin, 0 }, { TABLE_pc_reading, 0 }, { TABLE_pc_sample, 0 } },
 	.run = run,
-	.release = release,
+	.release = stalls_release,
 };
 
 static void add_reason(const struct stall_place *p, const struct stall_count *c, struct strbuf *out)

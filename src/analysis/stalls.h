@@ -115,7 +115,7 @@ enum {
 };
 /* Tables cubin, pc_reading, pc_sample must be loaded. 0 or -ENOMEM; release *s in either case. */
 int stalls_init(struct stalls *s, const struct selection *selection, unsigned what) MUST_USE;
-void stalls_release(struct stalls *s);
+void stalls_release(void *stalls);
 
 /* Appends the path of a row of table cubin; false: it was not kept, or out of memory. */
 bool stalls_cubin_path(const struct trace *t, uint64_t row, struct strbuf *out);

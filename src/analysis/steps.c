@@ -441,20 +441,11 @@ static int run(struct report *r, void *result)
 	return code;
 }
 
-static void release(void *result)
-{
-	struct steps *s = result;
-
-	free(s->items);
-	free(s->loops);
-	free(s->slow);
-}
-
 const struct analysis analysis_steps = {
 	.size = sizeof(struct steps),
 	.needs = { { TABLE_counter_sample, COLUMN_BITS(counter_sample, time_ns, counter, value) },
 		   { TABLE_counter, COLUMN_BITS(counter, id) },
 		   { TABLE_loss, COLUMN_BITS(loss, start_ns, end_ns) } },
 	.run = run,
-	.release = release,
+	.owned = { OWNS(struct steps, items), OWNS(struct steps, loops), OWNS(struct steps, slow) },
 };

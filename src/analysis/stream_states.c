@@ -180,5 +180,5 @@ static int run(struct report *r, void *result)
 const struct analysis analysis_stream_states = {
 	.size = sizeof(struct stream_states),
 	.run = run,
-	OWNS(struct stream_states, rows),
+	.owned = { OWNS(struct stream_states, rows) },
 };

@@ -104,11 +104,11 @@ const struct analysis analysis_syncs = {
 	.needs = { { TABLE_synchronization,
 		     COLUMN_BITS(synchronization, start_ns, end_ns, kind) } },
 	.run = run_syncs,
-	OWNS(struct syncs, items),
+	.owned = { OWNS(struct syncs, items) },
 };
 
 const struct analysis analysis_waits = {
 	.size = sizeof(struct waits),
 	.run = run_waits,
-	OWNS(struct waits, items),
+	.owned = { OWNS(struct waits, items) },
 };

@@ -367,18 +367,10 @@ static int run(struct report *r, void *result)
 	return code;
 }
 
-static void release(void *out)
-{
-	struct system_use *s = out;
-
-	free(s->counters);
-	free(s->throttled);
-	free(s->errors);
-}
-
 const struct analysis analysis_system_use = {
 	.size = sizeof(struct system_use),
 	.needs = { { TABLE_counter, 0 }, { TABLE_counter_sample, 0 } },
 	.run = run,
-	.release = release,
+	.owned = { OWNS(struct system_use, counters), OWNS(struct system_use, throttled),
+		   OWNS(struct system_use, errors) },
 };

@@ -118,18 +118,11 @@ static int run(struct report *r, void *result)
 	return rc;
 }
 
-static void release(void *result)
-{
-	struct thread_states *out = result;
-
-	vec_release(&out->threads);
-	vec_release(&out->frames);
-}
-
 const struct analysis analysis_thread_states = {
 	.size = sizeof(struct thread_states),
 	.needs = { { TABLE_unfinished, 0 } },
 	.run = run,
-	.release = release,
+	.owned = { OWNS(struct thread_states, threads.data),
+		   OWNS(struct thread_states, frames.data) },
 	.reads_others = true, /* alone, since it adds to the callers */
 };

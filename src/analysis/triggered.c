@@ -27,5 +27,5 @@ const struct analysis analysis_triggered = {
 	.size = sizeof(struct triggered),
 	.needs = { { TABLE_trigger, 0 } },
 	.run = run,
-	OWNS(struct triggered, items),
+	.owned = { OWNS(struct triggered, items) },
 };

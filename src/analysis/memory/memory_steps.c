@@ -272,18 +272,10 @@ static int run(struct report *r, void *result)
 	return code == 0 ? find_lifetimes(r, out) : code;
 }
 
-static void release(void *result)
-{
-	struct memory_steps *out = result;
-
-	free(out->leaks);
-	free(out->churn);
-	free(out->lifetimes);
-}
-
 const struct analysis analysis_memory_steps = {
 	.size = sizeof(struct memory_steps),
 	.run = run,
-	.release = release,
+	.owned = { OWNS(struct memory_steps, leaks), OWNS(struct memory_steps, churn),
+		   OWNS(struct memory_steps, lifetimes) },
 	.reads_others = true,
 };

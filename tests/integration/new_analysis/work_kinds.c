@@ -32,5 +32,5 @@ static int run(struct report *r, void *result)
 const struct analysis analysis_work_kinds = {
 	.size = sizeof(struct work_kinds),
 	.run = run,
-	OWNS(struct work_kinds, items),
+	.owned = { OWNS(struct work_kinds, items) },
 };
