@@ -1,6 +1,5 @@
 #include "agent/fleet_tables.h"
 
-#include <errno.h>
 #include <string.h>
 
 #include "base/json.h"

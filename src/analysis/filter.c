@@ -1,6 +1,5 @@
 #include "analysis/filter.h"
 
-#include <errno.h>
 #include <fnmatch.h>
 #include <string.h>
 

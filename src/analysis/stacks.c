@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "analysis/filter.h"
-#include "analysis/groups.h"
 #include "analysis/stacks_names.h"
 #include "base/search.h"
 #include "names/module_name.h"

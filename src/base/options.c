@@ -1,6 +1,5 @@
 #include "base/options.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>

@@ -2,7 +2,6 @@
 #include <math.h>
 
 #include "base/human.h"
-#include "base/plural.h"
 #include "compare/comparison_print.h"
 
 void comparison_value_text(enum quantity_kind kind, double value, struct strbuf *out)

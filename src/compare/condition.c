@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/search.h"
 
 const char *const condition_states[] = { "passed", "failed", "unknown" };
 

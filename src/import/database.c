@@ -12,7 +12,6 @@
 #include <unistd.h>
 
 #include "base/compiler.h"
-#include "base/io.h"
 
 /* Bytes of a text or a row, which a view can make longer than the file is. */
 #define TEXT_MIN (UINT64_C(1) << 20)

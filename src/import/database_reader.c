@@ -7,7 +7,6 @@
  * Two threads read a large table, each with its own connection: by turns ranges of as many rowids
  * as a batch has rows. Batches are used by turns, too, so that rows come as one thread finds them.
  */
-#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "format/rows.h"
 #include "format/sbt_file.h"
 #include "import/kineto/kineto.h"
 #include "schema/gpu_vendor.h"

@@ -4,7 +4,6 @@
  * ends of pushed ranges therefore wait until the second seal at most, and have the values as
  * arguments. Readers sort by time, so the order of packets does not matter.
  */
-#include <errno.h>
 
 #include "perfetto/perfetto_sink_state.h"
 

@@ -2,7 +2,6 @@
 #include <errno.h>
 #include <unistd.h>
 
-#include "base/path.h"
 #include "names/demangle.h"
 #include "perfetto/perfetto_sink_state.h"
 #include "schema/event_words.h"

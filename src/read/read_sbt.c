@@ -1,5 +1,4 @@
 /* read_sbt.c: TraceSmith's files in the public API, event by event. */
-#include <errno.h>
 #include <string.h>
 
 #include "base/io.h"

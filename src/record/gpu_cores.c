@@ -10,9 +10,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/io.h"
 #include "base/path.h"
-#include "base/plural.h"
 #include "elf/gpu_core.h"
 #include "format/recording_dir.h"
 #include "format/rows.h"

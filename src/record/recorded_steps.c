@@ -7,7 +7,6 @@
  * it, the window is cut out of its segments into the recording, and the process's recorder is told
  * to end. What ranks count by, and which of them lack steps, is said at the end.
  */
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -4,7 +4,6 @@
  */
 #include "record/stack_dump.h"
 
-#include <errno.h>
 #include <fcntl.h>
 
 #include "base/clock.h"

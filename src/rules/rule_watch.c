@@ -11,7 +11,6 @@
 #include "analysis/failures.h"
 #include "base/human.h"
 #include "base/plural.h"
-#include "base/search.h"
 #include "system/throttle.h"
 
 #define HISTORY_MIN 20u

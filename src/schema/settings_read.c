@@ -4,7 +4,6 @@
  */
 #include "schema/settings.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>

@@ -10,7 +10,6 @@
 #include <string.h>
 
 #include "arch/elf_machine.h"
-#include "base/bytes.h"
 #include "base/search.h"
 #include "symbol/symbol_table.h"
 

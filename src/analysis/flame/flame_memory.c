@@ -3,7 +3,6 @@
  * kind to a flame graph, below a frame for these: its total is the peak, to the byte. Kinds of
  * memory may lie within each other.
  */
-#include <errno.h>
 
 #include "analysis/flame/flame_state.h"
 #include "analysis/memory/memory_use.h"

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/json.h"
-#include "base/utf8.h"
 
 int flat_given_init(struct flat_given *g, const char *name, size_t columns)
 {

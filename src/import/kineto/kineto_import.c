@@ -2,7 +2,6 @@
  * kineto_import.c: reads a file of Chrome trace JSON, or those in a folder: one for each rank. Each
  * file becomes a process.
  */
-#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>

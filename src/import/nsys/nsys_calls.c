@@ -2,7 +2,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "format/rows.h"
 #include "import/nsys/nsys.h"
 
 #define API_DRIVER 1
