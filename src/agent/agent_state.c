@@ -96,7 +96,7 @@ static void set_number(const struct number *numbers, size_t count, const struct 
 
 static int read_step(struct source *source, const char *bytes, size_t length, struct error *e)
 {
-	struct json_members m = JSON_MEMBERS(bytes, length);
+	_cleanup_members_ struct json_members m = JSON_MEMBERS(bytes, length);
 	struct step_range s = { .end_ns = UINT64_MAX };
 	uint64_t thread = 0, domain = 0;
 	const struct number numbers[] = {
@@ -112,7 +112,6 @@ static int read_step(struct source *source, const char *bytes, size_t length, st
 		if (!strcmp(strbuf_text(&m.key), "name"))
 			snprintf(s.name, sizeof(s.name), "%s", strbuf_text(&m.text));
 	}
-	json_members_release(&m);
 	s.thread = (uint32_t)thread;
 	s.domain = (uint32_t)domain;
 	if (rc == 0 && vec_push(&source->steps.items, s) < 0)
@@ -122,20 +121,19 @@ static int read_step(struct source *source, const char *bytes, size_t length, st
 
 static int read_steps(struct source *source, const struct json_members *array, struct error *e)
 {
-	struct json_members m = JSON_ITEMS(array->value, array->value_length);
+	_cleanup_members_ struct json_members m = JSON_ITEMS(array->value, array->value_length);
 	int rc;
 
 	while ((rc = json_members_next(&m, e)) > 0 &&
 	       (rc = read_step(source, m.value, m.value_length, e)) >= 0)
 		;
-	json_members_release(&m);
 	return rc;
 }
 
 /* Everything but the steps, which need the source. */
 static int read_members(struct source *s, const char *bytes, size_t length, struct error *e)
 {
-	struct json_members m = JSON_MEMBERS(bytes, length);
+	_cleanup_members_ struct json_members m = JSON_MEMBERS(bytes, length);
 	uint64_t owner = 0, pid = 0, number = 0, rank = TRACE_NO_RANK, offset_ns = 0;
 	const struct number numbers[] = { { "session", &s->session, NULL },
 					  { "owner", &owner, NULL },
@@ -159,9 +157,8 @@ static int read_members(struct source *s, const char *bytes, size_t length, stru
 		if (text && !*text)
 			*text = strdup(strbuf_text(&m.text));
 		if (!strcmp(strbuf_text(&m.key), "steps") && (rc = read_steps(s, &m, e)) < 0)
-			break;
+			return rc;
 	}
-	json_members_release(&m);
 	s->owner = (uid_t)owner;
 	s->pid = (uint32_t)pid;
 	s->number = (uint32_t)number;
@@ -184,23 +181,22 @@ static int read_source(struct sources *sources, const char *bytes, size_t length
 static int read_list(struct sources *sources, const struct json_members *array, bool is_folders,
 		     struct error *e)
 {
-	struct json_members m = JSON_ITEMS(array->value, array->value_length);
+	_cleanup_members_ struct json_members m = JSON_ITEMS(array->value, array->value_length);
 	int rc;
 
 	while ((rc = json_members_next(&m, e)) > 0) {
 		if (is_folders)
 			sources_watch(sources, strbuf_text(&m.text));
 		else if ((rc = read_source(sources, m.value, m.value_length, e)) < 0)
-			break;
+			return rc;
 	}
-	json_members_release(&m);
 	return rc;
 }
 
 int agent_state_read(const struct strbuf *text, struct spool *spool, struct sources *sources,
 		     struct error *e)
 {
-	struct json_members m = JSON_MEMBERS(strbuf_text(text), text->length);
+	_cleanup_members_ struct json_members m = JSON_MEMBERS(strbuf_text(text), text->length);
 	uint64_t version = 0;
 	const struct number numbers[] = { { "version", &version, NULL },
 					  { "agent", &spool->agent, NULL },
@@ -216,7 +212,6 @@ int agent_state_read(const struct strbuf *text, struct spool *spool, struct sour
 		if (rc < 0)
 			break;
 	}
-	json_members_release(&m);
 	if (rc == 0 && version != VERSION)
 		rc = error_set(e, E_VERSION, "it is of version %llu", (unsigned long long)version);
 	return rc < 0 ? error_prefix(e,

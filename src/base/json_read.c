@@ -279,7 +279,7 @@ void json_members_release(struct json_members *m)
 int json_find(const char *bytes, size_t length, const char *key, struct json_found *out,
 	      struct error *e)
 {
-	struct json_members m = JSON_MEMBERS(bytes, length);
+	_cleanup_members_ struct json_members m = JSON_MEMBERS(bytes, length);
 	int rc, found = -ENOENT;
 
 	while ((rc = json_members_next(&m, e)) > 0) {
@@ -289,6 +289,5 @@ int json_find(const char *bytes, size_t length, const char *key, struct json_fou
 		snprintf(out->text, sizeof(out->text), "%s", strbuf_text(&m.text));
 		found = 0;
 	}
-	json_members_release(&m);
 	return rc < 0 ? rc : found;
 }

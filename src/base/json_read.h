@@ -4,10 +4,9 @@
  * unknown escapes. Nested arrays and objects are skipped; another reader can be opened on their
  * bytes. The input is untrusted; nothing is read beyond `end`.
  *
- *	struct json_members m = JSON_MEMBERS(text, length);
+ *	_cleanup_members_ struct json_members m = JSON_MEMBERS(text, length);
  *	while ((rc = json_members_next(&m, &e)) > 0)
  *		use(strbuf_text(&m.key), m.kind, strbuf_text(&m.text));
- *	json_members_release(&m);
  */
 #ifndef PITOT_BASE_JSON_READ_H
 #define PITOT_BASE_JSON_READ_H
@@ -49,6 +48,7 @@ struct json_members {
  */
 int json_members_next(struct json_members *m, struct error *e) MUST_USE;
 void json_members_release(struct json_members *m);
+#define _cleanup_members_ _cleanup_(json_members_release)
 
 struct json_found {
 	enum json_kind kind;

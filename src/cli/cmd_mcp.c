@@ -35,7 +35,7 @@ struct message {
 
 static int read_message(const char *line, size_t length, struct message *m, struct error *e)
 {
-	struct json_members members = JSON_MEMBERS(line, length);
+	_cleanup_members_ struct json_members members = JSON_MEMBERS(line, length);
 	int rc;
 
 	while ((rc = json_members_next(&members, e)) > 0) {
@@ -57,7 +57,6 @@ static int read_message(const char *line, size_t length, struct message *m, stru
 			m->has_version = !strcmp(strbuf_text(&members.text), "2.0");
 		}
 	}
-	json_members_release(&members);
 	return rc;
 }
 
@@ -123,7 +122,7 @@ static void list_tools(struct json *j, const struct message *m)
 static int read_call(const struct message *m, struct strbuf *name, const char **arguments,
 		     size_t *length, struct error *e)
 {
-	struct json_members members = JSON_MEMBERS(m->params, m->params_length);
+	_cleanup_members_ struct json_members members = JSON_MEMBERS(m->params, m->params_length);
 	int rc;
 
 	while ((rc = json_members_next(&members, e)) > 0)
@@ -134,7 +133,6 @@ static int read_call(const struct message *m, struct strbuf *name, const char **
 			*arguments = members.value;
 			*length = members.value_length;
 		}
-	json_members_release(&members);
 	return rc;
 }
 
@@ -213,7 +211,7 @@ static void refuse(struct strbuf *out, enum rpc_error code, const char *text)
 /* The answers to a batch are a batch, on one line; without any there is no line. */
 static void answer_batch(const char *line, size_t length, struct strbuf *out)
 {
-	struct json_members items = JSON_ITEMS(line, length);
+	_cleanup_members_ struct json_members items = JSON_ITEMS(line, length);
 	struct error e = { 0 };
 	size_t count = 0;
 	int rc;
@@ -238,7 +236,6 @@ static void answer_batch(const char *line, size_t length, struct strbuf *out)
 		refuse(out, RPC_REQUEST, "a batch has between 1 and 100 messages");
 	else if (out->length)
 		strbuf_adds(out, "]\n");
-	json_members_release(&items);
 }
 
 static void answer(const char *line, size_t length, struct strbuf *out)

@@ -190,7 +190,7 @@ static int add_text(struct words *w, const struct parameter *p, const char *text
 static int add_texts(struct words *w, const struct parameter *p, const char *bytes, size_t length,
 		     struct error *e)
 {
-	struct json_members m = JSON_ITEMS(bytes, length);
+	_cleanup_members_ struct json_members m = JSON_ITEMS(bytes, length);
 	int rc;
 
 	while ((rc = json_members_next(&m, e)) > 0) {
@@ -198,9 +198,8 @@ static int add_texts(struct words *w, const struct parameter *p, const char *byt
 			     ? add_text(w, p, strbuf_text(&m.text), e)
 			     : error_set(e, E_USAGE, "%s: not a list of texts", p->name);
 		if (rc < 0)
-			break;
+			return rc;
 	}
-	json_members_release(&m);
 	return rc;
 }
 
@@ -208,7 +207,7 @@ static int add_texts(struct words *w, const struct parameter *p, const char *byt
 static int add_parameter(struct words *w, const struct parameter *p, const char *arguments,
 			 size_t length, struct error *e)
 {
-	struct json_members m = JSON_MEMBERS(arguments, length);
+	_cleanup_members_ struct json_members m = JSON_MEMBERS(arguments, length);
 	int rc, found = 0;
 
 	while ((rc = json_members_next(&m, e)) > 0 && !found) {
@@ -224,15 +223,14 @@ static int add_parameter(struct words *w, const struct parameter *p, const char 
 		else
 			rc = error_set(e, E_USAGE, "%s has the wrong type", p->name);
 		if (rc < 0)
-			break;
+			return rc;
 	}
-	json_members_release(&m);
 	return rc < 0 ? rc : found;
 }
 
 static int check_names(const struct tool *t, const char *arguments, size_t length, struct error *e)
 {
-	struct json_members m = JSON_MEMBERS(arguments, length);
+	_cleanup_members_ struct json_members m = JSON_MEMBERS(arguments, length);
 	int rc;
 
 	while ((rc = json_members_next(&m, e)) > 0) {
@@ -241,13 +239,10 @@ static int check_names(const struct tool *t, const char *arguments, size_t lengt
 		while (i < PARAMETERS_MAX && t->parameters[i].name &&
 		       strcmp(t->parameters[i].name, strbuf_text(&m.key)) != 0)
 			i++;
-		if (i == PARAMETERS_MAX || !t->parameters[i].name) {
-			rc = error_set(e, E_USAGE, "%s has no argument '%.100s'", t->name,
-				       strbuf_text(&m.key));
-			break;
-		}
+		if (i == PARAMETERS_MAX || !t->parameters[i].name)
+			return error_set(e, E_USAGE, "%s has no argument '%.100s'", t->name,
+					 strbuf_text(&m.key));
 	}
-	json_members_release(&m);
 	return rc;
 }
 

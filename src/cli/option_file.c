@@ -47,12 +47,11 @@ static int set(const struct option *o, const struct json_members *m, struct erro
 
 static int set_items(const struct option *o, const struct json_members *array, struct error *e)
 {
-	struct json_members m = JSON_ITEMS(array->value, array->value_length);
+	_cleanup_members_ struct json_members m = JSON_ITEMS(array->value, array->value_length);
 	int rc;
 
 	while ((rc = json_members_next(&m, e)) > 0 && (rc = set(o, &m, e)) >= 0)
 		;
-	json_members_release(&m);
 	return rc;
 }
 
@@ -71,13 +70,12 @@ int option_file_read(const char *path, const struct option *options, struct erro
 {
 	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
 	int rc = io_read_file(path, FILE_BYTES_MAX, &text);
-	struct json_members m;
+	_cleanup_members_ struct json_members m = { 0 };
 
 	if (rc < 0)
 		return error_set(e, rc, "cannot read '%s': %s", path, error_code_text(rc));
 	m = (struct json_members)JSON_MEMBERS(strbuf_text(&text), text.length);
 	while ((rc = json_members_next(&m, e)) > 0 && (rc = set_member(options, &m, e)) >= 0)
 		;
-	json_members_release(&m);
 	return rc < 0 ? error_prefix(e, "'%s'", path) : 0;
 }

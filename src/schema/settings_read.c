@@ -205,7 +205,7 @@ static int unknown_key(const char *key, struct error *e)
 /* Appends a member's value as text: of an array its items, separated by commas. */
 static int add_text(const struct json_members *m, struct strbuf *out, struct error *e)
 {
-	struct json_members items = JSON_ITEMS(m->value, m->value_length);
+	_cleanup_members_ struct json_members items = JSON_ITEMS(m->value, m->value_length);
 	int err = 0;
 
 	if (m->kind != JSON_ARRAY) {
@@ -214,7 +214,6 @@ static int add_text(const struct json_members *m, struct strbuf *out, struct err
 	}
 	while ((err = json_members_next(&items, e)) > 0)
 		strbuf_addf(out, "%s%s", out->length ? "," : "", strbuf_text(&items.text));
-	json_members_release(&items);
 	return err;
 }
 
@@ -262,7 +261,7 @@ static void read_file(struct settings *s, const char *path, struct error *e)
 {
 	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
 	struct error problem = { 0 };
-	struct json_members m;
+	_cleanup_members_ struct json_members m = { 0 };
 	int err;
 
 	if (load_file(path, &text, &problem) < 0) {
@@ -280,7 +279,6 @@ static void read_file(struct settings *s, const char *path, struct error *e)
 		error_prefix(&problem, "%s", path);
 		first(e, &problem);
 	}
-	json_members_release(&m);
 }
 
 static const char *file_of(const char *file)
@@ -291,7 +289,7 @@ static const char *file_of(const char *file)
 int settings_file_text(const char *file, const char *key, struct strbuf *out, struct error *e)
 {
 	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
-	struct json_members m;
+	_cleanup_members_ struct json_members m = { 0 };
 	int err, found = 0;
 
 	file = file_of(file);
@@ -308,9 +306,8 @@ int settings_file_text(const char *file, const char *key, struct strbuf *out, st
 		found = 1;
 		err = add_text(&m, out, e);
 		if (err < 0)
-			break;
+			return err;
 	}
-	json_members_release(&m);
 	return err < 0 ? err : found;
 }
 

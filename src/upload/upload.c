@@ -248,11 +248,12 @@ static void warn_rejected_line(const struct upload *u, const char *name, const c
  */
 static void read_rejected(struct upload *u, const char *name, const struct http_response *a)
 {
-	struct json_members m = JSON_MEMBERS(strbuf_text(&a->body), a->body.length);
+	_cleanup_members_ struct json_members m =
+		JSON_MEMBERS(strbuf_text(&a->body), a->body.length);
 	uint64_t rejected = 0;
 
 	while (json_members_next(&m, NULL) > 0) {
-		struct json_members items = JSON_ITEMS(m.value, m.value_length);
+		_cleanup_members_ struct json_members items = JSON_ITEMS(m.value, m.value_length);
 
 		if (!strcmp(strbuf_text(&m.key), "rejected"))
 			rejected = strtoull(strbuf_text(&m.text), NULL, 10);
@@ -260,9 +261,7 @@ static void read_rejected(struct upload *u, const char *name, const struct http_
 				     json_members_next(&items, NULL) > 0;
 		     i++)
 			warn_rejected_line(u, name, items.value, items.value_length);
-		json_members_release(&items);
 	}
-	json_members_release(&m);
 	if (rejected)
 		warn(u, "the server rejected %llu line%s of '%s'", (unsigned long long)rejected,
 		     plural(rejected), name);

@@ -73,29 +73,25 @@ static int read_sessions(struct upload_cursor *c, struct json_members *sessions,
 
 static int read_member(struct upload_cursor *c, const struct json_members *m, struct error *e)
 {
-	struct json_members files = JSON_ITEMS(m->value, m->value_length);
-	struct json_members sessions = JSON_MEMBERS(m->value, m->value_length);
+	_cleanup_members_ struct json_members files = JSON_ITEMS(m->value, m->value_length);
+	_cleanup_members_ struct json_members sessions = JSON_MEMBERS(m->value, m->value_length);
 	const char *key = strbuf_text(&m->key);
-	int r = 0;
 
 	if (!strcmp(key, "uploaded_files"))
-		r = read_files(c, &files, e);
-	else if (!strcmp(key, "completed_sessions"))
-		r = read_sessions(c, &sessions, e);
-	else if (!strcmp(key, "schema_version") &&
-		 strtoull(strbuf_text(&m->text), NULL, 10) > VERSION)
-		r = error_set(e, E_VERSION, "written by a newer version, %s",
-			      strbuf_text(&m->text));
-	json_members_release(&files);
-	json_members_release(&sessions);
-	return r;
+		return read_files(c, &files, e);
+	if (!strcmp(key, "completed_sessions"))
+		return read_sessions(c, &sessions, e);
+	if (!strcmp(key, "schema_version") && strtoull(strbuf_text(&m->text), NULL, 10) > VERSION)
+		return error_set(e, E_VERSION, "written by a newer version, %s",
+				 strbuf_text(&m->text));
+	return 0;
 }
 
 static int read_cursor(struct upload_cursor *c, struct error *e)
 {
 	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
 	struct error why = { 0 };
-	struct json_members m;
+	_cleanup_members_ struct json_members m = { 0 };
 	int r = folder_read_file(c->folder, base_name(c->path), CURSOR_BYTES_MAX, &text);
 
 	if (r == -ENOENT)
@@ -105,7 +101,6 @@ static int read_cursor(struct upload_cursor *c, struct error *e)
 	m = (struct json_members)JSON_MEMBERS(strbuf_text(&text), text.length);
 	while ((r = json_members_next(&m, &why)) > 0 && (r = read_member(c, &m, &why)) >= 0)
 		;
-	json_members_release(&m);
 	return r >= 0 ? 0
 		      : error_set(e, r,
 				  "cannot read '%s': %s; remove the file to send everything again",

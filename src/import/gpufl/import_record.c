@@ -331,13 +331,12 @@ void record_list_end(struct record_list *l)
 
 static int read_columns(struct batch *b, const struct record_field *f, struct error *e)
 {
-	struct json_members m = JSON_ITEMS(f->value, f->value_length);
+	_cleanup_members_ struct json_members m = JSON_ITEMS(f->value, f->value_length);
 	int rc;
 
 	while ((rc = json_members_next(&m, e)) > 0 && b->columns < RECORD_FIELDS - 2)
 		snprintf(b->row.fields[b->columns++].key, RECORD_KEY_BYTES, "%s",
 			 strbuf_text(&m.text));
-	json_members_release(&m);
 	b->row.count = b->columns + 2;
 	snprintf(b->row.fields[b->columns].key, RECORD_KEY_BYTES, "start_ns");
 	snprintf(b->row.fields[b->columns + 1].key, RECORD_KEY_BYTES, "end_ns");

@@ -102,7 +102,7 @@ void import_put(struct import_session *s, struct map *m, uint64_t key, uint64_t 
 static void read_dictionary(struct import_session *s, const struct record_field *f,
 			    struct map *names, bool ahead)
 {
-	struct json_members m = JSON_MEMBERS(f->value, f->value_length);
+	_cleanup_members_ struct json_members m = JSON_MEMBERS(f->value, f->value_length);
 	uint64_t id;
 
 	while (json_members_next(&m, NULL) > 0) {
@@ -114,7 +114,6 @@ static void read_dictionary(struct import_session *s, const struct record_field 
 			import_add_loss(s, loss_reason_damaged_file, 1,
 					"entries of dictionary_update");
 	}
-	json_members_release(&m);
 }
 
 /* ahead: what comes first is valid until the dictionary that replaces it has its turn. */

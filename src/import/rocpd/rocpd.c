@@ -225,14 +225,13 @@ static uint32_t message_of(struct database_import *m, struct database_process *p
 {
 	size_t length;
 	const char *json = query_text(q, data, &length);
-	struct json_members members = JSON_MEMBERS(json ? json : "", length);
+	_cleanup_members_ struct json_members members = JSON_MEMBERS(json ? json : "", length);
 	uint32_t message = 0;
 
 	while (json && !message && json_members_next(&members, NULL) > 0)
 		if (members.kind == JSON_STRING && !strcmp(strbuf_text(&members.key), "message"))
 			message = writer_string(p->writer, strbuf_text(&members.text),
 						members.text.length);
-	json_members_release(&members);
 	return message ? message : database_string(m, p, (uint64_t)query_number(q, name, -1));
 }
 
