@@ -170,10 +170,7 @@ static bool is_of_process(const char *name)
 	return isdigit((unsigned char)*name) && has_suffix(name, SEGMENT_SUFFIX);
 }
 
-static int compare_names(const void *a, const void *b)
-{
-	return strverscmp(*(char *const *)a, *(char *const *)b);
-}
+ORDER(compare_names, char *, strverscmp(*a, *b))
 
 static void search_file(struct sources *s, int folder, const char *name)
 {

@@ -468,10 +468,7 @@ static bool is_past_day(const char *name, const char *today)
 	       strcmp(name, "date=1970-01-01") != 0 && strcmp(name, today) < 0;
 }
 
-static int compare_dates(const void *a, const void *b)
-{
-	return strcmp(*(char *const *)a, *(char *const *)b);
-}
+ORDER(compare_dates, char *, strcmp(*a, *b))
 
 static int compact_table(const struct lake *lake, int work, enum fleet_table table,
 			 const char *today, lake_compact_done *done, void *user, struct error *e)

@@ -50,16 +50,11 @@ int lake_compacted_add(struct lake_compacted *c, const char *name)
 	return vec_push(&c->names, hash_of(name));
 }
 
-static int compare(const void *a, const void *b)
-{
-	return ORDER_OF(*(const uint64_t *)a, *(const uint64_t *)b);
-}
-
 int lake_compacted_write(int folder, struct lake_compacted *c)
 {
 	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
 
-	vec_sort(&c->names, compare);
+	vec_sort(&c->names, order_u64);
 	strbuf_adds(&text, MAGIC);
 	strbuf_add(&text, &c->generation, sizeof(c->generation));
 	if (c->names.count)

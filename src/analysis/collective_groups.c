@@ -90,11 +90,6 @@ static uint64_t link_bandwidth(const struct report *r, const struct collective_p
 	return least;
 }
 
-static int compare_ends(const void *a, const void *b)
-{
-	return ORDER_OF(*(const uint64_t *)a, *(const uint64_t *)b);
-}
-
 static void add_times(struct grouping *x, struct collective_group *g,
 		      const struct collective_part *p, uint32_t parts)
 {
@@ -110,7 +105,7 @@ static void add_times(struct grouping *x, struct collective_group *g,
 		if (p[i].start_ns > last->start_ns)
 			last = &p[i];
 	}
-	qsort(x->ends, parts, sizeof(*x->ends), compare_ends);
+	qsort(x->ends, parts, sizeof(*x->ends), order_u64);
 	g->compared++;
 	g->kernel_ns += kernels_ns / parts;
 	g->transfer_ns += x->ends[parts / 2] - MIN(last->start_ns, x->ends[parts / 2]);

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/search.h"
 #include "ranks/collective_name.h"
 #include "trace/columns.h"
 
@@ -28,14 +29,7 @@ struct keyed_row {
 	uint64_t key;
 	uint32_t row;
 };
-
-static int compare_rows(const void *a_, const void *b_)
-{
-	const struct keyed_row *a = a_, *b = b_;
-
-	return a->key != b->key ? (a->key < b->key ? -1 : 1)
-				: (a->row > b->row) - (a->row < b->row);
-}
+ORDER(compare_rows, struct keyed_row, UP(key) ?: UP(row))
 
 /* Lists the rows of a launch or node next to each other. */
 static int order_rows(struct collective_rows *r)

@@ -488,11 +488,6 @@ static int number_parts(struct gathering *x)
 	return 0;
 }
 
-static int compare_ends(const void *a, const void *b)
-{
-	return ORDER_OF(*(const uint64_t *)a, *(const uint64_t *)b);
-}
-
 /* What a match was on one host; false: no rank of the host took part. */
 static bool part_of_host(const struct gathering *x, const struct collective_match *m, uint32_t host,
 			 uint64_t *ends, struct host_times *out)
@@ -511,7 +506,7 @@ static bool part_of_host(const struct gathering *x, const struct collective_matc
 	}
 	if (!count)
 		return false;
-	qsort(ends, count, sizeof(*ends), compare_ends);
+	qsort(ends, count, sizeof(*ends), order_u64);
 	out->median_end_ns = ends[count / 2];
 	return true;
 }

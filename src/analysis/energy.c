@@ -239,15 +239,10 @@ static double joules_of(const struct dividing *x, size_t loop, const struct step
 	return joules;
 }
 
-static int compare_numbers(const void *a, const void *b)
-{
-	return ORDER_OF(*(const double *)a, *(const double *)b);
-}
-
 /* Of two in the middle the smaller one, as of the durations of steps. */
 static double median_of(double *values, size_t count)
 {
-	qsort(values, count, sizeof(*values), compare_numbers);
+	qsort(values, count, sizeof(*values), order_double);
 	return values[(count - 1) / 2];
 }
 

@@ -54,11 +54,6 @@ struct comparison {
 	bool by_host; /* the hosts of the others limit their pace, so hosts are compared */
 };
 
-static int compare_numbers(const void *a, const void *b)
-{
-	return ORDER_OF(*(const uint64_t *)a, *(const uint64_t *)b);
-}
-
 typedef uint64_t side_value(const struct comparing *x, const struct side *side,
 			    struct rank_place place);
 
@@ -72,7 +67,7 @@ static uint64_t others_median(const struct comparing *x, const struct comparison
 	for (size_t i = 0; i < c->count; i++)
 		if (&c->sides[i] != c->late)
 			values[count++] = value(x, &c->sides[i], place);
-	qsort(values, count, sizeof(*values), compare_numbers);
+	qsort(values, count, sizeof(*values), order_u64);
 	return values[(count - 1) / 2] / 2 + values[count / 2] / 2;
 }
 
@@ -385,7 +380,7 @@ static int add_paces(struct comparing *x, const struct rank_interval *all, size_
 
 	for (size_t i = 0; i < count; i++)
 		x->values[i] = own_work(&all[i]);
-	qsort(x->values, count, sizeof(*x->values), compare_numbers);
+	qsort(x->values, count, sizeof(*x->values), order_u64);
 	median_ns = x->values[(count - 1) / 2];
 	for (size_t i = 0; i < count; i++) {
 		struct rank_pace pace = { own_work(&all[i]), median_ns, all[i].match,

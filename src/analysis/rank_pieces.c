@@ -495,11 +495,6 @@ static int collect_collectives(struct finding *x, const struct collective_part *
 	return 0;
 }
 
-static int compare_times(const void *a, const void *b)
-{
-	return ORDER_OF(*(const uint64_t *)a, *(const uint64_t *)b);
-}
-
 static int collect_boundaries(struct finding *x)
 {
 	const struct nvtx_ranges *ranges = &x->out->ranges;
@@ -509,7 +504,7 @@ static int collect_boundaries(struct finding *x)
 		    (vec_push(&x->boundaries, ranges->items[i].start_ns) < 0 ||
 		     vec_push(&x->boundaries, ranges->items[i].end_ns) < 0))
 			return -ENOMEM;
-	vec_sort(&x->boundaries, compare_times);
+	vec_sort(&x->boundaries, order_u64);
 	return 0;
 }
 

@@ -172,13 +172,7 @@ static int find_line(struct source_view *v, const struct source_code *code,
 	return file < 0 ? -ENOMEM : 0;
 }
 
-static int by_line(const void *a, const void *b)
-{
-	const struct stall_place *x = *(const struct stall_place *const *)a,
-				 *y = *(const struct stall_place *const *)b;
-
-	return ORDER_OF(x->line, y->line);
-}
+ORDER(by_line, const struct stall_place *, ORDER_OF((*a)->line, (*b)->line))
 
 static int add_lines(struct source_view *v)
 {

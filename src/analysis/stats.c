@@ -54,8 +54,6 @@ uint32_t stats_select(uint32_t *values, size_t count, size_t k)
 	return values[k];
 }
 
-ORDER(compare, uint64_t, ORDER_OF(*a, *b))
-
 int durations_reserve(struct durations *d)
 {
 	size_t kept = 0;
@@ -128,7 +126,7 @@ struct duration_stats durations_stats(struct durations *d)
 		add_equal(&s, d->large.data[i], 1);
 	if (!s.count)
 		return (struct duration_stats){ 0 };
-	vec_sort(&d->large, compare);
+	vec_sort(&d->large, order_u64);
 	median = rank_of(s.count, 50);
 	s.median_ns = value_at(d, counted, 0, median);
 	s.p99_ns = value_at(d, counted, median, rank_of(s.count, 99));

@@ -76,11 +76,6 @@ static void order_steps(struct steps *s, struct step_loop *loop)
 	loop->span_ns = loop->count ? until_ns - s->items[loop->first].start_ns : 0;
 }
 
-static int compare_u64(const void *a, const void *b)
-{
-	return ORDER_OF(*(const uint64_t *)a, *(const uint64_t *)b);
-}
-
 /* By nearest rank. */
 static uint64_t quantile(const uint64_t *sorted, size_t count, unsigned percent)
 {
@@ -101,7 +96,7 @@ static int measure_times(const struct steps *s, struct step_loop *loop)
 		ns[i] = s->items[loop->first + i].end_ns - s->items[loop->first + i].start_ns;
 		t->total_ns += ns[i];
 	}
-	qsort(ns, loop->count, sizeof(*ns), compare_u64);
+	qsort(ns, loop->count, sizeof(*ns), order_u64);
 	t->count = loop->count;
 	t->min_ns = ns[0];
 	t->max_ns = ns[loop->count - 1];
@@ -110,7 +105,7 @@ static int measure_times(const struct steps *s, struct step_loop *loop)
 	loop->p90_ns = quantile(ns, loop->count, 90);
 	for (size_t i = 0; i < loop->count; i++)
 		ns[i] = MAX(ns[i], t->median_ns) - MIN(ns[i], t->median_ns);
-	qsort(ns, loop->count, sizeof(*ns), compare_u64);
+	qsort(ns, loop->count, sizeof(*ns), order_u64);
 	loop->mad_ns = quantile(ns, loop->count, 50);
 	limit_ns = (uint64_t)(SLOW_DEVIATIONS * NORMAL_MAD * (double)loop->mad_ns);
 	if (loop->count >= STEPS_STATS_MIN)

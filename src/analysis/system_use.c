@@ -80,8 +80,6 @@ static bool read_sample(const struct report *r, const struct row_walk *w, struct
 
 /* --- busy time up to each reading --- */
 
-ORDER(compare_times, uint64_t, ORDER_OF(*a, *b))
-
 static int collect_times(struct tally *x)
 {
 	struct sample s;
@@ -101,7 +99,7 @@ static int collect_times(struct tally *x)
 	for (size_t i = 0; i < x->report->gpus.count; i++) {
 		struct gpu_times *g = &x->gpus[i];
 
-		vec_sort(&g->times, compare_times);
+		vec_sort(&g->times, order_u64);
 		g->busy_ns = calloc(g->times.count + 1, sizeof(*g->busy_ns));
 		if (!g->busy_ns)
 			return -ENOMEM;
@@ -146,9 +144,9 @@ static int sweep_work(struct tally *x)
 static uint64_t busy_at(const struct tally *x, uint32_t gpu, uint64_t time_ns)
 {
 	const struct gpu_times *g = gpu == NO_GPU ? NULL : &x->gpus[gpu];
-	const uint64_t *found = g ? bsearch(&time_ns, g->times.data, g->times.count,
-					    sizeof(uint64_t), compare_times)
-				  : NULL;
+	const uint64_t *found =
+		g ? bsearch(&time_ns, g->times.data, g->times.count, sizeof(uint64_t), order_u64)
+		  : NULL;
 
 	return found ? g->busy_ns[found - g->times.data] : 0;
 }

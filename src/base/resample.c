@@ -14,14 +14,9 @@ uint64_t resample_random(uint64_t *state)
 	return z ^ z >> 31;
 }
 
-static int compare_values(const void *a, const void *b)
-{
-	return ORDER_OF(*(const double *)a, *(const double *)b);
-}
-
 void resample_bounds(double *values, size_t count, double *low, double *high)
 {
-	qsort(values, count, sizeof(*values), compare_values);
+	qsort(values, count, sizeof(*values), order_double);
 	*low = values[count / 40];
 	*high = values[count - 1 - count / 40];
 }

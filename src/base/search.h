@@ -14,13 +14,29 @@
 #define ORDER(name, type, keys)                                                                    \
 	static int name(const void *a_, const void *b_)                                            \
 	{                                                                                          \
-		const type *a = a_, *b = b_;                                                       \
+		const typeof(type) *a = a_, *b = b_;                                               \
                                                                                                    \
 		return keys;                                                                       \
 	}
 #define ORDER_OF(x, y) (((x) > (y)) - ((x) < (y)))
 #define UP(member) ORDER_OF(a->member, b->member)
 #define DOWN(member) ORDER_OF(b->member, a->member)
+
+/* Comparisons of plain numbers. */
+static inline int order_u64(const void *a, const void *b)
+{
+	return ORDER_OF(*(const uint64_t *)a, *(const uint64_t *)b);
+}
+
+static inline int order_i64(const void *a, const void *b)
+{
+	return ORDER_OF(*(const int64_t *)a, *(const int64_t *)b);
+}
+
+static inline int order_double(const void *a, const void *b)
+{
+	return ORDER_OF(*(const double *)a, *(const double *)b);
+}
 
 /* Sorts a VEC. */
 #define vec_sort(v, compare)                                                                       \

@@ -174,21 +174,11 @@ static int run_program(const struct context *c, const char *const *words, struct
 	return EXIT_DONE;
 }
 
-static int compare_ns(const void *a, const void *b)
-{
-	return ORDER_OF(*(const int64_t *)a, *(const int64_t *)b);
-}
-
 struct node {
 	uint64_t launch, start_ns, end_ns;
 };
 
-static int compare_nodes(const void *a, const void *b)
-{
-	const struct node *x = a, *y = b;
-
-	return ORDER_OF(x->launch, y->launch) ?: ORDER_OF(x->start_ns, y->start_ns);
-}
+ORDER(compare_nodes, struct node, UP(launch) ?: UP(start_ns))
 
 /* The median time between two nodes of a launch; CALIBRATION_UNKNOWN: there are none. */
 static uint64_t find_latency(struct node *nodes, size_t count, int64_t *between_ns)
@@ -199,7 +189,7 @@ static uint64_t find_latency(struct node *nodes, size_t count, int64_t *between_
 	for (size_t i = 1; i < count; i++)
 		if (nodes[i].launch == nodes[i - 1].launch)
 			between_ns[found++] = (int64_t)(nodes[i].start_ns - nodes[i - 1].end_ns);
-	qsort(between_ns, found, sizeof(*between_ns), compare_ns);
+	qsort(between_ns, found, sizeof(*between_ns), order_i64);
 	return found ? (uint64_t)MAX(between_ns[found / 2], 0) : CALIBRATION_UNKNOWN;
 }
 
@@ -283,7 +273,7 @@ static uint64_t *member_at(const struct calibration *c, size_t offset)
 /* The lower quartile, and half of the distance between the eighths around it. */
 static int64_t lower_quartile(int64_t *ns, size_t count, double *spread)
 {
-	qsort(ns, count, sizeof(*ns), compare_ns);
+	qsort(ns, count, sizeof(*ns), order_i64);
 	*spread = (double)(ns[count * 3 / 8] - ns[count / 8]) / 2;
 	return ns[count / 4];
 }

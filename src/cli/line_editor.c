@@ -160,12 +160,7 @@ static void erase_word(struct line_editor *e)
 
 /* ---- completion ---- */
 
-static int by_text(const void *a, const void *b)
-{
-	const char *x = *(char *const *)a, *y = *(char *const *)b;
-
-	return strcasecmp(x, y) ?: strcmp(x, y);
-}
+ORDER(by_text, char *, strcasecmp(*a, *b) ?: strcmp(*a, *b))
 
 static void sort_words(struct line_words *w)
 {

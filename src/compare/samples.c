@@ -7,13 +7,7 @@
 #include <string.h>
 
 #include "base/resample.h"
-
-static int by_value(const void *left, const void *right)
-{
-	const double *a = left, *b = right;
-
-	return (*a > *b) - (*a < *b);
-}
+#include "base/search.h"
 
 static double median_of_sorted(const double *sorted, size_t count)
 {
@@ -30,7 +24,7 @@ int sample_median(struct sample s, double *out)
 	if (!sorted)
 		return -ENOMEM;
 	memcpy(sorted, s.values, s.count * sizeof(*sorted));
-	qsort(sorted, s.count, sizeof(*sorted), by_value);
+	qsort(sorted, s.count, sizeof(*sorted), order_double);
 	*out = median_of_sorted(sorted, s.count);
 	free(sorted);
 	return 0;
@@ -44,12 +38,7 @@ struct ranked {
 	bool first; /* of sample a */
 };
 
-static int by_ranked_value(const void *left, const void *right)
-{
-	const struct ranked *a = left, *b = right;
-
-	return (a->value > b->value) - (a->value < b->value);
-}
+ORDER(by_ranked_value, struct ranked, UP(value))
 
 /* Ranks both samples together. Returns the sum of t^3 - t over ties of t values. */
 static double rank_both(struct sample a, struct sample b, struct ranked *all)
@@ -145,7 +134,7 @@ static int find_shift(struct sample a, struct sample b, double *shift)
 		return -ENOMEM;
 	for (size_t i = 0; i < a.count * b.count; i++)
 		all[i] = b.values[i % b.count] - a.values[i / b.count];
-	qsort(all, a.count * b.count, sizeof(*all), by_value);
+	qsort(all, a.count * b.count, sizeof(*all), order_double);
 	*shift = median_of_sorted(all, a.count * b.count);
 	free(all);
 	return 0;
@@ -187,8 +176,8 @@ static int find_intervals(struct sample a, struct sample b, uint64_t seed,
 	if (rc == 0 && a.count && b.count && (out->a != 0 || out->b != 0)) {
 		memcpy(sorted, a.values, a.count * sizeof(*sorted));
 		memcpy(sorted + a.count, b.values, b.count * sizeof(*sorted));
-		qsort(sorted, a.count, sizeof(*sorted), by_value);
-		qsort(sorted + a.count, b.count, sizeof(*sorted), by_value);
+		qsort(sorted, a.count, sizeof(*sorted), order_double);
+		qsort(sorted + a.count, b.count, sizeof(*sorted), order_double);
 		for (size_t i = 0; i < resamples; i++) {
 			double of_a = resampled_median(sorted, a.count, drawn, &seed);
 
@@ -336,12 +325,7 @@ struct p_value {
 	size_t index;
 };
 
-static int by_p(const void *left, const void *right)
-{
-	const struct p_value *a = left, *b = right;
-
-	return (a->p > b->p) - (a->p < b->p);
-}
+ORDER(by_p, struct p_value, UP(p))
 
 int sample_adjust(const double *p, size_t count, double *adjusted)
 {

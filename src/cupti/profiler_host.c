@@ -14,6 +14,7 @@
 #include "base/globs.h"
 #include "base/options.h"
 #include "base/plural.h"
+#include "base/search.h"
 
 #define NEAREST_MAX 3
 
@@ -156,10 +157,7 @@ static int add_metrics(struct profiler_host *h, CUpti_MetricType type)
 	return 0;
 }
 
-static int by_name(const void *a, const void *b)
-{
-	return strcmp(((const struct base_metric *)a)->name, ((const struct base_metric *)b)->name);
-}
+ORDER(by_name, struct base_metric, strcmp(a->name, b->name))
 
 static int open_chip(struct profiler_host *h, struct error *e)
 {

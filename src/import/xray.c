@@ -47,8 +47,7 @@ struct function {
 	uint64_t address;
 	uint32_t name; /* of k->texts */
 };
-ORDER(compare_functions, struct function,
-      a->address<b->address ? -1 : a->address> b->address ? 1 : 0)
+ORDER(compare_functions, struct function, UP(address))
 
 struct xray {
 	struct kineto *k;

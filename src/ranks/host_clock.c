@@ -37,11 +37,6 @@ static int64_t end_difference(const struct host_meeting *m)
 	return (int64_t)(m->host.median_end_ns - m->reference.median_end_ns);
 }
 
-static int compare_differences(const void *a, const void *b)
-{
-	return ORDER_OF(*(const int64_t *)a, *(const int64_t *)b);
-}
-
 ORDER(compare_meetings, struct host_meeting, UP(reference.median_end_ns))
 
 /* The median of the differences of ends, minus `base`, and the mean of their times. */
@@ -54,7 +49,7 @@ static void find_bin(const struct host_meeting *m, size_t count, int64_t *scratc
 		scratch[i] = minus(end_difference(&m[i]), end_difference(m));
 		times += (double)(int64_t)(m[i].reference.median_end_ns - center);
 	}
-	qsort(scratch, count, sizeof(*scratch), compare_differences);
+	qsort(scratch, count, sizeof(*scratch), order_i64);
 	*time = times / (double)count;
 	*difference = (double)scratch[count / 2];
 }

@@ -9,14 +9,9 @@
 /* The median absolute deviation of normally distributed values, by their standard deviation. */
 #define MAD_OF_NORMAL 0.6745
 
-static int compare(const void *a, const void *b)
-{
-	return ORDER_OF(*(const double *)a, *(const double *)b);
-}
-
 static double median_of(double *values, size_t count)
 {
-	qsort(values, count, sizeof(*values), compare);
+	qsort(values, count, sizeof(*values), order_double);
 	return (values[(count - 1) / 2] + values[count / 2]) / 2;
 }
 

@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/plural.h"
+#include "base/search.h"
 #include "format/recording_dir.h"
 #include "format/recording_json.h"
 #include "format/rows.h"
@@ -17,12 +18,7 @@ struct parts {
 	VEC(const struct segment *) all; /* of the process, in their order */
 };
 
-static int compare_numbers(const void *a, const void *b)
-{
-	const struct segment *const *x = a, *const *y = b;
-
-	return ORDER_OF((*x)->header.number, (*y)->header.number);
-}
+ORDER(compare_numbers, const struct segment *, ORDER_OF((*a)->header.number, (*b)->header.number))
 
 static const struct segment *find_number(const struct capture *c, uint32_t number)
 {

@@ -341,8 +341,6 @@ int segment_cut_find(struct segment_cut *c, const struct segment *s)
 	return rc;
 }
 
-ORDER(earlier, uint64_t, ORDER_OF(*a, *b))
-
 /* After all segments were looked at: those that are live, and their calls. */
 static int get_ready(struct segment_cut *c)
 {
@@ -360,7 +358,7 @@ static int get_ready(struct segment_cut *c)
 		rc = rc < 0 ? rc : vec_push(&c->live_times, live->time_ns);
 	}
 	if (!c->is_ready)
-		vec_sort(&c->live_times, earlier);
+		vec_sort(&c->live_times, order_u64);
 	c->is_ready = true;
 	return rc;
 }

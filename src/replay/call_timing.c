@@ -81,14 +81,9 @@ static void loop_close(struct loop *l)
 	free((void *)(uintptr_t)l->memory);
 }
 
-static int compare_ns(const void *a, const void *b)
-{
-	return ORDER_OF(*(const uint64_t *)a, *(const uint64_t *)b);
-}
-
 static uint64_t tenth_percentile(uint64_t *ns, size_t count)
 {
-	qsort(ns, count, sizeof(*ns), compare_ns);
+	qsort(ns, count, sizeof(*ns), order_u64);
 	return ns[count / 10];
 }
 

@@ -1,4 +1,5 @@
 /* section_peers.c: how much ranks sent to each other, as a matrix if they are few. */
+#include "base/search.h"
 #include "report/section.h"
 
 #include <stdio.h>
@@ -97,12 +98,8 @@ static void add_matrix(const struct report_view *v, const uint32_t *ranks, size_
 	text_table_release(&t);
 }
 
-static int compare_pairs(const void *a, const void *b)
-{
-	const struct peer_pair *const *x = a, *const *y = b;
-
-	return ORDER_OF((*y)->bytes, (*x)->bytes) ?: ORDER_OF(*x, *y);
-}
+ORDER(compare_pairs, const struct peer_pair *,
+      ORDER_OF((*b)->bytes, (*a)->bytes) ?: ORDER_OF(*a, *b))
 
 /* The pairs with most bytes. */
 static void add_pairs(const struct report_view *v)

@@ -54,13 +54,7 @@ static uint64_t address_of(uint32_t section, uint64_t offset)
 	return (uint64_t)section << SECTION_SHIFT | offset;
 }
 
-static int by_name(const void *a, const void *b)
-{
-	const struct function_name *x = a, *y = b;
-	int order = strcmp(x->name, y->name);
-
-	return order ? order : (int)x->kind - (int)y->kind;
-}
+ORDER(by_name, struct function_name, strcmp(a->name, b->name) ?: UP(kind))
 
 static bool read_symbol(struct elf_bytes table, uint64_t index, Elf64_Sym *out)
 {

@@ -310,14 +310,8 @@ static int run(struct program *p)
 }
 
 /* Orders rows by address; the end of a sequence comes before the start of the next. */
-static int by_address(const void *pa, const void *pb)
-{
-	const struct line_row *a = pa, *b = pb;
-
-	if (a->address != b->address)
-		return a->address < b->address ? -1 : 1;
-	return (b->file == LINE_ROW_END) - (a->file == LINE_ROW_END);
-}
+ORDER(by_address, struct line_row,
+      UP(address) ?: ORDER_OF(b->file == LINE_ROW_END, a->file == LINE_ROW_END))
 
 /*
  * Of consecutive rows with one address, only the last counts. The others are removed before

@@ -45,7 +45,6 @@ static bool parse_line(char *text, struct jit_function *f)
 	return *text != 0;
 }
 
-ORDER(compare_u64, uint64_t, ORDER_OF(*a, *b))
 ORDER(by_start, struct jit_function, UP(start))
 
 /*
@@ -61,7 +60,7 @@ struct pieces {
 static size_t piece_at(const struct pieces *p, uint64_t address)
 {
 	return (size_t)((uint64_t *)bsearch(&address, p->starts, p->count, sizeof(address),
-					    compare_u64) -
+					    order_u64) -
 			p->starts);
 }
 
@@ -101,7 +100,7 @@ static int cut(struct pieces *p, const struct perf_map *m)
 		p->starts[2 * i] = m->functions.data[i].start;
 		p->starts[2 * i + 1] = m->functions.data[i].end;
 	}
-	qsort(p->starts, count, sizeof(*p->starts), compare_u64);
+	qsort(p->starts, count, sizeof(*p->starts), order_u64);
 	for (size_t i = 0; i < count; i++)
 		if (!i || p->starts[p->count - 1] != p->starts[i])
 			p->starts[p->count++] = p->starts[i];

@@ -114,17 +114,9 @@ static size_t underscores(const char *name)
 /* A total order of the names of one function; negative: a's name is preferred. */
 static int compare_names(const struct symbol *a, const struct symbol *b)
 {
-	size_t length_a, length_b;
-
-	if (a->rank != b->rank)
-		return a->rank < b->rank ? -1 : 1;
-	if (underscores(a->name) != underscores(b->name))
-		return underscores(a->name) < underscores(b->name) ? -1 : 1;
-	length_a = strlen(a->name);
-	length_b = strlen(b->name);
-	if (length_a != length_b)
-		return length_a < length_b ? -1 : 1;
-	return strcmp(a->name, b->name);
+	return UP(rank) ?: ORDER_OF(underscores(a->name), underscores(b->name))
+			?: ORDER_OF(strlen(a->name), strlen(b->name))
+			?: strcmp(a->name, b->name);
 }
 
 /* By start, then the longest first; symbols without a size come last. */

@@ -218,8 +218,6 @@ static int64_t add_opened(struct symbolizer *s, const char *path, const char *re
 	return (int64_t)s->opened.count - 1;
 }
 
-ORDER(by_address, uint64_t, ORDER_OF(*a, *b))
-
 /* Opens the image of a module; on failure, the report has the reason. Returns 0 or -ENOMEM. */
 static int open_image(struct symbolizer *s, const struct process *p, const struct symbol_module *m,
 		      struct opened *o)
@@ -240,7 +238,7 @@ static int open_image(struct symbolizer *s, const struct process *p, const struc
 		o->report.reason = "not read: the symbols of other files fill the memory";
 		return 0;
 	}
-	vec_sort(&o->wanted, by_address);
+	vec_sort(&o->wanted, order_u64);
 	if (p->given.is_here)
 		strbuf_addf(&root, "/proc/%u/root", p->given.pid);
 	folders.root = strbuf_text(&root);
@@ -478,7 +476,7 @@ int symbolizer_want(struct symbolizer *s, int process, uint64_t address, enum ad
 static bool is_wanted(const struct opened *o, uint64_t address)
 {
 	return !o->wanted.count ||
-	       bsearch(&address, o->wanted.data, o->wanted.count, sizeof(address), by_address);
+	       bsearch(&address, o->wanted.data, o->wanted.count, sizeof(address), order_u64);
 }
 
 int symbolizer_find(struct symbolizer *s, int process, uint64_t address, enum address_kind kind,

@@ -110,12 +110,7 @@ static const struct vendor *find_vendor(unsigned class, unsigned vendor)
 	return NULL;
 }
 
-static int compare_devices(const void *a_, const void *b_)
-{
-	const struct topology_device *a = a_, *b = b_;
-
-	return ORDER_OF(a->kind, b->kind) ?: strcmp(a->pci, b->pci);
-}
+ORDER(compare_devices, struct topology_device, UP(kind) ?: strcmp(a->pci, b->pci))
 
 static void add_device(struct topology *t, const char *folder, const char *address)
 {

@@ -251,15 +251,11 @@ static int compare_items(const void *a, const void *b, void *trace)
 	uint64_t start_x = p->file.blocks[x->block].header.start_ns;
 	uint64_t start_y = q->file.blocks[y->block].header.start_ns;
 
-	if (process_x != process_y)
-		return process_x < process_y ? -1 : 1;
-	if (p->session != q->session)
-		return p->session < q->session ? -1 : 1;
-	if (start_x != start_y)
-		return start_x < start_y ? -1 : 1;
-	if (x->segment != y->segment)
-		return x->segment < y->segment ? -1 : 1;
-	return x->block < y->block ? -1 : x->block > y->block;
+	return ORDER_OF(process_x, process_y)
+		       ?: ORDER_OF(p->session, q->session)
+		       ?: ORDER_OF(start_x, start_y)
+		       ?: ORDER_OF(x->segment, y->segment)
+		       ?: ORDER_OF(x->block, y->block);
 }
 
 static int list_blocks(struct trace *t, uint32_t index)

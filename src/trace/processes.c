@@ -6,6 +6,7 @@
  * process cannot know or had no time to write (its exit status), and the processes that never wrote
  * a segment.
  */
+#include "base/search.h"
 #include "trace/trace_state.h"
 
 #include <errno.h>
@@ -327,13 +328,11 @@ static int compare_processes(const void *a, const void *b, void *processes)
 	const struct trace_process *all = processes, *x = &all[*(const size_t *)a],
 				   *y = &all[*(const size_t *)b];
 
-	if (x->rank != y->rank) /* those without one first: what started the others */
-		return x->rank + 1 < y->rank + 1 ? -1 : 1;
-	if (x->start_ns != y->start_ns)
-		return x->start_ns < y->start_ns ? -1 : 1;
-	if (x->pid != y->pid)
-		return x->pid < y->pid ? -1 : 1;
-	return x->session < y->session ? -1 : x->session > y->session;
+	/* Processes without a rank, which started the others, come first. */
+	return ORDER_OF(x->rank + 1, y->rank + 1)
+		       ?: ORDER_OF(x->start_ns, y->start_ns)
+		       ?: ORDER_OF(x->pid, y->pid)
+		       ?: ORDER_OF(x->session, y->session);
 }
 
 /* Finds the process that each sampler's view is about. */

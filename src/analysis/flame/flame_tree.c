@@ -6,6 +6,8 @@
 
 #include <string.h>
 
+#include "base/search.h"
+
 int flame_tree_init(struct flame_tree *t)
 {
 	struct flame_node root = { .parent = FLAME_NONE };
@@ -72,17 +74,14 @@ static int compare(const void *a, const void *b, void *user)
 	const struct flame_node *x = &o->tree->nodes.data[*(const uint32_t *)a];
 	const struct flame_node *y = &o->tree->nodes.data[*(const uint32_t *)b];
 	const struct stack_frame *frames = o->stacks->frames.data;
-	int names;
 
 	if (x->parent == FLAME_ROOT) /* kinds of time are not ordered by size */
-		return x->frame < y->frame ? -1 : 1;
-	if (x->total_ns != y->total_ns)
-		return x->total_ns < y->total_ns ? 1 : -1;
-	if (x->before_total_ns != y->before_total_ns)
-		return x->before_total_ns < y->before_total_ns ? 1 : -1;
-	names = strcmp(stacks_text(o->stacks, frames[x->frame].name),
-		       stacks_text(o->stacks, frames[y->frame].name));
-	return names ? names : x->frame < y->frame ? -1 : x->frame > y->frame;
+		return ORDER_OF(x->frame, y->frame);
+	return ORDER_OF(y->total_ns, x->total_ns)
+		       ?: ORDER_OF(y->before_total_ns, x->before_total_ns)
+		       ?: strcmp(stacks_text(o->stacks, frames[x->frame].name),
+				 stacks_text(o->stacks, frames[y->frame].name))
+		       ?: ORDER_OF(x->frame, y->frame);
 }
 
 static int order_children(struct ordering *o, uint32_t node)

@@ -9,14 +9,12 @@
 
 /* --- trends --- */
 
-ORDER(ascending, double, ORDER_OF(*a, *b))
-
 /* The sum of t (t - 1) (2 t + 5) over the sizes of ties. Sorts the values. */
 static double tie_term(double *values, size_t count)
 {
 	double sum = 0;
 
-	qsort(values, count, sizeof(*values), ascending);
+	qsort(values, count, sizeof(*values), order_double);
 	for (size_t i = 0, end; i < count; i = end) {
 		double t;
 
@@ -41,7 +39,7 @@ int memory_trend(const double *values, size_t count, double *slope, double *p)
 			slopes[n++] = (values[j] - values[i]) / (double)(j - i);
 			score += ORDER_OF(values[j], values[i]);
 		}
-	qsort(slopes, n, sizeof(*slopes), ascending);
+	qsort(slopes, n, sizeof(*slopes), order_double);
 	*slope = !n ? 0 : n % 2 ? slopes[n / 2] : (slopes[n / 2 - 1] + slopes[n / 2]) / 2;
 	for (size_t i = 0; i < count; i++)
 		slopes[i] = values[i];

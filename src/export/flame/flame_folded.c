@@ -92,10 +92,7 @@ static void add_line(struct folding *x, const struct flame_node *n, struct strbu
 	strbuf_addc(out, '\n');
 }
 
-static int compare_lines(const void *a, const void *b)
-{
-	return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
+ORDER(compare_lines, char *, strcmp(*a, *b))
 
 /* Sorts the lines, as xpu-perf does. */
 static int sort_lines(struct strbuf *text, struct output *out)
