@@ -173,7 +173,7 @@ static int open_chip(struct profiler_host *h, struct error *e)
 			return error_set(e, -ENOMEM, "no memory for the names of metrics");
 	if (!h->metrics.count)
 		return error_set(e, E_UNSUPPORTED, "CUPTI names no metrics of chip '%s'", h->chip);
-	qsort(h->metrics.data, h->metrics.count, sizeof(*h->metrics.data), by_name);
+	vec_sort(&h->metrics, by_name);
 	return 0;
 }
 

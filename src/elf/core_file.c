@@ -11,6 +11,7 @@
 #include "arch/processor.h"
 #include "base/bytes.h"
 #include "base/io.h"
+#include "base/search.h"
 
 #define NOTES_MAX ((uint64_t)64 << 20)
 #define HEADERS_MAX (1u << 20)
@@ -187,18 +188,10 @@ void core_file_release(struct core_file *c)
 
 static const struct core_load *load_of(const struct core_file *c, uint64_t address)
 {
-	size_t low = 0, high = c->loads.count;
+	size_t at = sorted_prefix(c->loads.count, i, c->loads.data[i].end <= address);
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (c->loads.data[middle].end <= address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low < c->loads.count && c->loads.data[low].start <= address ? &c->loads.data[low]
-									   : NULL;
+	return at < c->loads.count && c->loads.data[at].start <= address ? &c->loads.data[at]
+									 : NULL;
 }
 
 size_t core_file_read(const struct core_file *c, uint64_t address, void *out, size_t size)

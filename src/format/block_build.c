@@ -3,6 +3,7 @@
 #include <errno.h>
 
 #include "base/bytes.h"
+#include "base/search.h"
 
 int block_builder_init(struct block_builder *b, size_t rows_max, int level)
 {
@@ -129,15 +130,7 @@ static size_t sort_run(const uint64_t *keys, uint32_t *order, size_t from, size_
 static size_t find_later(const uint64_t *keys, const uint32_t *order, size_t from, size_t to,
 			 uint64_t key)
 {
-	while (from < to) {
-		size_t middle = from + (to - from) / 2;
-
-		if (keys[order[middle]] <= key)
-			from = middle + 1;
-		else
-			to = middle;
-	}
-	return from;
+	return from + sorted_prefix(to - from, i, keys[order[from + i]] <= key);
 }
 
 /* Merges the runs [a, m) and [m, z). */

@@ -109,18 +109,10 @@ static int read_symbols(struct xray *x, const struct elf_file *program)
 	vec_sort(&named, compare_functions);
 	for (size_t i = 0; i < x->functions.count; i++) {
 		struct function *f = &x->functions.data[i];
-		size_t from = 0, to = named.count;
+		size_t at = sorted_prefix(named.count, k, named.data[k].address < f->address);
 
-		while (from < to) {
-			size_t middle = from + (to - from) / 2;
-
-			if (named.data[middle].address < f->address)
-				from = middle + 1;
-			else
-				to = middle;
-		}
-		if (from < named.count && named.data[from].address == f->address)
-			f->name = named.data[from].name;
+		if (at < named.count && named.data[at].address == f->address)
+			f->name = named.data[at].name;
 	}
 	vec_release(&named);
 	return rc == -ENOMEM || text.failed ? -ENOMEM : 0;

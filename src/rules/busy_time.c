@@ -4,25 +4,18 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/search.h"
 
 #define SPANS_MAX ((size_t)1 << 20)
 
 /* Index of the first span that ends at `start_ns` or later; work mostly comes in order. */
 static size_t find(const struct busy_time *b, uint64_t start_ns)
 {
-	size_t low = 0, high = b->spans.count;
+	size_t count = b->spans.count;
 
-	if (high && b->spans.data[high - 1].end_ns < start_ns)
-		return high;
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (b->spans.data[middle].end_ns < start_ns)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	if (count && b->spans.data[count - 1].end_ns < start_ns)
+		return count;
+	return sorted_prefix(count, i, b->spans.data[i].end_ns < start_ns);
 }
 
 static void remove_spans(struct busy_time *b, size_t at, size_t count)

@@ -4,22 +4,13 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/search.h"
 #include "sampler/sampled_processes.h"
 
 /* Index of the first range that ends behind an address. */
 static size_t first_behind(const struct target *p, uint64_t address)
 {
-	size_t low = 0, high = p->ranges.count;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (p->ranges.data[middle].end <= address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return sorted_prefix(p->ranges.count, i, p->ranges.data[i].end <= address);
 }
 
 struct target_range *target_range_find(struct target *p, uint64_t address, size_t *index)

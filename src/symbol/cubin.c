@@ -134,8 +134,7 @@ static int read_functions(struct cubin *c)
 					     .kind = NAME_SECTION,
 					     .address = address_of((uint32_t)i, 0),
 				     });
-	if (c->functions.count)
-		qsort(c->functions.data, c->functions.count, sizeof(*c->functions.data), by_name);
+	vec_sort(&c->functions, by_name);
 	for (size_t i = 0; i < c->functions.count && rc == 0; i++) {
 		const struct function_name *f = &c->functions.data[i];
 

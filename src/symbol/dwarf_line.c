@@ -347,8 +347,7 @@ int line_table_read(struct line_table *t, const struct dwarf_unit *u, uint64_t *
 		rc = run(&p);
 	*budget -= MIN((uint64_t)(p.c.p - start), *budget);
 	drop_repeated(t);
-	if (t->rows.count)
-		qsort(t->rows.data, t->rows.count, sizeof(*t->rows.data), by_address);
+	vec_sort(&t->rows, by_address);
 	if (rc < 0)
 		line_table_release(t);
 	return rc;

@@ -6,6 +6,7 @@
 
 #include "base/bytes.h"
 #include "base/clock.h"
+#include "base/search.h"
 #include "export/page/timeline.h"
 
 #define RELATED_MAX 4096u /* slices of a call */
@@ -137,17 +138,7 @@ static bool add_if_shown(struct part *p, const struct run *slice)
 
 static size_t first_block(const struct timeline_row *row, uint64_t from_ns)
 {
-	size_t low = 0, high = row->blocks.count;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (row->blocks.data[middle].end_ns < from_ns)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return sorted_prefix(row->blocks.count, i, row->blocks.data[i].end_ns < from_ns);
 }
 
 static void add_slices(struct part *p, const struct timeline_row *row)
@@ -307,19 +298,12 @@ static uint64_t place_of(void *user, const struct timeline_member *m)
 {
 	const struct part *p = user;
 	size_t row = p->track_rows[m->track] + m->row - 1;
-	size_t first = p->firsts.data[row], low = first;
-	size_t high = row + 1 < p->firsts.count ? p->firsts.data[row + 1] : p->numbers.count;
-	size_t end = high;
+	size_t first = p->firsts.data[row];
+	size_t end = row + 1 < p->firsts.count ? p->firsts.data[row + 1] : p->numbers.count;
+	size_t at =
+		first + sorted_prefix(end - first, i, p->numbers.data[first + i] < m->slice << 1);
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (p->numbers.data[middle] < m->slice << 1)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low < end && p->numbers.data[low] == m->slice << 1 ? low - first : UINT64_MAX;
+	return at < end && p->numbers.data[at] == m->slice << 1 ? at - first : UINT64_MAX;
 }
 
 static int add_part(struct part *p, add_row *add_slices_of, add_row *add_samples_of,

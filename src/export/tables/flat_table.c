@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/search.h"
 #include "names/demangle.h"
 #include "trace/columns.h"
 #include "trace/counter_value.h"
@@ -169,15 +170,7 @@ uint64_t flat_row_at(const struct flat_table *f, size_t process, uint64_t time_n
 	uint64_t from = trace_first_row(f->trace, f->schema->id, process);
 	uint64_t to = trace_first_row(f->trace, f->schema->id, process + 1);
 
-	while (from < to) {
-		uint64_t middle = from + (to - from) / 2;
-
-		if (times[middle] < time_ns)
-			from = middle + 1;
-		else
-			to = middle;
-	}
-	return from;
+	return from + sorted_prefix(to - from, i, times[from + i] < time_ns);
 }
 
 /* The rows of a process that are to be written. */

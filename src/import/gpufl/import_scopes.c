@@ -185,18 +185,12 @@ ORDER(compare_scopes, struct import_scope, UP(path) ?: UP(begin_ns))
 static const struct import_scope *find_path(const struct import_session *s, uint64_t path,
 					    uint64_t time_ns)
 {
-	size_t from = 0, to = s->scopes.count;
+	const struct import_scope *scopes = s->scopes.data;
+	size_t after = sorted_prefix(
+		s->scopes.count, i,
+		scopes[i].path < path || (scopes[i].path == path && scopes[i].begin_ns <= time_ns));
 
-	while (from < to) {
-		size_t middle = from + (to - from) / 2;
-		const struct import_scope *scope = &s->scopes.data[middle];
-
-		if (scope->path < path || (scope->path == path && scope->begin_ns <= time_ns))
-			from = middle + 1;
-		else
-			to = middle;
-	}
-	return from && s->scopes.data[from - 1].path == path ? &s->scopes.data[from - 1] : NULL;
+	return after && scopes[after - 1].path == path ? &scopes[after - 1] : NULL;
 }
 
 /* "process:app|step" of an injected library may exist only as scope "step". */
