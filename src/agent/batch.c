@@ -575,8 +575,7 @@ static int read_blocks(struct reading *r, const struct segment *segment,
 	code = open_blocks(r, segment, selection, e);
 	rc = code == 0 && trace_process_count(r->trace) ? read_rows(r, segment) : 0;
 	trace_free(r->trace);
-	if (r->memory >= 0)
-		close(r->memory);
+	fd_close(&r->memory);
 	vec_release(&r->work);
 	if (code < 0)
 		return code;

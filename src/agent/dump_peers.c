@@ -174,9 +174,7 @@ static int receive(void *user, const void *bytes, size_t length)
 			at += n;
 			continue;
 		}
-		if (r->file >= 0)
-			close(r->file);
-		r->file = -1;
+		fd_close(&r->file);
 		if (*at != '\n') {
 			if (!*at || r->length + 1 >= sizeof(r->line))
 				return E_FORMAT;
@@ -216,8 +214,7 @@ static int finish(struct receiver *r, int rc)
 {
 	_cleanup_strbuf_ struct strbuf partial = STRBUF_INIT, name = STRBUF_INIT;
 
-	if (r->file >= 0)
-		close(r->file);
+	fd_close(&r->file);
 	if (r->folder < 0)
 		return rc;
 	close(r->folder);

@@ -428,10 +428,8 @@ static void release(struct day *d)
 	vec_release(&d->inputs);
 	lake_compacted_release(&d->compacted);
 	fleet_rows_release(&d->rows);
-	if (d->live >= 0)
-		close(d->live);
-	if (d->made >= 0)
-		close(d->made);
+	fd_close(&d->live);
+	fd_close(&d->made);
 }
 
 static int compact_day(struct day *d, lake_compact_done *done, void *user, struct error *e)

@@ -35,8 +35,7 @@ static int open_lake(struct lake *lake, const struct s3_options *s3, struct erro
 
 static void release(struct lake *lake)
 {
-	if (lake->folder >= 0)
-		close(lake->folder);
+	fd_close(&lake->folder);
 }
 
 /* Of a window: who may read its files may enter it. */

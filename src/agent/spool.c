@@ -143,11 +143,8 @@ void spool_release(struct spool *s)
 	for (size_t i = 0; i < s->objects.count; i++)
 		release_object(&s->objects.data[i]);
 	vec_release(&s->objects);
-	if (s->lock >= 0)
-		close(s->lock);
-	if (s->folder >= 0)
-		close(s->folder);
-	s->lock = s->folder = -1;
+	fd_close(&s->lock);
+	fd_close(&s->folder);
 }
 
 /* --- objects --- */

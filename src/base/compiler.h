@@ -27,15 +27,17 @@ static inline void cleanup_free(void *p)
 	free(*(void **)p);
 }
 
-static inline void cleanup_close(int *fd)
+/* Closes a descriptor unless it is negative, which it is then. */
+static inline void fd_close(int *fd)
 {
 	if (*fd >= 0)
 		close(*fd);
+	*fd = -1;
 }
 
 /* Locals that are cleaned up at the end of their scope: _cleanup_free_ char *s = NULL; */
 #define _cleanup_(function) __attribute__((cleanup(function)))
 #define _cleanup_free_ _cleanup_(cleanup_free)
-#define _cleanup_close_ _cleanup_(cleanup_close)
+#define _cleanup_close_ _cleanup_(fd_close)
 
 #endif

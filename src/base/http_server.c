@@ -352,7 +352,5 @@ void http_server_close(struct http_server *s)
 	for (size_t i = 0; i < HTTP_CONNECTIONS; i++)
 		if (s->connections[i].fd >= 0)
 			end(&s->connections[i]);
-	if (s->fd >= 0)
-		close(s->fd);
-	s->fd = -1;
+	fd_close(&s->fd);
 }

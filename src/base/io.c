@@ -62,8 +62,7 @@ int io_check_file(int fd, struct stat *st)
 		err = S_ISDIR(st->st_mode) ? -EISDIR : E_NOT_FILE;
 	if (err == 0)
 		return io_above_standard(fd);
-	if (fd >= 0)
-		close(fd);
+	fd_close(&fd);
 	return err == -ENXIO ? E_NOT_FILE : err; /* a FIFO without a reader, a socket */
 }
 

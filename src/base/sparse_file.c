@@ -27,9 +27,7 @@ int sparse_file_open(struct sparse_file *f, int fd, uint64_t size)
 
 void sparse_file_detach(struct sparse_file *f)
 {
-	if (f->fd >= 0)
-		close(f->fd);
-	f->fd = -1;
+	fd_close(&f->fd);
 }
 
 void sparse_file_close(struct sparse_file *f)

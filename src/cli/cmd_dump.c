@@ -97,8 +97,7 @@ static int search(pid_t pid, struct launcher_text *out, struct error *e)
 	const char *name;
 	int count = 0;
 
-	if (folder >= 0)
-		close(folder);
+	fd_close(&folder);
 	while (list && (name = folder_next(list))) {
 		uint64_t number;
 

@@ -44,8 +44,7 @@ static void watch(struct windows *w)
 static void release(struct windows *w)
 {
 	for (size_t i = 0; i < w->request->pid_count; i++)
-		if (w->processes[i].fd >= 0)
-			close(w->processes[i].fd);
+		fd_close(&w->processes[i].fd);
 	for (size_t i = 0; i < w->made.count; i++)
 		free(w->made.data[i].directory);
 	vec_release(&w->made);

@@ -309,8 +309,7 @@ static char *identify(int folder, const char *path, struct folder_id *id, struct
 		rc = -errno;
 	if (rc == 0)
 		rc = again = folder_open_known(absolute, id);
-	if (again >= 0)
-		close(again);
+	fd_close(&again);
 	close(folder);
 	if (rc >= 0)
 		return absolute;
@@ -353,8 +352,7 @@ char *recording_dir_create_own(const char *path, const char *name, struct folder
 			error_set(e, -ENOTEMPTY, "'%s' is not empty; name a new folder", path);
 		else
 			return identify(folder, path, id, e);
-		if (folder >= 0)
-			close(folder);
+		fd_close(&folder);
 		return NULL;
 	}
 	if (folder >= 0)

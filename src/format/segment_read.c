@@ -37,8 +37,7 @@ static int open_again(const struct segment *s)
 	if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_dev == s->device &&
 	    st.st_ino == s->inode)
 		return fd;
-	if (fd >= 0)
-		close(fd);
+	fd_close(&fd);
 	return -1;
 }
 

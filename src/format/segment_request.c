@@ -156,8 +156,7 @@ static int receive(int socket, unsigned uid, struct segment_answer *answer)
 	if (n == (ssize_t)sizeof(*answer) && answer->magic == SEGMENT_REQUEST_MAGIC && trusted &&
 	    fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size == 0)
 		return fd;
-	if (fd >= 0)
-		close(fd);
+	fd_close(&fd);
 	return n == (ssize_t)sizeof(*answer) && trusted && answer->error < 0 ? answer->error
 									     : -EPROTO;
 }

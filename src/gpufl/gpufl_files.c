@@ -104,8 +104,8 @@ struct place {
 
 static void cleanup_place(struct place *p)
 {
-	cleanup_close(&p->tmp);
-	cleanup_close(&p->session);
+	fd_close(&p->tmp);
+	fd_close(&p->session);
 }
 #define _cleanup_place_ _cleanup_(cleanup_place)
 #define NOWHERE ((struct place){ -1, -1 })

@@ -125,7 +125,5 @@ int import_open(struct import_source *s, const char *path, const volatile sig_at
 void import_close(struct import_source *s)
 {
 	input_close(&s->input);
-	if (s->folder >= 0)
-		close(s->folder);
-	s->folder = -1;
+	fd_close(&s->folder);
 }

@@ -351,8 +351,7 @@ int input_make_seekable(struct input *in)
 			n = -errno;
 	}
 	if (n < 0) {
-		if (fd >= 0)
-			close(fd);
+		fd_close(&fd);
 		return (int)n;
 	}
 	close(in->fd);
@@ -370,7 +369,6 @@ void input_close(struct input *in)
 		in->packing->end(in->decoder);
 	free(in->raw);
 	free(in->text);
-	if (in->fd >= 0)
-		close(in->fd);
+	fd_close(&in->fd);
 	*in = (struct input){ .fd = -1 };
 }

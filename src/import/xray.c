@@ -132,8 +132,7 @@ static int open_beside(const struct kineto *k, const char *name)
 		   slash ? (size_t)(slash + 1 - source->path) : 1);
 	beside = folder_open(strbuf_text(&folder), FOLDER_ANY);
 	fd = folder_open_file(beside, name, O_RDONLY, FOLDER_ANY);
-	if (beside >= 0)
-		close(beside);
+	fd_close(&beside);
 	return fd;
 }
 

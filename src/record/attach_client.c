@@ -46,8 +46,7 @@ int network_enter(pid_t pid)
 	own = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
 	if (own >= 0 && theirs >= 0 && setns(theirs, CLONE_NEWNET) == 0)
 		return own;
-	if (own >= 0)
-		close(own);
+	fd_close(&own);
 	return -1;
 }
 

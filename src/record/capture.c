@@ -484,7 +484,5 @@ void capture_close(struct capture *c)
 	map_release(&c->early);
 	rule_feed_free(c->feed);
 	rule_watch_free(c->watch);
-	if (c->process >= 0)
-		close(c->process);
-	c->process = -1;
+	fd_close(&c->process);
 }

@@ -155,8 +155,7 @@ static int reserve_space(int folder)
 
 	if (fd >= 0 && fallocate(fd, 0, 0, RESERVE_BYTES_MAX) == 0)
 		return fd;
-	if (fd >= 0)
-		close(fd);
+	fd_close(&fd);
 	return -1;
 }
 
@@ -172,8 +171,7 @@ void record_finish_ring(struct recording *r)
 	write_start(r, "the end", &all);
 	reserve = reserve_space(s->folder);
 	written = segment_ring_write(&s->ring, s->folder, &all);
-	if (reserve >= 0)
-		close(reserve);
+	fd_close(&reserve);
 	if (written >= 0)
 		return;
 	record_write_loss(r, written);

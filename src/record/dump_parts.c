@@ -43,8 +43,7 @@ static void release_threads(void *context)
 
 	thread_stacks_release(&p->found);
 	vec_release(&p->pids);
-	if (p->folder >= 0)
-		close(p->folder);
+	fd_close(&p->folder);
 	free(p);
 }
 

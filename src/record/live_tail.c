@@ -73,8 +73,7 @@ int live_tail_open(struct live_tail *t, pid_t pid)
 void live_tail_release(struct live_tail *t)
 {
 	live_segment_release(&t->live);
-	if (t->memory >= 0)
-		close(t->memory);
+	fd_close(&t->memory);
 	*t = (struct live_tail){ .memory = -1 };
 }
 

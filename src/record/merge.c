@@ -296,10 +296,8 @@ static int fill(const struct merge_request *r, const char *path, const struct fo
 	if (err == 0)
 		err = add_all(&m, e);
 	for (size_t i = 0; i < INNER_FOLDERS; i++)
-		if (m.inner[i] >= 0)
-			close(m.inner[i]);
-	if (m.folder >= 0)
-		close(m.folder);
+		fd_close(&m.inner[i]);
+	fd_close(&m.folder);
 	map_release(&m.sessions);
 	return err < 0 ? err : describe(r, path, id, result, e);
 }

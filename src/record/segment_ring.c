@@ -64,9 +64,7 @@ static uint64_t end_of(const struct segment_ring *ring, size_t i)
 static void close_writer(struct ring_segment *segment)
 {
 	segment->is_ended = true;
-	if (segment->process >= 0)
-		close(segment->process);
-	segment->process = -1;
+	fd_close(&segment->process);
 }
 
 static void drop(struct segment_ring *ring, size_t i)
@@ -128,10 +126,8 @@ int segment_ring_add(struct segment_ring *ring, uint32_t pid, pid_t writer, uint
 	if (passed < 0 || vec_push(&ring->segments, segment) < 0) {
 		int err = passed < 0 ? -errno : -ENOMEM;
 
-		if (segment.fd >= 0)
-			close(segment.fd);
-		if (passed >= 0)
-			close(passed);
+		fd_close(&segment.fd);
+		fd_close(&passed);
 		return err;
 	}
 	*number = (uint32_t)MAX(*next, *number);

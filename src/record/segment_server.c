@@ -195,8 +195,7 @@ static void handle(struct segment_server *s, const struct segment_request *reque
 	}
 	if (fd < 0 && is_segment)
 		refuse(s, sender, fd);
-	if (fd >= 0)
-		close(fd);
+	fd_close(&fd);
 }
 
 /* Whether it is a request by a process that has the command's environment. */
@@ -213,9 +212,7 @@ void segment_server_dumped(struct segment_server *s, int result)
 
 	(void)!sendto(s->fd, &text, sizeof(text), MSG_NOSIGNAL | MSG_DONTWAIT,
 		      (struct sockaddr *)&s->dump.from, s->dump.from_length);
-	if (s->dump.folder >= 0)
-		close(s->dump.folder);
-	s->dump.folder = -1;
+	fd_close(&s->dump.folder);
 }
 
 /* Further requests wait until it is answered. Only our user may read what others have recorded. */
@@ -297,8 +294,7 @@ static int take(struct segment_server *s, size_t i)
 	struct held_memory memory = s->memories.data[i];
 
 	s->memories.data[i] = s->memories.data[--s->memories.count];
-	if (memory.process >= 0)
-		close(memory.process);
+	fd_close(&memory.process);
 	return memory.fd;
 }
 
@@ -351,21 +347,15 @@ void segment_server_answer(struct segment_server *s)
 			else
 				handle(s, &request, &sender, &from, m.msg_namelen);
 		}
-		if (passed >= 0)
-			close(passed);
+		fd_close(&passed);
 	}
 }
 
 void segment_server_close(struct segment_server *s)
 {
-	if (s->fd >= 0)
-		close(s->fd);
-	if (s->folder >= 0)
-		close(s->folder);
-	s->fd = s->folder = -1;
-	if (s->dump.folder >= 0)
-		close(s->dump.folder);
-	s->dump.folder = -1;
+	fd_close(&s->fd);
+	fd_close(&s->folder);
+	fd_close(&s->dump.folder);
 	segment_ring_release(&s->ring);
 	while (s->memories.count)
 		close(take(s, 0));

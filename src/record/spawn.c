@@ -58,17 +58,10 @@ static int block_signals(struct spawn *s, struct error *e)
 	return 0;
 }
 
-static void close_fd(int *fd)
-{
-	if (*fd >= 0)
-		close(*fd);
-	*fd = -1;
-}
-
 static void close_processes(struct spawn *s)
 {
 	for (size_t i = 0; i < s->process_count; i++)
-		close_fd(&s->processes[i]);
+		fd_close(&s->processes[i]);
 	s->process_count = 0;
 }
 
@@ -187,19 +180,19 @@ int spawn_start(struct spawn *s, char **argv, spawn_prepare *prepare, void *user
 		close(gate[1]);
 		run_child(s, argv, gate[0], report[1]);
 	}
-	close_fd(&report[1]);
+	fd_close(&report[1]);
 	r = open_gate(s, gate[1], prepare, user, e);
-	close_fd(&gate[1]);
+	fd_close(&gate[1]);
 	err = read_exec_error(report[0]);
 	if (r >= 0 && err)
 		r = cannot_run(argv[0], err, e);
 	if (r < 0)
 		waitpid(s->pid, NULL, 0);
 fail:
-	close_fd(&report[0]);
-	close_fd(&report[1]);
-	close_fd(&gate[0]);
-	close_fd(&gate[1]);
+	fd_close(&report[0]);
+	fd_close(&report[1]);
+	fd_close(&gate[0]);
+	fd_close(&gate[1]);
 	if (r < 0)
 		spawn_release(s);
 	return r;
@@ -290,7 +283,7 @@ static void wait_for_event(struct spawn *s, int timeout_ms)
 	for (size_t i = 0; i < s->process_count; i++) {
 		if (!polled[2 + i].revents)
 			continue;
-		close_fd(&s->processes[i]);
+		fd_close(&s->processes[i]);
 		if (--s->running == 0)
 			s->end_ns = clock_monotonic_ns();
 	}
@@ -312,7 +305,7 @@ void spawn_release(struct spawn *s)
 {
 	if (s->signals < 0)
 		return;
-	close_fd(&s->signals);
+	fd_close(&s->signals);
 	close_processes(s);
 	sigprocmask(SIG_SETMASK, &s->old_mask, NULL);
 }

@@ -295,9 +295,7 @@ static void make_due_dump(struct triggers *t, uint64_t now_ns)
 		return;
 	if (rule_plan_is_due(&t->plan, now_ns))
 		make_dump(t);
-	if (t->slot >= 0)
-		close(t->slot);
-	t->slot = -1;
+	fd_close(&t->slot);
 }
 
 /* --- engines --- */
@@ -640,8 +638,7 @@ void triggers_free(struct triggers *t)
 	vec_release(&t->writers);
 	vec_release(&t->files);
 	map_release(&t->written_ns);
-	if (t->slot >= 0)
-		close(t->slot);
+	fd_close(&t->slot);
 	kept_dumps_release(&t->kept);
 	timed_work_leave(t->notice);
 	rule_feed_free(t->feed);

@@ -180,8 +180,7 @@ int cpu_sampler_start(const struct cpu_options *options, const struct cpu_roots 
 			s->method->free(s->state);
 		if (s->targets)
 			targets_free(s->targets, NULL);
-		if (s->wake_fd >= 0)
-			close(s->wake_fd);
+		fd_close(&s->wake_fd);
 		strbuf_release(&s->reason);
 		free(s);
 		return err;

@@ -12,8 +12,7 @@
 void file_copies_release(struct file_copies *k)
 {
 	for (size_t i = 0; i < k->files.count; i++) {
-		if (k->files.data[i].fd >= 0)
-			close(k->files.data[i].fd);
+		fd_close(&k->files.data[i].fd);
 		free(k->files.data[i].path);
 		free(k->files.data[i].build_id);
 	}
@@ -79,8 +78,7 @@ void file_copies_add(struct file_copies *k, const char *path, const char *build_
 	}
 	free(file.path);
 	free(file.build_id);
-	if (file.fd >= 0)
-		close(file.fd);
+	fd_close(&file.fd);
 }
 
 int file_copies_find(const struct file_copies *k, const char *path, const char *build_id)

@@ -165,14 +165,11 @@ static int run(const char *program, const char *cubin, const char *symbols, unsi
 			run_child(program, symbols, copy, pipes[1]);
 		rc = pid < 0 ? -errno : 0;
 	}
-	if (pipes[1] >= 0)
-		close(pipes[1]);
+	fd_close(&pipes[1]);
 	if (rc == 0)
 		rc = end_child(pid, end_ns, read_printed(pipes[0], end_ns, out), &status);
-	if (pipes[0] >= 0)
-		close(pipes[0]);
-	if (copy >= 0)
-		close(copy);
+	fd_close(&pipes[0]);
+	fd_close(&copy);
 	return explain(rc, status, limit_s, out, e);
 }
 

@@ -255,10 +255,8 @@ int upload_cursor_add_session(struct upload_cursor *c, const char *session, uint
 
 void upload_cursor_release(struct upload_cursor *c)
 {
-	if (c->lock >= 0)
-		close(c->lock);
-	if (c->folder >= 0)
-		close(c->folder);
+	fd_close(&c->lock);
+	fd_close(&c->folder);
 	free(c->path);
 	for (size_t i = 0; i < c->files.count; i++)
 		free(c->files.data[i]);

@@ -238,9 +238,7 @@ void upload_sessions_release(struct upload_sessions *s)
 	for (size_t i = 0; i < s->all.count; i++)
 		release_session(&s->all.data[i]);
 	vec_release(&s->all);
-	if (s->folder >= 0)
-		close(s->folder);
-	s->folder = -1;
+	fd_close(&s->folder);
 }
 
 /* ---- bodies ---- */

@@ -244,8 +244,7 @@ static int copy(const struct database_writer *w, const struct export_options *op
 	if (rc >= 0)
 		rc = output_commit(&output, &result->bytes, e);
 	output_abort(&output);
-	if (fd >= 0)
-		close(fd);
+	fd_close(&fd);
 	return rc;
 }
 

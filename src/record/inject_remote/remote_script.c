@@ -84,8 +84,7 @@ static int write_at(pid_t pid, const char *const *place, const char *library,
 		int outer = s->parent;
 
 		s->parent = folder_enter(outer, place[i], FOLDER_ANY);
-		if (outer >= 0)
-			close(outer);
+		fd_close(&outer);
 	}
 	if (s->parent < 0)
 		return s->parent;

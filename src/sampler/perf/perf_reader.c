@@ -363,8 +363,7 @@ void perf_readers_free(struct perf_readers *r)
 {
 	if (!r)
 		return;
-	if (r->stop_fd >= 0)
-		close(r->stop_fd);
+	fd_close(&r->stop_fd);
 	for (size_t i = 0; i < r->readings.all.count; i++)
 		free(r->readings.all.data[i]);
 	vec_release(&r->readings.all);
