@@ -337,7 +337,7 @@ static void undo(struct spool *s)
 static int write_table(struct spool *s, const struct fleet_rows *rows, enum fleet_table table,
 		       struct error *e)
 {
-	struct part *parts = NULL;
+	_cleanup_free_ struct part *parts = NULL;
 	size_t count = 0;
 	int rc = split(rows, table, &parts, &count);
 
@@ -349,7 +349,6 @@ static int write_table(struct spool *s, const struct fleet_rows *rows, enum flee
 				rc = write_part(s, rows, table, &parts[i], sink, e);
 		vec_release(&parts[i].values);
 	}
-	free(parts);
 	return rc;
 }
 

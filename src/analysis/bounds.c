@@ -382,7 +382,7 @@ int bounds_find(const struct report *r, uint32_t process, uint64_t start_ns, uin
 {
 	struct bounding b = { .r = r, .pauses = pauses, .pause_count = pause_count, .out = out };
 	_cleanup_free_ uint8_t *processes = calloc(trace_process_count(r->trace) + 1, 1);
-	struct path path = { VEC_INIT };
+	_cleanup_(path_release) struct path path = { VEC_INIT };
 	int rc = -ENOMEM;
 
 	*out = (struct bounds){ .process = process };
@@ -402,7 +402,6 @@ int bounds_find(const struct report *r, uint32_t process, uint64_t start_ns, uin
 		rc = collect_lost(&b);
 	for (size_t i = path.pieces.count; i-- > 0 && rc >= 0;)
 		add_held_piece(&b, &path.pieces.data[i], b.holds[i]);
-	path_release(&path);
 	map_release(&b.waits);
 	vec_release(&b.off_cpu);
 	vec_release(&b.lost);

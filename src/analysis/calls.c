@@ -124,7 +124,8 @@ int calls_visit(const struct trace *t, const struct selection *s, const struct c
 {
 	_cleanup_free_ uint8_t *functions = functions_with_role(t, c, role);
 	struct row_walk w = s ? selection_rows(s, TABLE_api_call) : all_rows(t, TABLE_api_call);
-	struct map last_end = MAP_INIT; /* thread of this process -> end of its last call */
+	_cleanup_(map_release) struct map last_end =
+		MAP_INIT; /* thread of this process -> end of its last call */
 	uint32_t process = UINT32_MAX, thread = 0;
 	uint64_t *until = NULL;
 	int rc = functions ? 0 : -ENOMEM;
@@ -151,7 +152,6 @@ int calls_visit(const struct trace *t, const struct selection *s, const struct c
 		if (!s || selection_has_time(s, true, c->start_ns[w.row]))
 			rc = visit(user, process, (uint32_t)w.row);
 	}
-	map_release(&last_end);
 	return rc < 0 ? rc : 0;
 }
 

@@ -90,13 +90,12 @@ ORDER(compare_lines, struct cpu_line, DOWN(total_ns) ?: UP(caller) ?: UP(callee)
 
 static int count_processes(struct cpu_use *out)
 {
-	struct map known = MAP_INIT;
+	_cleanup_(map_release) struct map known = MAP_INIT;
 	int rc = 0;
 
 	for (size_t i = 0; i < out->thread_count && rc >= 0; i++)
 		rc = map_put(&known, out->threads[i].process, 1);
 	out->processes = known.count;
-	map_release(&known);
 	return rc;
 }
 

@@ -15,7 +15,7 @@ bool text_matches(const char *pattern, const char *text)
 
 bool kernel_name_matches(const char *pattern, const char *name)
 {
-	struct strbuf text = STRBUF_INIT;
+	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
 	bool found = text_matches(pattern, name);
 
 	if (!found) {
@@ -27,7 +27,6 @@ bool kernel_name_matches(const char *pattern, const char *name)
 		kernel_name_short(name, &text);
 		found = text_matches(pattern, strbuf_text(&text));
 	}
-	strbuf_release(&text);
 	return found;
 }
 

@@ -148,7 +148,8 @@ static int add_rows(struct tally *t, const struct selection *s, const struct eve
 
 static int measure(struct tally *t)
 {
-	struct durations *durations = calloc(t->groups.items.count + 1, sizeof(*durations));
+	_cleanup_free_ struct durations *durations =
+		calloc(t->groups.items.count + 1, sizeof(*durations));
 	int code = durations ? 0 : -ENOMEM;
 
 	for (size_t i = 0; i < t->replays.count && code >= 0; i++) {
@@ -161,7 +162,6 @@ static int measure(struct tally *t)
 		t->groups.items.data[i].replay = durations_stats(&durations[i]);
 		durations_release(&durations[i]);
 	}
-	free(durations);
 	return code;
 }
 

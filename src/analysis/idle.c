@@ -69,7 +69,7 @@ static int set_previous(struct idle_sweep *s, uint32_t call, uint64_t before)
 static int link_calls(struct idle_sweep *s)
 {
 	/* thread of this process -> its last outermost call */
-	struct map last = MAP_INIT;
+	_cleanup_(map_release) struct map last = MAP_INIT;
 	uint32_t process = UINT32_MAX, thread = 0;
 	uint64_t *slot = NULL;
 	int rc = 0;
@@ -91,7 +91,6 @@ static int link_calls(struct idle_sweep *s)
 		if (*slot == TRACE_NO_ROW || s->calls->end_ns[*slot] <= s->calls->start_ns[w.row])
 			*slot = w.row;
 	}
-	map_release(&last);
 	return rc;
 }
 

@@ -76,7 +76,7 @@ static int measure_steps(struct rank_pieces *p, uint32_t process, uint64_t since
 			 struct rank_measures *out)
 {
 	struct named_steps steps = { 0 };
-	struct durations times = { 0 };
+	_cleanup_(durations_release) struct durations times = { 0 };
 	uint64_t last_ns = 0;
 	int rc = find_steps(p, process, since_ns, &steps);
 
@@ -95,7 +95,6 @@ static int measure_steps(struct rank_pieces *p, uint32_t process, uint64_t since
 		out->steps_of = steps.text;
 		out->values[MEASURE_STEP] = (double)durations_stats(&times).median_ns;
 	}
-	durations_release(&times);
 	return rc;
 }
 
@@ -202,7 +201,7 @@ int rank_measures_compare(struct measured_ranks *m, uint64_t span_ns, uint64_t u
 			  uint64_t waits)
 {
 	uint64_t wait_ns = uncertainty_ns * waits;
-	double *values = calloc(m->count + 1, sizeof(*values));
+	_cleanup_free_ double *values = calloc(m->count + 1, sizeof(*values));
 	int rc = values ? 0 : -ENOMEM;
 
 	drop_unequal(m);
@@ -210,6 +209,5 @@ int rank_measures_compare(struct measured_ranks *m, uint64_t span_ns, uint64_t u
 		rc = compare_measure(m, i, span_ns, wait_ns, values);
 	if (m->outlier_count)
 		qsort(m->outliers, m->outlier_count, sizeof(*m->outliers), compare_outliers);
-	free(values);
 	return rc;
 }

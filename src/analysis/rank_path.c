@@ -117,7 +117,7 @@ static int find_tasks(struct pathing *x, size_t source)
 {
 	const struct causes *c = &x->report->causes;
 	size_t count = causes_task_count(c);
-	struct map parts = MAP_INIT;
+	_cleanup_(map_release) struct map parts = MAP_INIT;
 	uint64_t part;
 	int rc = 0;
 
@@ -137,7 +137,6 @@ static int find_tasks(struct pathing *x, size_t source)
 		x->part_of[i] = (uint32_t)part;
 		x->task[part] = i;
 	}
-	map_release(&parts);
 	return rc;
 }
 

@@ -566,7 +566,7 @@ static void finding_release(struct finding *x)
 int rank_pieces_find(struct rank_pieces *p, const struct job_rank *rank,
 		     const struct collective_part *parts, const uint64_t *last_ns, size_t count)
 {
-	struct finding x = FINDING_INIT(p, rank);
+	_cleanup_(finding_release) struct finding x = FINDING_INIT(p, rank);
 	struct range_walk walk = RANGE_WALK_INIT(p);
 	size_t work = 0, collective = 0;
 	uint64_t now_ns = 0;
@@ -581,7 +581,6 @@ int rank_pieces_find(struct rank_pieces *p, const struct job_rank *rank,
 		rc = add_next(&x, &walk, &work, &collective, &now_ns);
 	if (rc >= 0)
 		rc = find_host(&x);
-	finding_release(&x);
 	map_release(&walk.cursor.last);
 	return rc < 0 ? rc : 0;
 }
@@ -589,7 +588,7 @@ int rank_pieces_find(struct rank_pieces *p, const struct job_rank *rank,
 int rank_pieces_host(struct rank_pieces *p, const struct job_rank *rank,
 		     const struct host_span *spans, size_t count)
 {
-	struct finding x = FINDING_INIT(p, rank);
+	_cleanup_(finding_release) struct finding x = FINDING_INIT(p, rank);
 	struct range_walk walk = RANGE_WALK_INIT(p);
 	int rc = collect_places(&x);
 
@@ -597,7 +596,6 @@ int rank_pieces_host(struct rank_pieces *p, const struct job_rank *rank,
 	for (size_t i = 0; i < count && rc >= 0; i++)
 		rc = add_host(&x, &walk, spans[i].start_ns, spans[i].end_ns,
 			      &(struct operation){ .call = spans[i].call });
-	finding_release(&x);
 	map_release(&walk.cursor.last);
 	return rc < 0 ? rc : 0;
 }

@@ -68,8 +68,7 @@ static int find_evidence(struct rank_times *t, struct late_rank latest)
 {
 	const struct rank_round *all = t->rounds.items.data;
 	size_t count = t->rounds.items.count;
-	struct late_round *rounds = calloc(count + 1, sizeof(*rounds));
-	int rc;
+	_cleanup_free_ struct late_round *rounds = calloc(count + 1, sizeof(*rounds));
 
 	if (!rounds)
 		return -ENOMEM;
@@ -86,9 +85,7 @@ static int find_evidence(struct rank_times *t, struct late_rank latest)
 	t->late_rounds = 0;
 	for (size_t i = 0; i < count; i++)
 		t->late_rounds += rounds[i].own_ns > rounds[i].span_ns / 100 * JOB_LATE_PERCENT;
-	rc = late_evidence_find(rounds, count, &t->evidence);
-	free(rounds);
-	return rc;
+	return late_evidence_find(rounds, count, &t->evidence);
 }
 
 uint64_t rank_times_round_ns(const struct rank_times *t, double share)

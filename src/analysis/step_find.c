@@ -388,7 +388,7 @@ static int find_launches(const struct report *r, uint32_t first_task, uint32_t e
 			 struct step_loop *out, struct step_list *list)
 {
 	struct launches_of l = { .report = r, .graph_call = TASK_NONE };
-	struct launch_loop loop = { 0 };
+	_cleanup_(launch_loop_release) struct launch_loop loop = { 0 };
 	int code = collect(&l, first_task, end_task);
 
 	if (code >= 0)
@@ -398,7 +398,6 @@ static int find_launches(const struct report *r, uint32_t first_task, uint32_t e
 		code = loop.result == LOOP_FOUND ? take_loop(&l, &loop, out, list)
 						 : take_graph(&l, out, list);
 	}
-	launch_loop_release(&loop);
 	map_release(&l.kinds);
 	vec_release(&l.items);
 	vec_release(&l.tasks);

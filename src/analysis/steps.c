@@ -314,7 +314,7 @@ static int add_differences(const struct step_loops *x, const struct step_loop *l
 	_cleanup_free_ uint8_t *processes =
 		calloc(trace_process_count(x->report->trace) + 1, sizeof(*processes));
 	owner_sums sums = GROUPS_INIT;
-	struct path path = { 0 };
+	_cleanup_(path_release) struct path path = { 0 };
 	int code = -ENOMEM;
 
 	if (processes) {
@@ -338,7 +338,6 @@ static int add_differences(const struct step_loops *x, const struct step_loop *l
 				step->end_ns - step->start_ns - loop->usual_ns, &slow[k]);
 	}
 	groups_release(&sums);
-	path_release(&path);
 	return code;
 }
 

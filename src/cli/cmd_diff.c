@@ -243,7 +243,7 @@ static bool is_bad(const struct comparison *of, const struct condition *conditio
 static int compare(const struct context *c, const struct sides *s, struct condition *conditions)
 {
 	struct comparison comparison;
-	struct strbuf out = STRBUF_INIT;
+	_cleanup_strbuf_ struct strbuf out = STRBUF_INIT;
 	struct error e = { 0 };
 	struct comparison_view view = {
 		.comparison = &comparison,
@@ -268,7 +268,6 @@ static int compare(const struct context *c, const struct sides *s, struct condit
 	if (status == EXIT_DONE && is_bad(&comparison, conditions))
 		status = EXIT_FAILED;
 	comparison_release(&comparison);
-	strbuf_release(&out);
 	return status;
 }
 

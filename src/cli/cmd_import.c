@@ -146,7 +146,7 @@ static int import(const struct context *c, char **argv, struct operand *operands
 	struct import_options o = { .into = into,
 				    .progress = progress_update,
 				    .cancel = &terminal_stop_signal };
-	struct import_result result = { 0 };
+	_cleanup_(import_result_release) struct import_result result = { 0 };
 	struct error e = { 0 };
 	struct progress progress;
 	int rc = 0;
@@ -169,7 +169,6 @@ static int import(const struct context *c, char **argv, struct operand *operands
 		print_note(c, directory, &result);
 		rc = EXIT_DONE;
 	}
-	import_result_release(&result);
 	return rc;
 }
 

@@ -119,7 +119,7 @@ static void list_text(const struct context *c, const struct lake_list *l, struct
 static int list(const struct context *c, const struct lake *lake)
 {
 	_cleanup_strbuf_ struct strbuf out = STRBUF_INIT;
-	struct lake_list l = { .tables = VEC_INIT };
+	_cleanup_(lake_list_release) struct lake_list l = { .tables = VEC_INIT };
 	struct error e = { 0 };
 	int rc = lake_list_read(lake, &l, &e);
 
@@ -129,7 +129,6 @@ static int list(const struct context *c, const struct lake *lake)
 		list_text(c, &l, &out);
 	if (rc == 0 && !c->json && !out.length)
 		cli_note(c, "nothing has been shipped into '%s' yet", lake->path);
-	lake_list_release(&l);
 	return rc < 0 ? cli_fail(c, &e) : cli_print(c, &out);
 }
 
@@ -209,8 +208,8 @@ static int get(const struct context *c, const struct lake *lake, const char *nam
 {
 	struct error e = { 0 };
 	struct folder_id id;
-	char *directory = recording_dir_create(option_output ? option_output : name, "window",
-					       option_force, &id, &e);
+	_cleanup_free_ char *directory = recording_dir_create(option_output ? option_output : name,
+							      "window", option_force, &id, &e);
 	int rc;
 
 	if (!directory)
@@ -221,7 +220,6 @@ static int get(const struct context *c, const struct lake *lake, const char *nam
 	else
 		cli_note(c, "%s: %d %s; next: pitot report %s", directory, rc,
 			 plural_of(rc, "file", "files"), directory);
-	free(directory);
 	return rc < 0 ? cli_fail(c, &e) : EXIT_DONE;
 }
 

@@ -143,7 +143,7 @@ static int replay(const struct context *c, struct trace *trace, const char *path
 {
 	_cleanup_strbuf_ struct strbuf out = STRBUF_INIT;
 	struct causes causes = { 0 };
-	struct replay_plan plan = { 0 };
+	_cleanup_(replay_plan_release) struct replay_plan plan = { 0 };
 	struct replay_view view = { .path = path,
 				    .plan = &plan,
 				    .settings = settings,
@@ -163,7 +163,6 @@ static int replay(const struct context *c, struct trace *trace, const char *path
 		status = cli_fail(c, &e);
 	else
 		status = option_dry_run ? print(c, &view) : execute(c, &view);
-	replay_plan_release(&plan);
 	return status;
 }
 

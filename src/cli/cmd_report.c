@@ -208,7 +208,7 @@ static unsigned width_of(const struct context *c)
 static int print(const struct context *c, const struct report *r, const char *path)
 {
 	_cleanup_strbuf_ struct strbuf flame = STRBUF_INIT;
-	struct strbuf out = STRBUF_INIT;
+	_cleanup_strbuf_ struct strbuf out = STRBUF_INIT;
 	struct error e = { 0 };
 	struct report_view view = {
 		.report = r,
@@ -238,7 +238,6 @@ static int print(const struct context *c, const struct report *r, const char *pa
 		report_print_text(&view);
 	if (status == EXIT_DONE)
 		status = option_output ? write_page(c, &out) : cli_print(c, &out);
-	strbuf_release(&out);
 	return status;
 }
 
@@ -249,7 +248,7 @@ static int print_ranks(const struct context *c, const char *recording)
 					     .critical_path = option_critical_path,
 					     .collectives = option_collectives };
 	_cleanup_free_ char *path = NULL;
-	struct strbuf out = STRBUF_INIT;
+	_cleanup_strbuf_ struct strbuf out = STRBUF_INIT;
 	struct error e = { 0 };
 	struct report report;
 	struct report_view view = {
@@ -282,7 +281,6 @@ static int print_ranks(const struct context *c, const char *recording)
 	view.path = path;
 	report_print_ranks(&view, c->json);
 	status = option_output ? write_page(c, &out) : cli_print(c, &out);
-	strbuf_release(&out);
 	report_release(&report);
 	return status;
 }

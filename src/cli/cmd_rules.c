@@ -49,7 +49,7 @@ static void list_text(const struct context *c, struct strbuf *out)
 {
 	static const struct text_column columns[] = { LEFT("rule"), LEFT("on"),
 						      FLEXIBLE("fires when") };
-	struct text_table table = TEXT_TABLE_INIT(columns);
+	_cleanup_table_ struct text_table table = TEXT_TABLE_INIT(columns);
 
 	for (unsigned i = 0; i < RULE_METRIC_COUNT; i++) {
 		const struct rule_metric *metric = &rule_metrics[i];
@@ -59,14 +59,13 @@ static void list_text(const struct context *c, struct strbuf *out)
 		text_table_add(&table, metric->meaning);
 	}
 	text_table_print(&table, 0, MAX(c->width, 160), c->color, out);
-	text_table_release(&table);
 }
 
 static void list_actions(const struct context *c, struct strbuf *out)
 {
 	static const struct text_column columns[] = { LEFT("action"), LEFT("example"),
 						      FLEXIBLE("what it does") };
-	struct text_table table = TEXT_TABLE_INIT(columns);
+	_cleanup_table_ struct text_table table = TEXT_TABLE_INIT(columns);
 
 	for (unsigned i = 0; i < RULE_ACTION_COUNT; i++) {
 		text_table_add(&table, rule_actions[i].form);
@@ -75,7 +74,6 @@ static void list_actions(const struct context *c, struct strbuf *out)
 	}
 	strbuf_addc(out, '\n');
 	text_table_print(&table, 0, MAX(c->width, 160), c->color, out);
-	text_table_release(&table);
 }
 
 /* --- a test --- */
@@ -176,7 +174,7 @@ static void print_text(const struct test *t, struct strbuf *out)
 	static const struct text_column columns[] = { RIGHT("time"),    LEFT("rule"),
 						      LEFT("outcome"),  LEFT("window"),
 						      RIGHT("process"), FLEXIBLE("evidence") };
-	struct text_table table = TEXT_TABLE_INIT(columns);
+	_cleanup_table_ struct text_table table = TEXT_TABLE_INIT(columns);
 
 	for (size_t i = 0; i < t->all.count; i++) {
 		const struct tested *tested = &t->all.data[i];
@@ -202,7 +200,6 @@ static void print_text(const struct test *t, struct strbuf *out)
 	}
 	if (t->all.count)
 		text_table_print(&table, 0, t->context->width, t->context->color, out);
-	text_table_release(&table);
 }
 
 /* Says which rules have not held, or cannot hold here. */

@@ -17,7 +17,7 @@ static void print_tables(const struct context *c, struct strbuf *out)
 {
 	static const struct text_column columns[] = { LEFT("table"), RIGHT("columns"),
 						      LEFT("meaning") };
-	struct text_table t = TEXT_TABLE_INIT(columns);
+	_cleanup_table_ struct text_table t = TEXT_TABLE_INIT(columns);
 
 	for (uint32_t id = 1; id <= TABLE_MAX; id++) {
 		const struct table_schema *table = schema_table(id);
@@ -27,7 +27,6 @@ static void print_tables(const struct context *c, struct strbuf *out)
 		text_table_add(&t, table->meaning);
 	}
 	text_table_print(&t, 0, UINT32_MAX, c->color, out);
-	text_table_release(&t);
 }
 
 /* Adds "ref kernel_config" for a reference, else the name of the type. */
@@ -62,7 +61,7 @@ static void print_table(const struct context *c, const struct table_schema *tabl
 	static const struct text_column columns[] = {
 		LEFT("column"), LEFT("type"), LEFT("unit"), LEFT("missing"), LEFT("meaning"),
 	};
-	struct text_table t = TEXT_TABLE_INIT(columns);
+	_cleanup_table_ struct text_table t = TEXT_TABLE_INIT(columns);
 
 	strbuf_addf(out, "%s: %s\n\n", table->name, table->meaning);
 	for (int i = 0; i < table->column_count; i++) {
@@ -76,7 +75,6 @@ static void print_table(const struct context *c, const struct table_schema *tabl
 	}
 	text_table_print(&t, 0, UINT32_MAX, c->color, out);
 	print_values(table, c->width, out);
-	text_table_release(&t);
 }
 
 static void write_column(struct json *j, const struct table_schema *table,

@@ -283,7 +283,8 @@ static int run_input(struct session *s)
 	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT, line = STRBUF_INIT;
 	struct input in = { .text = STRBUF_INIT };
 	struct prompt prompt = { s, &text };
-	struct line_editor editor = { .complete = complete, .user = &prompt };
+	_cleanup_(line_editor_release) struct line_editor editor = { .complete = complete,
+								     .user = &prompt };
 	bool quit = false, edits = s->is_prompt && line_editor_is_possible();
 	int status = EXIT_DONE, rc = 1;
 
@@ -316,7 +317,6 @@ static int run_input(struct session *s)
 	if (status == EXIT_DONE && text.length)
 		status = run_text(s, strbuf_text(&text));
 	s->editor = NULL;
-	line_editor_release(&editor);
 	strbuf_release(&in.text);
 	return status;
 }

@@ -96,7 +96,7 @@ static void print_unnamed(const struct symbolize_result *r, const struct context
 		LEFT("module"),
 		FLEXIBLE("why"),
 	};
-	struct text_table t = TEXT_TABLE_INIT(columns);
+	_cleanup_table_ struct text_table t = TEXT_TABLE_INIT(columns);
 	size_t count, shown = 0, unopened = 0;
 	const struct symbol_module_report *reports = symbolizer_reports(r->symbolizer, &count);
 
@@ -120,7 +120,6 @@ static void print_unnamed(const struct symbolize_result *r, const struct context
 	if (unopened && !option_debug_path.count)
 		strbuf_adds(out, "\n  try: pitot symbolize -d DIR, a folder with debug files or "
 				 "copies of them\n");
-	text_table_release(&t);
 }
 
 static void print_text(const struct symbolize_result *r, const struct context *c,

@@ -34,7 +34,7 @@ static const struct command_example examples[] = {
 static int print(const struct context *c, const struct report *r, const struct steps *steps,
 		 const char *path)
 {
-	struct strbuf out = STRBUF_INIT;
+	_cleanup_strbuf_ struct strbuf out = STRBUF_INIT;
 	struct report_view view = {
 		.report = r,
 		.path = path,
@@ -50,7 +50,6 @@ static int print(const struct context *c, const struct report *r, const struct s
 						 "here; `pitot report` says why")
 		 : code < 0       ? cli_failf(c, "out of memory")
 				  : cli_print(c, &out);
-	strbuf_release(&out);
 	return status;
 }
 

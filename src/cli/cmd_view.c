@@ -74,7 +74,7 @@ static int list_tables(const struct context *c, struct trace *t)
 {
 	static const struct text_column columns[] = { LEFT("table"), RIGHT("rows"),
 						      FLEXIBLE("meaning") };
-	struct text_table table = TEXT_TABLE_INIT(columns);
+	_cleanup_table_ struct text_table table = TEXT_TABLE_INIT(columns);
 	_cleanup_strbuf_ struct strbuf out = STRBUF_INIT;
 	struct json j = JSON_PRETTY(&out);
 	struct error e = { 0 };
@@ -98,7 +98,6 @@ static int list_tables(const struct context *c, struct trace *t)
 		strbuf_clear(&out);
 		text_table_print(&table, 0, c->width, c->color, &out);
 	}
-	text_table_release(&table);
 	return cli_print(c, &out);
 }
 
@@ -225,8 +224,8 @@ static int make_key(struct view *v, struct map *texts, struct arena *arena, stru
 static int sort_rows(struct view *v, bool largest_first)
 {
 	VEC(struct sort_key) keys = VEC_INIT;
-	struct arena arena = ARENA_INIT;
-	struct map texts = MAP_INIT;
+	_cleanup_(arena_release) struct arena arena = ARENA_INIT;
+	_cleanup_(map_release) struct map texts = MAP_INIT;
 	uint64_t position = 0;
 	struct sort_key key = { 0 };
 	int err = 0;
@@ -247,8 +246,6 @@ static int sort_rows(struct view *v, bool largest_first)
 		v->order[i] = keys.data[i].row;
 	v->order_count = keys.count;
 	vec_release(&keys);
-	map_release(&texts);
-	arena_release(&arena);
 	return err;
 }
 
@@ -292,7 +289,8 @@ static struct text_column *make_heads(const struct view *v)
 static int print_text(struct view *v)
 {
 	_cleanup_free_ struct text_column *heads = make_heads(v);
-	struct text_table t = { .columns = heads, .column_count = v->columns.items.count };
+	_cleanup_table_ struct text_table t = { .columns = heads,
+						.column_count = v->columns.items.count };
 	_cleanup_strbuf_ struct strbuf out = STRBUF_INIT, cell = STRBUF_INIT;
 	uint64_t position = 0, row;
 	int status = EXIT_DONE;
@@ -323,7 +321,6 @@ static int print_text(struct view *v)
 		text_table_print(&t, 0, UINT32_MAX, v->context->color, &out);
 		status = cli_print(v->context, &out);
 	}
-	text_table_release(&t);
 	return status;
 }
 

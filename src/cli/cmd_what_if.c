@@ -87,7 +87,7 @@ static int predict(const struct context *c, struct what_if *w, struct rules *rul
 static int print(const struct context *c, const struct report *r, const char *path,
 		 const struct what_if *w, const struct rules *rules)
 {
-	struct strbuf out = STRBUF_INIT;
+	_cleanup_strbuf_ struct strbuf out = STRBUF_INIT;
 	struct report_view view = {
 		.report = r,
 		.path = path,
@@ -96,15 +96,12 @@ static int print(const struct context *c, const struct report *r, const char *pa
 		.top = option_top,
 		.out = &out,
 	};
-	int status;
 
 	if (c->json)
 		what_if_json(&view, w, rules->items, rules->count);
 	else
 		what_if_text(&view, w, rules->items, rules->count);
-	status = cli_print(c, &out);
-	strbuf_release(&out);
-	return status;
+	return cli_print(c, &out);
 }
 
 /* Says why a calibration that is there was not used. */
@@ -153,7 +150,7 @@ static int run(struct context *c, int argc, char **argv)
 	int first = argc > 1 && is_recording(argv[1]) ? 2 : 1, status;
 	_cleanup_free_ char *path = NULL;
 	struct trace *trace = NULL;
-	struct rules rules = { 0 };
+	_cleanup_(rules_release) struct rules rules = { 0 };
 	struct error e = { 0 };
 	struct progress progress;
 	struct report report;
@@ -176,7 +173,6 @@ static int run(struct context *c, int argc, char **argv)
 		report_release(&report);
 		cli_warn_loss(c, trace);
 	}
-	rules_release(&rules);
 	trace_free(trace);
 	return status;
 }

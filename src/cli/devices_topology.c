@@ -75,7 +75,9 @@ static void add_matrix(struct view *v, struct strbuf *out)
 	unsigned shown = t->count <= MATRIX_MAX ? t->count : MIN(t->gpus, MATRIX_MAX);
 	struct text_column columns[MATRIX_MAX + 1] = { LEFT("") };
 	char heads[MATRIX_MAX][16];
-	struct text_table table = { .columns = columns, .column_count = shown + 1, .fixed = true };
+	_cleanup_table_ struct text_table table = { .columns = columns,
+						    .column_count = shown + 1,
+						    .fixed = true };
 
 	for (unsigned i = 0; i < shown; i++) {
 		snprintf(heads[i], sizeof(heads[i]), "%s %d",
@@ -93,7 +95,6 @@ static void add_matrix(struct view *v, struct strbuf *out)
 		}
 	}
 	text_table_print(&table, 2, v->c->width, v->c->color, out);
-	text_table_release(&table);
 }
 
 static void add_legend(const struct topology *t, struct strbuf *out)
@@ -140,7 +141,7 @@ static void add_devices(struct view *v, struct strbuf *out)
 {
 	static const struct text_column columns[] = { LEFT(""),      LEFT("PCI"),    RIGHT("NUMA"),
 						      RIGHT("PCIe"), LEFT("NVLink"), FLEXIBLE("") };
-	struct text_table table = TEXT_TABLE_INIT(columns);
+	_cleanup_table_ struct text_table table = TEXT_TABLE_INIT(columns);
 
 	for (unsigned i = 0; i < v->t.count; i++) {
 		const struct topology_device *d = &v->t.devices[i];
@@ -159,7 +160,6 @@ static void add_devices(struct view *v, struct strbuf *out)
 		text_table_safe(&table, d->name);
 	}
 	text_table_print(&table, 2, v->c->width, v->c->color, out);
-	text_table_release(&table);
 }
 
 static void add_end(struct text_table *t, int ordinal)

@@ -63,7 +63,7 @@ static int merge(char **argv, const char *folder, const struct peer_dumps *dumps
 		 struct merge_result *result, struct error *e)
 {
 	_cleanup_strbuf_ struct strbuf output = STRBUF_INIT;
-	char **recordings = calloc(dumps->all.count + 1, sizeof(*recordings));
+	_cleanup_free_ char **recordings = calloc(dumps->all.count + 1, sizeof(*recordings));
 	struct merge_request request = { .recordings = recordings,
 					 .output = NULL,
 					 .command = argv,
@@ -83,7 +83,6 @@ static int merge(char **argv, const char *folder, const struct peer_dumps *dumps
 		rc = merge_recordings(&request, result, e);
 	for (size_t i = 0; i < request.count; i++)
 		free(recordings[i]);
-	free(recordings);
 	return rc;
 }
 

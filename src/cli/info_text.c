@@ -37,12 +37,11 @@ static uint64_t kernel_tenths(const struct info *i)
 
 static void cell(struct text_table *t, const char *unsafe)
 {
-	struct strbuf safe = STRBUF_INIT;
+	_cleanup_strbuf_ struct strbuf safe = STRBUF_INIT;
 
 	text_safe(&safe, unsafe, strlen(unsafe));
 	text_shorten(&safe, CELL_MAX);
 	text_table_add(t, strbuf_text(&safe));
-	strbuf_release(&safe);
 }
 
 static void title(const struct info *i, const char *name, struct strbuf *out)

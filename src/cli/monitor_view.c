@@ -148,7 +148,7 @@ static void add_processes(struct strbuf *out, const struct monitor *m, unsigned 
 {
 	static const struct text_column columns[] = { RIGHT("GPU"), RIGHT("process"),
 						      RIGHT("memory"), FLEXIBLE("name") };
-	struct text_table t = TEXT_TABLE_INIT(columns);
+	_cleanup_table_ struct text_table t = TEXT_TABLE_INIT(columns);
 
 	for (unsigned i = 0; i < m->gpu_count; i++) {
 		for (unsigned k = 0; k < m->gpus[i].process_count; k++) {
@@ -167,7 +167,6 @@ static void add_processes(struct strbuf *out, const struct monitor *m, unsigned 
 		strbuf_addc(out, '\n');
 		text_table_print(&t, 0, width, false, out);
 	}
-	text_table_release(&t);
 }
 
 void monitor_table(const struct monitor *m, unsigned width, bool color, struct strbuf *out)

@@ -101,9 +101,9 @@ static int record_one(struct windows *w, struct error *e)
 {
 	struct context quiet = *w->context;
 	struct record_output output = { .context = &quiet };
-	struct recording r = { .request = w->request,
-			       .listener = record_output_listener(&output),
-			       RECORDING_INIT };
+	_cleanup_(recording_release) struct recording r = {
+		.request = w->request, .listener = record_output_listener(&output), RECORDING_INIT
+	};
 	int rc;
 
 	quiet.quiet = true;
@@ -116,7 +116,6 @@ static int record_one(struct windows *w, struct error *e)
 		cli_note(w->context, "%s", r.shown);
 		remember(w, &r);
 	}
-	recording_release(&r);
 	return rc;
 }
 
@@ -182,9 +181,9 @@ int record_windows_of_command(const struct context *c, struct record_request *re
 			      const struct record_windows *how, char **argv)
 {
 	struct record_output output = { .context = c };
-	struct recording r = { .request = request,
-			       .listener = record_output_listener(&output),
-			       RECORDING_INIT };
+	_cleanup_(recording_release) struct recording r = {
+		.request = request, .listener = record_output_listener(&output), RECORDING_INIT
+	};
 	struct windows_process windows = { 0 };
 	struct error e = { 0 };
 	int status;
@@ -207,6 +206,5 @@ int record_windows_of_command(const struct context *c, struct record_request *re
 		spawn_release(&r.spawn);
 		status = r.spawn.status;
 	}
-	recording_release(&r);
 	return status;
 }

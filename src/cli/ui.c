@@ -28,7 +28,7 @@ static void add_safe(struct strbuf *out, const char *text)
 static void print_line(const struct context *c, enum style style, const char *label,
 		       const char *text)
 {
-	struct strbuf line = STRBUF_INIT;
+	_cleanup_strbuf_ struct strbuf line = STRBUF_INIT;
 
 	strbuf_adds(&line, "pitot");
 	if (c->command)
@@ -41,17 +41,15 @@ static void print_line(const struct context *c, enum style style, const char *la
 	/* If stderr cannot be written, there is no other place to report it. */
 	if (line.failed || io_write_all(STDERR_FILENO, line.data, line.length) < 0)
 		fputs("pitot: out of memory\n", stderr);
-	strbuf_release(&line);
 }
 
 static void print_formatted(const struct context *c, enum style style, const char *label,
 			    const char *format, va_list args)
 {
-	struct strbuf text = STRBUF_INIT;
+	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
 
 	strbuf_vaddf(&text, format, args);
 	print_line(c, style, label, strbuf_text(&text));
-	strbuf_release(&text);
 }
 
 int cli_fail(const struct context *c, const struct error *e)

@@ -87,7 +87,7 @@ int baseline_save(const char *name, const struct measured_run *runs, size_t coun
 /* "there is no baseline 'mian', did you mean 'main'?" */
 static int unknown(const char *name, struct error *e)
 {
-	const char **known = NULL;
+	_cleanup_free_ const char **known = NULL;
 	struct baseline_list list;
 	int rc = baseline_list_init(&list, NULL);
 
@@ -101,7 +101,6 @@ static int unknown(const char *name, struct error *e)
 			      "baseline save` makes one");
 	if (e)
 		e->code = -ENOENT;
-	free(known);
 	baseline_list_release(&list);
 	return -ENOENT;
 }

@@ -150,7 +150,7 @@ static void add_table(const struct comparison_view *v, const struct table *table
 {
 	const struct comparison *c = v->comparison;
 	bool is_path = table->from == QUANTITY_path;
-	struct text_table t = {
+	_cleanup_table_ struct text_table t = {
 		.columns = is_path ? path_columns : columns,
 		.column_count = is_path ? ARRAY_SIZE(path_columns) : ARRAY_SIZE(columns),
 	};
@@ -168,7 +168,6 @@ static void add_table(const struct comparison_view *v, const struct table *table
 	}
 	if (all)
 		print_table(v, table, &t, all - shown);
-	text_table_release(&t);
 }
 
 /* --- sides --- */

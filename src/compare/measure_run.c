@@ -409,8 +409,8 @@ static int add_piece(struct measurement *m, struct path_piece piece, const struc
 
 static int measure_path(struct measurement *m)
 {
-	uint8_t *processes = calloc(trace_process_count(m->report->trace) + 1, 1);
-	struct path path = { 0 };
+	_cleanup_free_ uint8_t *processes = calloc(trace_process_count(m->report->trace) + 1, 1);
+	_cleanup_(path_release) struct path path = { 0 };
 	int rc = processes ? 0 : -ENOMEM;
 
 	if (rc == 0) {
@@ -429,8 +429,6 @@ static int measure_path(struct measurement *m)
 		     k++)
 			rc = add_piece(m, pieces[k], step, m->number[i]);
 	}
-	path_release(&path);
-	free(processes);
 	return rc;
 }
 

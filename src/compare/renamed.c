@@ -264,7 +264,7 @@ static int match_scopes(struct renamed_kernels *r, const struct measured_run *a,
 	_cleanup_free_ struct scope_kernels *scopes =
 		calloc(of_a->count + of_b->count + 1, sizeof(*scopes));
 	_cleanup_free_ uint8_t *matched = calloc(of_a->quantities + of_b->quantities + 1, 1);
-	struct map numbers = MAP_INIT;
+	_cleanup_(map_release) struct map numbers = MAP_INIT;
 	int rc = scopes && matched ? 0 : -ENOMEM;
 
 	for (size_t i = 0; i < of_a->quantities && rc == 0; i++)
@@ -283,7 +283,6 @@ static int match_scopes(struct renamed_kernels *r, const struct measured_run *a,
 		aim_by_scope(of_b, b, false, &numbers, scopes);
 		rc = collect(r, a, of_a, b, of_b, true);
 	}
-	map_release(&numbers);
 	return rc;
 }
 

@@ -16,7 +16,7 @@ static double median_of_sorted(const double *sorted, size_t count)
 
 int sample_median(struct sample s, double *out)
 {
-	double *sorted = s.count ? malloc(s.count * sizeof(*sorted)) : NULL;
+	_cleanup_free_ double *sorted = s.count ? malloc(s.count * sizeof(*sorted)) : NULL;
 
 	*out = 0;
 	if (!s.count)
@@ -26,7 +26,6 @@ int sample_median(struct sample s, double *out)
 	memcpy(sorted, s.values, s.count * sizeof(*sorted));
 	qsort(sorted, s.count, sizeof(*sorted), order_double);
 	*out = median_of_sorted(sorted, s.count);
-	free(sorted);
 	return 0;
 }
 
@@ -167,8 +166,9 @@ static int find_intervals(struct sample a, struct sample b, uint64_t seed,
 {
 	size_t resamples =
 		a.count + b.count > SAMPLES_LARGE ? SAMPLES_RESAMPLES_LARGE : SAMPLES_RESAMPLES;
-	double *sorted = malloc((a.count + b.count + 2 * resamples) * sizeof(*sorted));
-	uint32_t *drawn = malloc((MAX(a.count, b.count) + 1) * sizeof(*drawn));
+	_cleanup_free_ double *sorted =
+		malloc((a.count + b.count + 2 * resamples) * sizeof(*sorted));
+	_cleanup_free_ uint32_t *drawn = malloc((MAX(a.count, b.count) + 1) * sizeof(*drawn));
 	double *changes = sorted + a.count + b.count, *ratios = changes + resamples;
 	bool has_ratios = out->a != 0;
 	int rc = sorted && drawn ? 0 : -ENOMEM;
@@ -190,8 +190,6 @@ static int find_intervals(struct sample a, struct sample b, uint64_t seed,
 		if (has_ratios)
 			resample_bounds(ratios, resamples, &out->low, &out->high);
 	}
-	free(sorted);
-	free(drawn);
 	return rc;
 }
 
@@ -329,7 +327,7 @@ ORDER(by_p, struct p_value, UP(p))
 
 int sample_adjust(const double *p, size_t count, double *adjusted)
 {
-	struct p_value *sorted = malloc((count + 1) * sizeof(*sorted));
+	_cleanup_free_ struct p_value *sorted = malloc((count + 1) * sizeof(*sorted));
 	double least = 1;
 
 	if (!sorted)
@@ -341,6 +339,5 @@ int sample_adjust(const double *p, size_t count, double *adjusted)
 		least = MIN(least, sorted[i].p * (double)count / (double)(i + 1));
 		adjusted[sorted[i].index] = least;
 	}
-	free(sorted);
 	return 0;
 }

@@ -55,7 +55,7 @@ static int add_matches(struct collective_links *l, struct report *r, struct erro
 {
 	struct job_source source = job_source_of(r);
 	struct collectives c = { 0 };
-	uint32_t *room = NULL; /* of the parts of a match */
+	_cleanup_free_ uint32_t *room = NULL; /* of the parts of a match */
 	int rc = collectives_find(&source, &c);
 
 	if (rc >= 0)
@@ -63,7 +63,6 @@ static int add_matches(struct collective_links *l, struct report *r, struct erro
 	rc = rc >= 0 && !room ? -ENOMEM : rc;
 	for (size_t i = 0; i < c.matches.items.count && rc >= 0; i++)
 		rc = add_match(l, &c, &c.matches.items.data[i], room);
-	free(room);
 	collectives_free(&c);
 	return rc < 0 ? error_set(e, rc, "out of memory") : 0;
 }

@@ -251,7 +251,8 @@ static int map_contexts(struct export_view *v)
 	uint64_t rows = trace_rows(v->trace, TABLE_context);
 	const uint32_t *ids = context_columns(v->trace)->id;
 	const uint32_t *devices = context_columns(v->trace)->device;
-	struct map contexts = MAP_INIT; /* process << 32 | device -> first context + 1 */
+	_cleanup_(map_release) struct map contexts =
+		MAP_INIT; /* process << 32 | device -> first context + 1 */
 	int r = 0;
 
 	for (uint64_t row = 0; row < rows && r >= 0; row++) {
@@ -264,7 +265,6 @@ static int map_contexts(struct export_view *v)
 			r = map_put(&contexts, process << 32 | devices[row],
 				    ids[row] + UINT64_C(1));
 	}
-	map_release(&contexts);
 	return MIN(r, 0);
 }
 

@@ -196,7 +196,7 @@ static void add_limit(const struct host_meeting *m, size_t count, uint64_t limit
 int host_clock_fit(struct host_meeting *meetings, size_t count, uint64_t limit_ns,
 		   struct host_clock *out)
 {
-	int64_t *scratch = NULL;
+	_cleanup_free_ int64_t *scratch = NULL;
 
 	*out = (struct host_clock){ .meetings = count };
 	if (count < HOST_CLOCK_MEETINGS_MIN && fit_limit(meetings, count, limit_ns, out))
@@ -212,7 +212,6 @@ int host_clock_fit(struct host_meeting *meetings, size_t count, uint64_t limit_n
 		*out = (struct host_clock){ .meetings = count };
 	else
 		add_limit(meetings, count, limit_ns, out);
-	free(scratch);
 	return out->count > 0;
 }
 

@@ -43,7 +43,7 @@ int late_evidence_find(const struct late_round *rounds, size_t count, struct lat
 {
 	size_t drawn = MIN(count, LATE_ROUNDS_MOST);
 	struct late_round *joined = calloc(drawn + 1, sizeof(*joined)), sum = { 0 };
-	double *shares = malloc(3 * RESAMPLES * sizeof(*shares));
+	_cleanup_free_ double *shares = malloc(3 * RESAMPLES * sizeof(*shares));
 	int rc = joined && shares ? 0 : -ENOMEM;
 
 	for (size_t i = 0; i < count && !rc; i++) {
@@ -58,6 +58,5 @@ int late_evidence_find(const struct late_round *rounds, size_t count, struct lat
 	if (!rc && drawn >= LATE_ROUNDS_LEAST)
 		resample(joined, drawn, sum.span_ns, shares, out);
 	free(joined);
-	free(shares);
 	return rc;
 }

@@ -61,8 +61,8 @@ static enum peer_pattern pattern_of(const struct node *g)
 int peer_pattern_find(const struct peer_pair *pairs, size_t count, size_t ranks,
 		      enum peer_pattern *pattern, size_t *groups)
 {
-	struct node *nodes = calloc(ranks + 1, sizeof(*nodes));
-	struct peer_pair *sorted = calloc(count + 1, sizeof(*sorted));
+	_cleanup_free_ struct node *nodes = calloc(ranks + 1, sizeof(*nodes));
+	_cleanup_free_ struct peer_pair *sorted = calloc(count + 1, sizeof(*sorted));
 
 	*pattern = PEERS_NONE;
 	*groups = 0;
@@ -92,7 +92,5 @@ int peer_pattern_find(const struct peer_pair *pairs, size_t count, size_t ranks,
 		*pattern = *groups && found != *pattern ? PEERS_OTHER : found;
 		++*groups;
 	}
-	free(sorted);
-	free(nodes);
 	return nodes && sorted ? 0 : -ENOMEM;
 }

@@ -17,7 +17,7 @@ static double median_of(double *values, size_t count)
 
 int spread_find(const double *values, size_t count, struct spread *out)
 {
-	double *known = calloc(count + 1, sizeof(*known));
+	_cleanup_free_ double *known = calloc(count + 1, sizeof(*known));
 
 	*out = (struct spread){ .median = NAN };
 	if (!known)
@@ -31,7 +31,6 @@ int spread_find(const double *values, size_t count, struct spread *out)
 			known[i] = fabs(known[i] - out->median);
 		out->deviation = median_of(known, out->known) / MAD_OF_NORMAL;
 	}
-	free(known);
 	return 0;
 }
 

@@ -56,7 +56,7 @@ struct stack_source {
 static int find_of_process(struct read_stacks *s, struct trace *t, enum table_id table,
 			   const struct stack_source *source, size_t process)
 {
-	struct map known = MAP_INIT;
+	_cleanup_(map_release) struct map known = MAP_INIT;
 	int rc = 0;
 
 	for (uint64_t row = trace_first_row(t, table, process);
@@ -74,7 +74,6 @@ static int find_of_process(struct read_stacks *s, struct trace *t, enum table_id
 		if (rc >= 0)
 			s->stack_of_row[row] = (uint32_t)*slot;
 	}
-	map_release(&known);
 	return rc;
 }
 

@@ -301,7 +301,7 @@ bool view_is_kernel_name(const struct view_table *t, const struct view_column *c
 static void add_string(const struct view_table *t, const struct view_column *c, uint32_t id,
 		       struct strbuf *out)
 {
-	struct strbuf name = STRBUF_INIT;
+	_cleanup_strbuf_ struct strbuf name = STRBUF_INIT;
 
 	if (!view_is_kernel_name(t, c)) {
 		text_safe(out, trace_string(t->trace, id), trace_string_length(t->trace, id));
@@ -309,7 +309,6 @@ static void add_string(const struct view_table *t, const struct view_column *c, 
 	}
 	kernel_name_text(trace_string(t->trace, id), t->full_names, &name);
 	text_safe(out, strbuf_text(&name), name.length);
-	strbuf_release(&name);
 }
 
 /* Appends seconds from the origin with nine decimals. */

@@ -53,12 +53,11 @@ static int add(struct capture_targets *out, pid_t pid, bool prepared)
 
 static int add_below(struct capture_targets *out, pid_t pid)
 {
-	struct proc_tree tree = { 0 };
+	_cleanup_(proc_tree_release) struct proc_tree tree = { 0 };
 	int rc = proc_tree_read(&tree, &pid, 1);
 
 	for (size_t i = 0; i < tree.pids.count && rc >= 0; i++)
 		rc = add(out, tree.pids.data[i], true);
-	proc_tree_release(&tree);
 	return rc;
 }
 

@@ -116,7 +116,7 @@ static uint32_t text_of(struct recording *r, const struct strbuf *text)
 static void add_grid(struct core_row *c, const struct gpu_core_grid *g)
 {
 	struct row_gpu_core *row = &c->row;
-	struct gpu_code code = GPU_CODE_INIT;
+	_cleanup_(gpu_code_release) struct gpu_code code = GPU_CODE_INIT;
 
 	if (!g) {
 		ROW_MISSING(row, gpu_core, kernel);
@@ -140,7 +140,6 @@ static void add_grid(struct core_row *c, const struct gpu_core_grid *g)
 		row->kernel = text_of(c->r, &code.kernel);
 	else
 		ROW_MISSING(row, gpu_core, kernel);
-	gpu_code_release(&code);
 }
 
 static void add_threads(struct row_gpu_core *row, const struct gpu_core_place *p)
@@ -174,7 +173,7 @@ static void add_threads(struct row_gpu_core *row, const struct gpu_core_place *p
 static void add_code(struct core_row *c, const struct gpu_core_place *p, bool has_kernel)
 {
 	struct row_gpu_core *row = &c->row;
-	struct gpu_code code = GPU_CODE_INIT;
+	_cleanup_(gpu_code_release) struct gpu_code code = GPU_CODE_INIT;
 	unsigned back = p->exception == GPU_CORE_ASSERT && p->pc;
 	bool has_code = gpu_code_find(c->core, p->pc - back, &code) > 0;
 	bool is_found = has_code && code.function.length;
@@ -192,7 +191,6 @@ static void add_code(struct core_row *c, const struct gpu_core_place *p, bool ha
 	ROW_MISSING_IF(row, gpu_core, offset, !is_found && !is_own);
 	ROW_MISSING_IF(row, gpu_core, source_file, !code.line);
 	ROW_MISSING_IF(row, gpu_core, line, !code.line);
-	gpu_code_release(&code);
 }
 
 static void add_exception(struct core_row *c, uint32_t exception)
@@ -316,7 +314,7 @@ static bool read_file(struct recording *r, const char *name, const struct stat *
 {
 	_cleanup_close_ int fd = folder_open_file(r->gpu_cores->folder, name, O_RDONLY, FOLDER_OWN);
 	_cleanup_strbuf_ struct strbuf reason = STRBUF_INIT;
-	struct gpu_core core = { .fd = -1 };
+	_cleanup_(gpu_core_release) struct gpu_core core = { .fd = -1 };
 	struct error e = { 0 };
 	int rc = fd < 0 ? error_set(&e, fd, "%s", error_code_text(fd))
 			: gpu_core_open(fd, &core, &e);
@@ -333,7 +331,6 @@ static bool read_file(struct recording *r, const char *name, const struct stat *
 		write_rows(r, name, st, &core, strbuf_text(&reason));
 		emit_file(r, name, &core, strbuf_text(&reason));
 	}
-	gpu_core_release(&core);
 	return is_done;
 }
 

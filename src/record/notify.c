@@ -72,7 +72,7 @@ static void send_notice(void *context)
 					      .headers = none,
 					      .body = &n->body,
 					      .timeout_ns = LIMIT_NS };
-	struct http_response response = { 0 };
+	_cleanup_(http_response_release) struct http_response response = { 0 };
 	struct http *http;
 
 	n->rc = http_open(&options, &http, &n->e);
@@ -81,7 +81,6 @@ static void send_notice(void *context)
 	n->rc = http_send(http, &request, &response, &n->e);
 	if (n->rc == 0 && (response.status < 200 || response.status > 299))
 		n->rc = error_set(&n->e, -EPROTO, "it answered %ld", response.status);
-	http_response_release(&response);
 	http_free(http);
 }
 

@@ -197,7 +197,7 @@ static int read_folder(const char *folder, uint64_t end_ns, size_t top, struct p
 
 int program_work_read(struct live_tail *t, size_t top, struct program_work *out, struct error *e)
 {
-	char *folder = symbolize_make_temporary(e);
+	_cleanup_free_ char *folder = symbolize_make_temporary(e);
 	_cleanup_close_ int fd = folder ? folder_open(folder, FOLDER_OWN) : -1;
 	struct folder_id id = { 0 };
 	uint64_t end_ns = 0;
@@ -210,7 +210,6 @@ int program_work_read(struct live_tail *t, size_t top, struct program_work *out,
 		rc = read_folder(folder, end_ns, top, out, e);
 	if (folder)
 		(void)!recording_dir_remove(folder, &id, NULL);
-	free(folder);
 	return rc;
 }
 

@@ -151,7 +151,7 @@ static void search(struct programs *p, uint64_t now_ns)
 
 static void list_named(struct programs *p)
 {
-	struct proc_tree tree = { 0 };
+	_cleanup_(proc_tree_release) struct proc_tree tree = { 0 };
 
 	if (proc_tree_read(&tree, p->named, p->named_count) >= 0) {
 		for (size_t i = 0; i < tree.pids.count; i++) {
@@ -161,7 +161,6 @@ static void list_named(struct programs *p)
 				g->is_named = true;
 		}
 	}
-	proc_tree_release(&tree);
 }
 
 /* --- what it does --- */

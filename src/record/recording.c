@@ -34,12 +34,11 @@ void recording_release(struct recording *r)
 /* Returns the path relative to the current folder if that is shorter. */
 static char *shown_path(const char *absolute)
 {
-	char *here = realpath(".", NULL);
+	_cleanup_free_ char *here = realpath(".", NULL);
 	size_t length = here ? strlen(here) : 0;
 	bool inside =
 		here && length > 1 && !strncmp(absolute, here, length) && absolute[length] == '/';
 
-	free(here);
 	return strdup(inside ? absolute + length + 1 : absolute);
 }
 

@@ -175,7 +175,8 @@ int process_exit_status(int process)
 void segment_ring_trim(struct segment_ring *ring)
 {
 	uint64_t now = clock_read_ns(CLOCK_REALTIME);
-	struct map newer = MAP_INIT; /* writer -> bytes of its ended segments, the newest first */
+	_cleanup_(map_release) struct map newer =
+		MAP_INIT; /* writer -> bytes of its ended segments, the newest first */
 	struct stat st;
 
 	for (size_t i = ring->segments.count; i-- > 0;) {
@@ -193,7 +194,6 @@ void segment_ring_trim(struct segment_ring *ring)
 		    (bytes && *bytes > ring->bytes))
 			drop(ring, i);
 	}
-	map_release(&newer);
 }
 
 int segment_copy(int from, int folder, const char *name, uint64_t bytes)

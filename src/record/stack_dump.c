@@ -107,8 +107,8 @@ int stack_dump_read(const struct stack_source *source, const char *output, bool 
 		    struct stack_dump *out, struct error *e)
 {
 	struct folder_id id = { 0 };
-	char *folder = output ? recording_dir_create(output, "stacks", force, &id, e)
-			      : symbolize_make_temporary(e);
+	_cleanup_free_ char *folder = output ? recording_dir_create(output, "stacks", force, &id, e)
+					     : symbolize_make_temporary(e);
 	int err = folder ? 0 : e->code;
 
 	*out = (struct stack_dump){ .time_ns = clock_monotonic_ns() };
@@ -124,7 +124,6 @@ int stack_dump_read(const struct stack_source *source, const char *output, bool 
 		err = open_named(folder, out, e);
 	if (folder && (!output || err < 0 || !out->threads.all.count))
 		(void)!recording_dir_remove(folder, &id, NULL);
-	free(folder);
 	return err;
 }
 

@@ -15,7 +15,7 @@
 static int add_graphs(struct trace *t, const struct selection *s, struct record_summary *end,
 		      struct error *e)
 {
-	struct graphs graphs = { 0 };
+	_cleanup_(graphs_release) struct graphs graphs = { 0 };
 	int r = graphs_load(t, e);
 
 	if (r >= 0 && graphs_analyze(s, &graphs) < 0)
@@ -24,7 +24,6 @@ static int add_graphs(struct trace *t, const struct selection *s, struct record_
 		end->node_cost_ns = graphs.node_cost_ns;
 		end->node_span_ns = graphs.node_span_ns;
 	}
-	graphs_release(&graphs);
 	return r;
 }
 
@@ -33,9 +32,9 @@ static int add_busy(struct trace *t, struct record_summary *end, struct error *e
 {
 	uint64_t start_ns, end_ns;
 	struct filter filter = FILTER_ALL;
-	struct selection selection = { 0 };
-	struct gpus gpus = { 0 };
-	struct busy busy = { 0 };
+	_cleanup_(selection_release) struct selection selection = { 0 };
+	_cleanup_(gpus_release) struct gpus gpus = { 0 };
+	_cleanup_(busy_release) struct busy busy = { 0 };
 	int r = gpus_init(&gpus, t, e);
 
 	if (r >= 0)
@@ -54,9 +53,6 @@ static int add_busy(struct trace *t, struct record_summary *end, struct error *e
 		end->gpu_span_ns += busy.gpus[i].last_ns - busy.gpus[i].first_ns;
 	}
 	end->duration_ns = end_ns - start_ns;
-	busy_release(&busy);
-	selection_release(&selection);
-	gpus_release(&gpus);
 	return r;
 }
 

@@ -466,7 +466,8 @@ static void read_ring(struct triggers *t)
 static void end_processes(struct triggers *t)
 {
 	const struct segment_ring *ring = &t->recording->segments.ring;
-	struct map image_of = MAP_INIT; /* process id -> number of its last image + 1 */
+	_cleanup_(map_release) struct map image_of =
+		MAP_INIT; /* process id -> number of its last image + 1 */
 
 	for (size_t i = MIN(t->segments.count, ring->segments.count); i-- > 0;) {
 		struct read_segment *read = &t->segments.data[i];
@@ -487,7 +488,6 @@ static void end_processes(struct triggers *t)
 							      .process = process });
 		read->has_ended |= ends;
 	}
-	map_release(&image_of);
 }
 
 /* --- what no row says --- */

@@ -59,7 +59,7 @@ void report_verdict(const struct report_view *v, enum style style, const char *v
 static void add_labelled(const struct report_view *v, enum style style, const char *label,
 			 const char *text, size_t column)
 {
-	struct strbuf folded = STRBUF_INIT;
+	_cleanup_strbuf_ struct strbuf folded = STRBUF_INIT;
 
 	text_fold(&folded, text, (unsigned)column, v->width);
 	style_add(v->out, v->color, style, label);
@@ -67,7 +67,6 @@ static void add_labelled(const struct report_view *v, enum style style, const ch
 		strbuf_addc(v->out, ' ');
 	strbuf_adds(v->out, folded.length > column ? strbuf_text(&folded) + column : "\n");
 	v->out->failed |= folded.failed;
-	strbuf_release(&folded);
 }
 
 void report_title(const struct report_view *v, const char *title, const char *rest)
@@ -199,7 +198,7 @@ static void print_list(const struct section *s, const struct report_view *v, con
 {
 	struct text_column columns[COLUMNS_MAX];
 	const struct field *fields[COLUMNS_MAX];
-	struct text_table t = { .columns = columns };
+	_cleanup_table_ struct text_table t = { .columns = columns };
 	uint64_t top = list->half ? v->top / 2 + v->top % 2 : v->top, shown = 0;
 	const void *row;
 
@@ -227,7 +226,6 @@ static void print_list(const struct section *s, const struct report_view *v, con
 	}
 	if (text_table_rows(&t))
 		print_table(s, v, &t, titled);
-	text_table_release(&t);
 }
 
 /* Prints a table with a row for each field with UNIT_STATS. */
@@ -238,7 +236,7 @@ static void print_stats(const struct section *s, const struct report_view *v, co
 		FLEXIBLE(""), RIGHT("count"),   RIGHT("mean"),  RIGHT("median"),
 		RIGHT("p99"), RIGHT("longest"), RIGHT("total"),
 	};
-	struct text_table t = TEXT_TABLE_INIT(columns);
+	_cleanup_table_ struct text_table t = TEXT_TABLE_INIT(columns);
 
 	for (size_t i = 0; i < s->field_count; i++) {
 		const struct field *f = &s->fields[i];
@@ -257,7 +255,6 @@ static void print_stats(const struct section *s, const struct report_view *v, co
 	}
 	if (text_table_rows(&t))
 		print_table(s, v, &t, titled);
-	text_table_release(&t);
 }
 
 void section_print_text(const struct section *s, const struct report_view *v)

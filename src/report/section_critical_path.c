@@ -128,7 +128,7 @@ static void add_notes(const struct report_view *v, struct strbuf *out)
 	const struct critical_path *p = v->report->critical_path;
 	const struct causes_unknown *u = &p->unknown;
 	const struct verdict *whole = &v->report->verdicts->whole;
-	struct strbuf missing = STRBUF_INIT;
+	_cleanup_strbuf_ struct strbuf missing = STRBUF_INIT;
 	bool contradicted = is_contradicted(v);
 
 	if (contradicted)
@@ -156,7 +156,6 @@ static void add_notes(const struct report_view *v, struct strbuf *out)
 			     DURATION(p->identity_ns), WORDS(" off\n"));
 	if (missing.length)
 		sentence_add(out, WORDS("not known: "), WORDS(missing.data), WORDS("\n"));
-	strbuf_release(&missing);
 }
 
 static void print_none(const struct report_view *v)

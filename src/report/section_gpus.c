@@ -133,7 +133,7 @@ static void print(const struct report_view *v)
 		RIGHT("sum"),    RIGHT("kernels"), RIGHT("copies"),
 	};
 	const struct report *r = v->report;
-	struct text_table t = TEXT_TABLE_INIT(columns);
+	_cleanup_table_ struct text_table t = TEXT_TABLE_INIT(columns);
 	_cleanup_strbuf_ struct strbuf overlap = STRBUF_INIT, title = STRBUF_INIT;
 	uint64_t window = r->end_ns - r->start_ns;
 
@@ -159,7 +159,6 @@ static void print(const struct report_view *v)
 		report_table(v, &t);
 		report_paragraph(v, 2, strbuf_text(&overlap));
 	}
-	text_table_release(&t);
 }
 
 const struct section section_gpus = { .whole_report = true, FIELDS(fields), .text = print };

@@ -88,10 +88,12 @@ static void print(const struct report_view *v)
 					   : &r->idle->gpus[r->verdicts->whole.gpu];
 	_cleanup_strbuf_ struct strbuf line = STRBUF_INIT;
 	bool beside = v->html || v->width >= BESIDE_WIDTH;
-	struct text_table t = { .columns = columns,
-				.column_count = beside ? ARRAY_SIZE(columns) : CAUSE_COLUMNS };
-	struct text_table below = { .columns = columns + CAUSE_COLUMNS,
-				    .column_count = ARRAY_SIZE(columns) - CAUSE_COLUMNS };
+	_cleanup_table_ struct text_table t = { .columns = columns,
+						.column_count = beside ? ARRAY_SIZE(columns)
+								       : CAUSE_COLUMNS };
+	_cleanup_table_ struct text_table below = { .columns = columns + CAUSE_COLUMNS,
+						    .column_count =
+							    ARRAY_SIZE(columns) - CAUSE_COLUMNS };
 	struct text_table *gaps = beside ? &t : &below;
 	int causes[IDLE_CAUSES], sizes[IDLE_SIZES];
 	size_t count, size_count = 0;
@@ -118,8 +120,6 @@ static void print(const struct report_view *v)
 	report_table(v, &t);
 	if (!beside)
 		report_table(v, &below);
-	text_table_release(&t);
-	text_table_release(&below);
 }
 
 /* The JSON keys belong to the GPUs: see section_gpus.c. */

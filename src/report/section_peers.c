@@ -63,7 +63,9 @@ static void add_matrix(const struct report_view *v, const uint32_t *ranks, size_
 {
 	const struct peer_traffic *p = v->report->peer_traffic;
 	struct text_column columns[MATRIX_RANKS + 1] = { LEFT("from \\ to") };
-	struct text_table t = { .columns = columns, .column_count = count + 1, .fixed = true };
+	_cleanup_table_ struct text_table t = { .columns = columns,
+						.column_count = count + 1,
+						.fixed = true };
 	char heads[MATRIX_RANKS][16];
 	uint64_t most = 0;
 	size_t next = 0;
@@ -95,7 +97,6 @@ static void add_matrix(const struct report_view *v, const uint32_t *ranks, size_
 		}
 	}
 	report_table(v, &t);
-	text_table_release(&t);
 }
 
 ORDER(compare_pairs, const struct peer_pair *,
@@ -107,8 +108,8 @@ static void add_pairs(const struct report_view *v)
 	static const struct text_column columns[] = { RIGHT("from"), RIGHT("to"), RIGHT("size"),
 						      RIGHT("sends") };
 	const struct peer_traffic *p = v->report->peer_traffic;
-	const struct peer_pair **order = calloc(p->count, sizeof(*order));
-	struct text_table t = TEXT_TABLE_INIT(columns);
+	_cleanup_free_ const struct peer_pair **order = calloc(p->count, sizeof(*order));
+	_cleanup_table_ struct text_table t = TEXT_TABLE_INIT(columns);
 
 	v->out->failed |= !order;
 	for (size_t i = 0; order && i < p->count; i++)
@@ -122,8 +123,6 @@ static void add_pairs(const struct report_view *v)
 		text_table_count(&t, order[i]->count);
 	}
 	report_table(v, &t);
-	text_table_release(&t);
-	free(order);
 }
 
 /* Lists up to MATRIX_RANKS ranks that send or receive, in their order; returns their number. */

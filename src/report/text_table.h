@@ -51,6 +51,7 @@ struct text_table {
 	}
 
 void text_table_release(struct text_table *t);
+#define _cleanup_table_ _cleanup_(text_table_release)
 /* Begins a cell; append its text to the returned strbuf. */
 struct strbuf *text_table_begin(struct text_table *t);
 /* Add a cell. The text is copied. text_table_safe makes it safe for a terminal. */

@@ -250,7 +250,7 @@ static void print_gaps(const struct timeline *t)
 	static const struct text_column columns[] = { LEFT("gap"), RIGHT("start"), RIGHT("length"),
 						      LEFT("GPU"),
 						      FLEXIBLE("the launching thread was") };
-	struct text_table table = TEXT_TABLE_INIT(columns);
+	_cleanup_table_ struct text_table table = TEXT_TABLE_INIT(columns);
 
 	if (!t->gap_count)
 		return;
@@ -263,7 +263,6 @@ static void print_gaps(const struct timeline *t)
 		add_cause(t, &t->gaps[i], text_table_begin(&table));
 	}
 	report_table(t->v, &table);
-	text_table_release(&table);
 }
 
 static void print_title(const struct timeline *t)

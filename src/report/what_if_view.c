@@ -95,7 +95,7 @@ static void print_transforms(const struct report_view *v, const struct what_if_r
 {
 	static const struct text_column columns[] = { FLEXIBLE("transform"), RIGHT("changes"),
 						      RIGHT("which took") };
-	struct text_table t = TEXT_TABLE_INIT(columns);
+	_cleanup_table_ struct text_table t = TEXT_TABLE_INIT(columns);
 
 	for (size_t i = 0; i < count; i++) {
 		text_table_safe(&t, rules[i].text);
@@ -103,14 +103,13 @@ static void print_transforms(const struct report_view *v, const struct what_if_r
 		text_table_duration(&t, rules[i].cost_ns);
 	}
 	report_table(v, &t);
-	text_table_release(&t);
 }
 
 static void print_times(const struct report_view *v, const struct what_if *w)
 {
 	static const struct text_column columns[] = { LEFT(""), RIGHT("time"), RIGHT("+/-"),
 						      RIGHT("change") };
-	struct text_table t = TEXT_TABLE_INIT(columns);
+	_cleanup_table_ struct text_table t = TEXT_TABLE_INIT(columns);
 	const char *what = w->loop ? "step" : "all";
 
 	text_table_addf(&t, "%s, recorded", what);
@@ -125,14 +124,13 @@ static void print_times(const struct report_view *v, const struct what_if *w)
 	add_percent(&t, (int64_t)(w->predicted.step_ns - w->corrected.step_ns),
 		    w->corrected.step_ns);
 	report_table(v, &t);
-	text_table_release(&t);
 }
 
 static void print_classes(const struct report_view *v, const struct what_if *w)
 {
 	static const struct text_column columns[] = { FLEXIBLE("bounded by"), RIGHT("recorded"),
 						      RIGHT("corrected"), RIGHT("predicted") };
-	struct text_table t = TEXT_TABLE_INIT(columns);
+	_cleanup_table_ struct text_table t = TEXT_TABLE_INIT(columns);
 
 	for (unsigned class = 0; class < PATH_CLASSES; class ++) {
 		const struct what_if_times *times[] = { &w->recorded, &w->corrected,
@@ -146,7 +144,6 @@ static void print_classes(const struct report_view *v, const struct what_if *w)
 					   MAX(times[i]->span_ns, 1));
 	}
 	report_table(v, &t);
-	text_table_release(&t);
 }
 
 /* What the figures do not include. */
@@ -263,7 +260,7 @@ static void print_candidates(const struct report_view *v, const struct what_if *
 	static const struct text_column columns[] = { RIGHT("gain"), RIGHT("change"),
 						      RIGHT("costs now"),
 						      FLEXIBLE("if it took half") };
-	struct text_table t = TEXT_TABLE_INIT(columns);
+	_cleanup_table_ struct text_table t = TEXT_TABLE_INIT(columns);
 	uint64_t count = w->step_count ? w->step_count : 1;
 
 	for (size_t i = 0; i < MIN(w->candidate_count, v->top); i++) {
@@ -278,7 +275,6 @@ static void print_candidates(const struct report_view *v, const struct what_if *
 		add_candidate(v, w, c, text_table_begin(&t));
 	}
 	report_table(v, &t);
-	text_table_release(&t);
 }
 
 /* Each rank alone, which may gain nothing where others are as late. */
@@ -288,7 +284,7 @@ static void print_slow_ranks(const struct report_view *v, const struct what_if *
 		RIGHT("gain"), RIGHT("change"), RIGHT("step then"), RIGHT("slower by"),
 		FLEXIBLE("if it were as fast as the median rank")
 	};
-	struct text_table t = TEXT_TABLE_INIT(columns);
+	_cleanup_table_ struct text_table t = TEXT_TABLE_INIT(columns);
 
 	for (size_t i = 0; i < MIN(w->slow_rank_count, v->top); i++) {
 		const struct what_if_rank *r = &w->slow_ranks[i];
@@ -307,7 +303,6 @@ static void print_slow_ranks(const struct report_view *v, const struct what_if *
 		report_gap(v);
 	if (w->slow_rank_count)
 		report_table(v, &t);
-	text_table_release(&t);
 }
 
 void what_if_text(const struct report_view *v, const struct what_if *w,

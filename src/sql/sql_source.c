@@ -354,7 +354,7 @@ static int count_keys(struct sql_index *index, const uint8_t *valid)
 
 static int sort_keys(struct sql_index *index, const uint8_t *valid)
 {
-	struct entry *entries = malloc((index->count + 1) * sizeof(*entries));
+	_cleanup_free_ struct entry *entries = malloc((index->count + 1) * sizeof(*entries));
 
 	if (!entries)
 		return -ENOMEM;
@@ -367,7 +367,6 @@ static int sort_keys(struct sql_index *index, const uint8_t *valid)
 		index->keys[i] = entries[i].key;
 		index->rows[i] = entries[i].row;
 	}
-	free(entries);
 	return 0;
 }
 

@@ -100,7 +100,7 @@ bool trace_process_files(const struct trace *t, size_t process, struct strbuf *o
 static int open_folder(struct trace *t, const char *folder, int (*select)(const struct dirent *),
 		       struct error *e)
 {
-	struct strbuf path = { 0 };
+	_cleanup_strbuf_ struct strbuf path = { 0 };
 	struct dirent **entries;
 	int count = scandir(folder, &entries, select, compare_names), result = 0;
 
@@ -118,7 +118,6 @@ static int open_folder(struct trace *t, const char *folder, int (*select)(const 
 		free(entries[i]);
 	}
 	free(entries);
-	strbuf_release(&path);
 	return result;
 }
 
@@ -218,7 +217,7 @@ static int group_segments(struct trace *t)
 
 int catalog_sessions(struct trace *t)
 {
-	struct map index = MAP_INIT;
+	_cleanup_(map_release) struct map index = MAP_INIT;
 	int result = 0;
 
 	vec_sort(&t->segments, compare_segments);
@@ -235,7 +234,6 @@ int catalog_sessions(struct trace *t)
 		map_get(&index, t->segments.data[i].file.header.session, &session);
 		t->segments.data[i].session = (uint32_t)session;
 	}
-	map_release(&index);
 	return result;
 }
 
@@ -297,7 +295,7 @@ int catalog_blocks(struct trace *t)
 
 int trace_only_new(struct trace *t, enum table_id table, const struct trace *before)
 {
-	uint64_t *known = calloc(t->segments.count + 1, sizeof(*known));
+	_cleanup_free_ uint64_t *known = calloc(t->segments.count + 1, sizeof(*known));
 	struct table_data *data = &t->tables[table];
 	size_t at = 0, kept = 0;
 
@@ -322,7 +320,6 @@ int trace_only_new(struct trace *t, enum table_id table, const struct trace *bef
 	}
 	data->is_partial = true;
 	data->items.count = kept;
-	free(known);
 	return 0;
 }
 

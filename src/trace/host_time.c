@@ -213,7 +213,7 @@ static bool shift_all(struct trace *t, const struct map *hosts)
 
 int host_time_align(struct trace *t, struct error *e)
 {
-	struct map hosts = MAP_INIT;
+	_cleanup_(map_release) struct map hosts = MAP_INIT;
 	bool several = false;
 	uint32_t boot_id = 0;
 	int rc = 0;
@@ -236,6 +236,5 @@ int host_time_align(struct trace *t, struct error *e)
 		else
 			rc = shift_all(t, &hosts);
 	}
-	map_release(&hosts);
 	return rc;
 }

@@ -147,7 +147,7 @@ static int add_segment(struct trace *t, const struct trace_segment *segment,
 		       const struct file_damage *damage)
 {
 	const struct session *session = &t->sessions.data[segment->session];
-	struct strbuf detail = { 0 };
+	_cleanup_strbuf_ struct strbuf detail = { 0 };
 	int result;
 
 	strbuf_adds(&detail, segment->name);
@@ -165,20 +165,18 @@ static int add_segment(struct trace *t, const struct trace_segment *segment,
 		result = add(t, session->process, loss_reason_truncated_file, 1, session->end_ns,
 			     session->end_ns, strbuf_text(&detail));
 	}
-	strbuf_release(&detail);
 	return result;
 }
 
 static int add_segments(struct trace *t)
 {
-	struct file_damage *damage = calloc(t->segments.count, sizeof(*damage));
+	_cleanup_free_ struct file_damage *damage = calloc(t->segments.count, sizeof(*damage));
 	int result = damage ? 0 : -ENOMEM;
 
 	if (damage)
 		find_damage(t, damage);
 	for (size_t i = 0; i < t->segments.count && result == 0; i++)
 		result = add_segment(t, &t->segments.data[i], &damage[i]);
-	free(damage);
 	return result;
 }
 

@@ -398,7 +398,7 @@ static int find_rings(struct trace *t, struct map *hosts, struct error *e)
  */
 static int mark_rings(struct trace *t, struct error *e)
 {
-	struct map hosts = MAP_INIT;
+	_cleanup_(map_release) struct map hosts = MAP_INIT;
 	bool any = false;
 	int rc;
 
@@ -415,7 +415,6 @@ static int mark_rings(struct trace *t, struct error *e)
 		if (s->is_ring && p->session == s->id)
 			p->missing_segments -= s->first_number;
 	}
-	map_release(&hosts);
 	return rc < 0 ? rc : 0;
 }
 

@@ -281,7 +281,7 @@ static int send_window(struct upload *u, const struct upload_session *s,
 				  texts[3],
 				  texts[4],
 				  NULL };
-	struct http_response a = { 0 };
+	_cleanup_(http_response_release) struct http_response a = { 0 };
 	int r;
 
 	snprintf(name, sizeof(name), "%s/%s", s->id, base_name(w->path));
@@ -304,7 +304,6 @@ static int send_window(struct upload *u, const struct upload_session *s,
 	} else if (r == REFUSED) {
 		warn(u, "'%s' was not accepted and is skipped: %s", name, u->error->text);
 	}
-	http_response_release(&a);
 	return r;
 }
 
@@ -324,7 +323,9 @@ static const char *part_name(char name[PATH_MAX], const struct gpufl_window *w, 
 static int upload_window(struct upload *u, const struct upload_session *s,
 			 const struct gpufl_window *w, uint64_t *lines)
 {
-	struct upload_reader reader = { .sessions = &u->sessions, .session = s, .window = w };
+	_cleanup_(upload_reader_release) struct upload_reader reader = { .sessions = &u->sessions,
+									 .session = s,
+									 .window = w };
 	struct upload_body body = { 0 };
 	char name[PATH_MAX];
 	int r = ACCEPTED;
@@ -344,7 +345,6 @@ static int upload_window(struct upload *u, const struct upload_session *s,
 		}
 		upload_body_release(&body);
 	}
-	upload_reader_release(&reader);
 	return r == REFUSED ? 1 : r;
 }
 

@@ -63,7 +63,7 @@ static int add_block(struct flame_builder *b, const struct memory_use *u,
 int flame_add_memory(struct flame_builder *b, struct error *e)
 {
 	struct filter filter = FILTER_ALL;
-	struct memory_use use = { 0 };
+	_cleanup_(memory_use_release) struct memory_use use = { 0 };
 	struct selection selection;
 	const uint32_t *calls = NULL;
 	int rc = trace_load(b->trace, TABLE_allocation, MEMORY_COLUMNS, e);
@@ -78,7 +78,6 @@ int flame_add_memory(struct flame_builder *b, struct error *e)
 	rc = memory_use_find(&use, b->trace, &selection);
 	for (size_t i = 0; i < use.block_count && rc >= 0; i++)
 		rc = add_block(b, &use, &use.blocks[i], calls);
-	memory_use_release(&use);
 	selection_release(&selection);
 	return rc;
 }

@@ -134,7 +134,8 @@ static int add_allocator(struct pool_list *l, size_t segments, size_t blocks)
 static int add_allocators(struct pool_list *l)
 {
 	const struct memory_use *u = l->report->memory_use;
-	struct map blocks = MAP_INIT; /* process and device -> their group of blocks */
+	_cleanup_(map_release) struct map blocks =
+		MAP_INIT; /* process and device -> their group of blocks */
 	uint64_t group;
 	int code = 0;
 
@@ -147,7 +148,6 @@ static int add_allocators(struct pool_list *l)
 		    map_get(&blocks, (uint64_t)u->items[i].process << 32 | u->items[i].device,
 			    &group))
 			code = add_allocator(l, i, group);
-	map_release(&blocks);
 	return code;
 }
 

@@ -278,7 +278,7 @@ static void add_profile(struct otlp *o, enum flame_kind kind, uint64_t from_ns, 
 		[FLAME_NS] = "ns", [FLAME_SAMPLES] = "count", [FLAME_BYTES] = "By"
 	};
 	const uint64_t time_ns = (uint64_t)trace_unix_ns(o->flame->stacks.trace, from_ns);
-	struct flame_path path = flame_path_init(o->flame, kind);
+	_cleanup_(flame_path_release) struct flame_path path = flame_path_init(o->flame, kind);
 	uint64_t type = add_text(o, flame_type_names[kind]),
 		 unit = add_text(o, units[flame_kind_unit(kind)]);
 	size_t profile, message;
@@ -296,7 +296,6 @@ static void add_profile(struct otlp *o, enum flame_kind kind, uint64_t from_ns, 
 		add_sample(o, &path);
 	proto_close(&o->text, profile);
 	o->failed |= path.failed || o->text.failed;
-	flame_path_release(&path);
 }
 
 static void add_resource(struct otlp *o, const struct flame_write *w)

@@ -201,14 +201,13 @@ static void add_sample(struct pprof *p, enum flame_kind kind, const struct flame
 
 static int add_samples(struct pprof *p, enum flame_kind kind)
 {
-	struct flame_path path = flame_path_init(p->flame, kind);
+	_cleanup_(flame_path_release) struct flame_path path = flame_path_init(p->flame, kind);
 	int r = 0;
 
 	while (r >= 0 && flame_path_next(&path)) {
 		add_sample(p, kind, &path);
 		r = flame_flush(&p->text, p->out, false);
 	}
-	flame_path_release(&path);
 	return path.failed || p->failed ? -ENOMEM : r;
 }
 

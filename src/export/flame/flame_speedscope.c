@@ -63,7 +63,7 @@ static void add_weight(struct speedscope *x, const struct flame_path *path)
 static int add_list(struct speedscope *x, enum flame_kind kind, const char *separator,
 		    void add(struct speedscope *, const struct flame_path *))
 {
-	struct flame_path path = flame_path_init(x->flame, kind);
+	_cleanup_(flame_path_release) struct flame_path path = flame_path_init(x->flame, kind);
 	bool any = false;
 	int r = 0;
 
@@ -74,7 +74,6 @@ static int add_list(struct speedscope *x, enum flame_kind kind, const char *sepa
 		r = flame_flush(&x->text, x->out, false);
 	}
 	strbuf_addc(&x->text, ']');
-	flame_path_release(&path);
 	return path.failed ? -ENOMEM : r;
 }
 

@@ -112,12 +112,11 @@ static int write_rows(struct flat_table *f, struct flat_chunk *chunk, struct out
 
 static int write_table(struct flat_table *f, struct output *output, struct error *e)
 {
-	struct flat_chunk chunk = { 0 };
+	_cleanup_(flat_chunk_release) struct flat_chunk chunk = { 0 };
 	int rc = flat_chunk_init(&chunk, f, e);
 
 	if (rc >= 0)
 		rc = write_rows(f, &chunk, output, e);
-	flat_chunk_release(&chunk);
 	return rc;
 }
 

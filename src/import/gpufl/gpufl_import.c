@@ -159,7 +159,7 @@ static int open_window(struct import *x, const struct gpufl_window *f, struct in
 static int read_marker(struct import *x, const struct gpufl_window *f)
 {
 	struct input in;
-	struct log_lines l = { .in = &in };
+	_cleanup_(log_lines_release) struct log_lines l = { .in = &in };
 	int rc = open_window(x, f, &in);
 	const char *reason = NULL;
 
@@ -167,7 +167,6 @@ static int read_marker(struct import *x, const struct gpufl_window *f)
 	    record_read(&x->record, l.line, l.length, NULL) == 0)
 		reason = record_text(&x->record, "reason");
 	add_loss(x, loss_reason_missing_segment, 1, reason);
-	log_lines_release(&l);
 	input_close(&in);
 	return MIN(rc, 0);
 }
@@ -199,7 +198,7 @@ static int read_names(struct import *x, const struct log_lines *l)
 /* names: reads only what is needed early. `name` is for losses. */
 static int read_lines(struct import *x, struct input *in, const char *name, bool names)
 {
-	struct log_lines l = { .in = in };
+	_cleanup_(log_lines_release) struct log_lines l = { .in = in };
 	uint64_t count = 0;
 	int rc;
 
@@ -218,7 +217,6 @@ static int read_lines(struct import *x, struct input *in, const char *name, bool
 		add_loss(x, loss_reason_truncated_file, 1, name);
 	x->result->files += !names;
 	x->result->bytes += names ? 0 : in->raw_bytes;
-	log_lines_release(&l);
 	return rc;
 }
 
@@ -355,7 +353,7 @@ static ssize_t read_head(void *user, void *bytes, size_t size)
 static int sniff_line(const struct input *in)
 {
 	struct head head = { .in = in };
-	struct json_pull p = { .read = read_head, .user = &head };
+	_cleanup_(json_pull_release) struct json_pull p = { .read = read_head, .user = &head };
 	int rc, score = 0;
 
 	while ((rc = json_pull_next(&p, NULL)) == JSON_PULL_VALUE) {
@@ -366,7 +364,6 @@ static int sniff_line(const struct input *in)
 		if (p.depth && json_pull_skip(&p, NULL) < 0)
 			break;
 	}
-	json_pull_release(&p);
 	return MIN(score, 90);
 }
 

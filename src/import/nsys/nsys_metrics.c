@@ -11,7 +11,7 @@ static int read_counters(struct database_import *m, struct database_process *p,
 			 struct map *counters, struct error *e)
 {
 	static const char *const columns[] = { "typeId", "metricId", "metricName|name" };
-	struct map ids = { 0 }; /* of names, which each GPU has */
+	_cleanup_(map_release) struct map ids = { 0 }; /* of names, which each GPU has */
 	struct query q;
 	int rc = query_open(&q, &m->db, "TARGET_INFO_GPU_METRICS", columns, 3, NULL, e);
 
@@ -32,7 +32,6 @@ static int read_counters(struct database_import *m, struct database_process *p,
 		m->result->rows[TABLE_counter]++;
 	}
 	database_query_end(m, &q, "TARGET_INFO_GPU_METRICS");
-	map_release(&ids);
 	return rc;
 }
 
@@ -71,7 +70,7 @@ static int append_samples(struct database_import *m, struct database_process *p,
 int nsys_convert_metrics(struct nsys *n, struct error *e)
 {
 	struct database_import *m = &n->import;
-	struct map counters = { 0 };
+	_cleanup_(map_release) struct map counters = { 0 };
 	struct database_process *p;
 	int rc = 0;
 
@@ -83,6 +82,5 @@ int nsys_convert_metrics(struct nsys *n, struct error *e)
 	rc = read_counters(m, p, &counters, e);
 	if (rc >= 0)
 		rc = append_samples(m, p, &counters, e);
-	map_release(&counters);
 	return rc < 0 && !e->code ? error_set(e, rc, "%s", error_code_text(rc)) : rc;
 }

@@ -306,7 +306,7 @@ static int add_threads(struct perf_events *events, struct perf_event_attr *attr,
 static int open_running(struct perf_events *events, struct perf_event_attr *attr,
 			const struct cpu_roots *roots)
 {
-	struct proc_tree tree = { 0 };
+	_cleanup_(proc_tree_release) struct proc_tree tree = { 0 };
 	bool any = true;
 	int r = 0;
 
@@ -318,7 +318,6 @@ static int open_running(struct perf_events *events, struct perf_event_attr *attr
 			any |= r > 0;
 		}
 	}
-	proc_tree_release(&tree);
 	return r < 0 ? r : events->threads ? 0 : -ESRCH;
 }
 

@@ -259,7 +259,7 @@ static int open_mapping(pid_t pid, uint64_t start, uint64_t end, const char *pat
 static int identify_file(struct targets *t, struct target *p, uint64_t start, int fd,
 			 struct sampled_python **out, struct error *e)
 {
-	struct sampled_python_file *file = malloc(sizeof(*file));
+	_cleanup_free_ struct sampled_python_file *file = malloc(sizeof(*file));
 	struct sampled_python *python = calloc(1, sizeof(*python));
 	const struct target_range *range = target_range_at(t, p, start);
 	int r = file && python ? sampled_python_file_read(fd, file) : -ENOMEM;
@@ -272,7 +272,6 @@ static int identify_file(struct targets *t, struct target *p, uint64_t start, in
 	}
 	if (*out != python)
 		free(python);
-	free(file);
 	return r == E_UNSUPPORTED ? r : 0;
 }
 
