@@ -180,8 +180,11 @@ void rocm_environment(struct strbuf *out, const char *library)
 	sdk = rocm_find_sdk();
 	if (sdk.state != ROCM_SDK)
 		return;
-	strbuf_addf(out, TOOLS_VARIABLE "=%s%s%s", others ? others : "",
-		    others && *others ? ":" : "", tool);
+	/* Of a list, ROCprofiler-SDK ignores what has no colon behind it. */
+	if (others && *others)
+		strbuf_addf(out, TOOLS_VARIABLE "=%s:%s:", others, tool);
+	else
+		strbuf_addf(out, TOOLS_VARIABLE "=%s", tool);
 	strbuf_addc(out, '\0');
 	if (named && *named)
 		return; /* the program's own choice, which works without us, too */

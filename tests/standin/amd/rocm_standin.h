@@ -8,7 +8,7 @@
  * longer (records), reversed, no-times, no-streams, drops, no-symbols, hang (flushes), kinds
  * (unknown ones), bare-agents (GPUs of which little is known), no-gpus (as without /dev/kfd),
  * no-graphs (version 1.2.1), no-allocations (that buffer is refused), many-streams (their ids do
- * not fit into Pitot's).
+ * not fit into Pitot's), late (HIP finds no SDK until a program forces a tool).
  */
 #ifndef ROCM_STANDIN_H
 #define ROCM_STANDIN_H

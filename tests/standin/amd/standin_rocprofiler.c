@@ -1,8 +1,9 @@
 /*
- * standin_rocprofiler.c: librocprofiler-sdk.so.1 for tests: finds tools, lets them configure
+ * standin_rocprofiler.c: librocprofiler-sdk.so.1 for tests: lets tools (standin_tools.h) configure
  * contexts and buffers and then no more, calls back on the thread of a call, delivers work from a
- * thread of its own when it has ended, blocks whoever fills a LOSSLESS buffer, and finalizes in an
- * exit handler. Its layouts are those of src/capture/amd/amd_api.h.
+ * thread of its own when it has ended, blocks whoever fills a LOSSLESS buffer, forgets what comes
+ * while another one is flushed, and finalizes in an exit handler. Its layouts are those of
+ * src/capture/amd/amd_api.h.
  */
 #include <dlfcn.h>
 #include <pthread.h>
@@ -17,6 +18,7 @@
 #include "capture/amd/amd_api.h"
 #include "rocm_standin.h"
 #include "standin_counters.h"
+#include "standin_tools.h"
 
 #define PUBLIC __attribute__((visibility("default")))
 #define CONTEXTS_MAX 8u
@@ -53,7 +55,7 @@ static struct buffer {
 	size_t capacity, count, watermark;
 	amd_on_buffer *callback;
 	void *data;
-	bool flushing;
+	bool flushing, discards;
 	uint64_t flushes;
 } buffers[BUFFERS_MAX];
 
@@ -76,9 +78,6 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static struct work *first, **last = &first;
 static uint64_t outstanding;
-static bool locked, finalized;
-static struct amd_configured *tools[4];
-static unsigned tool_count;
 static atomic_uint_fast64_t last_correlation, last_dispatch;
 static FILE *truth;
 
@@ -147,8 +146,11 @@ static void *callback_main(void *unused)
 	return unused;
 }
 
+/* A buffer that discards has room for nothing while it is flushed, and does not count that. */
 static void insert(struct buffer *b, uint32_t kind, const void *payload, size_t size)
 {
+	if (b->discards && (b->flushing || b->count == b->capacity))
+		return;
 	while (b->count == b->capacity)
 		pthread_cond_wait(&changed, &lock);
 	b->records[b->count].header.category = AMD_CATEGORY_TRACING;
@@ -454,7 +456,7 @@ PUBLIC const char *rocprofiler_get_status_string(int status)
 
 FUNCTION(create_context, uint64_t *context)
 {
-	if (locked)
+	if (standin_locked)
 		return LOCKED;
 	for (unsigned i = 0; i < CONTEXTS_MAX; i++)
 		if (!contexts[i].exists) {
@@ -479,25 +481,26 @@ FUNCTION(start_context, uint64_t context)
 {
 	int status = standin_status_of("start_context");
 
-	return finalized ? FINALIZED : status ? status : set_active(context, true);
+	return standin_finalized ? FINALIZED : status ? status : set_active(context, true);
 }
 
 FUNCTION(stop_context, uint64_t context)
 {
 	FAIL_IF_ASKED(stop_context);
-	return finalized ? FINALIZED : set_active(context, false);
+	return standin_finalized ? FINALIZED : set_active(context, false);
 }
 
 FUNCTION(create_buffer, uint64_t context, size_t bytes, size_t watermark, uint32_t policy,
 	 amd_on_buffer *callback, void *data, uint64_t *buffer)
 {
 	(void)context;
-	if (locked || standin_status_of("create_buffer"))
-		return locked ? LOCKED : standin_status_of("create_buffer");
-	for (unsigned i = 0; i < BUFFERS_MAX && policy == AMD_LOSSLESS; i++)
+	if (standin_locked || standin_status_of("create_buffer"))
+		return standin_locked ? LOCKED : standin_status_of("create_buffer");
+	for (unsigned i = 0; i < BUFFERS_MAX; i++)
 		if (!buffers[i].callback) {
 			buffers[i] = (struct buffer){ .capacity = bytes / 184,
 						      .watermark = watermark,
+						      .discards = policy != AMD_LOSSLESS,
 						      .callback = callback,
 						      .data = data };
 			buffers[i].records = calloc(buffers[i].capacity, sizeof(struct record));
@@ -523,7 +526,7 @@ FUNCTION(flush_buffer, uint64_t buffer)
 	struct buffer *b = &buffers[buffer - 1];
 	uint64_t goal;
 
-	if (finalized)
+	if (standin_finalized)
 		return FINALIZED;
 	while (has_fault("hang", NULL))
 		pause();
@@ -596,7 +599,7 @@ FUNCTION(configure_callback_tracing_service, uint64_t context, uint32_t kind,
 	s->callback = callback;
 	s->data = data;
 	contexts[context - 1].callbacks[kind] = s;
-	return locked ? LOCKED : standin_status_of("configure_callback_tracing_service");
+	return standin_locked ? LOCKED : standin_status_of("configure_callback_tracing_service");
 }
 
 FUNCTION(configure_buffer_tracing_service, uint64_t context, uint32_t kind,
@@ -609,7 +612,7 @@ FUNCTION(configure_buffer_tracing_service, uint64_t context, uint32_t kind,
 
 	s->buffer = buffer;
 	contexts[context - 1].buffers[kind] = s;
-	return locked ? LOCKED : AMD_SUCCESS;
+	return standin_locked ? LOCKED : AMD_SUCCESS;
 }
 
 #define ROW(name, number) { #name, number },
@@ -697,56 +700,16 @@ FUNCTION(configure_external_correlation_id_request_service, uint64_t context, co
 	for (size_t i = 0; i < count; i++)
 		contexts[context - 1].requests[kinds[i]] = true;
 	contexts[context - 1].request = callback;
-	return locked ? LOCKED : AMD_SUCCESS;
+	return standin_locked ? LOCKED : AMD_SUCCESS;
 }
 
-/* --- tools --- */
+/* --- its start and end --- */
 
-static void add_tool(void *function)
-{
-	struct amd_client client = { .size = sizeof(client), .handle = tool_count };
-	struct amd_configured *(*configure)(uint32_t, const char *, uint32_t, struct amd_client *);
-	struct amd_configured *configured;
-
-	*(void **)&configure = function;
-	configured = configure(has_fault("old", NULL)         ? 600
-			       : has_fault("no-graphs", NULL) ? 10201
-							      : 10305,
-			       "1.3.5", tool_count, &client);
-	if (configured && tool_count < COUNT(tools))
-		tools[tool_count++] = configured;
-}
-
-static void find_tools(void)
-{
-	const char *libraries = getenv("ROCP_TOOL_LIBRARIES");
-	char *copy = strdup(libraries ? libraries : ""), *rest = copy;
-	void *global = dlsym(RTLD_DEFAULT, "rocprofiler_configure");
-
-	for (char *path; (path = strsep(&rest, ":"));) {
-		void *handle = *path ? dlopen(path, RTLD_LAZY | RTLD_LOCAL) : NULL;
-
-		if (*path && !handle) {
-			fprintf(stderr, "rocprofiler: %s\n", dlerror());
-			abort();
-		}
-		if (handle)
-			add_tool(dlsym(handle, "rocprofiler_configure"));
-	}
-	if (global)
-		add_tool(global);
-	free(copy);
-}
-
-static void at_exit(void)
+static void flush_all(void)
 {
 	for (unsigned i = 0; i < BUFFERS_MAX && !has_fault("hang", NULL); i++)
 		if (buffers[i].callback)
 			rocprofiler_flush_buffer(i + 1);
-	finalized = true;
-	for (unsigned i = 0; i < tool_count; i++)
-		if (tools[i]->finalize)
-			tools[i]->finalize(tools[i]->data);
 	if (truth)
 		fflush(truth);
 }
@@ -762,11 +725,6 @@ static void after_fork(void)
 	pthread_mutex_unlock(&lock);
 }
 
-static void finalize_tool(struct amd_client client)
-{
-	(void)client;
-}
-
 PUBLIC int rocprofiler_set_api_table(const char *name, uint64_t version, uint64_t instance,
 				     void **tables, uint64_t count);
 PUBLIC int rocprofiler_set_api_table(const char *name, uint64_t version, uint64_t instance,
@@ -780,13 +738,8 @@ PUBLIC int rocprofiler_set_api_table(const char *name, uint64_t version, uint64_
 	(void)count;
 	if (path)
 		truth = fopen(path, "a");
-	find_tools();
-	for (unsigned i = 0; i < tool_count; i++)
-		if (tools[i]->initialize)
-			tools[i]->initialize(finalize_tool, tools[i]->data);
-	locked = true;
+	standin_tools_start(flush_all);
 	start_thread(gpu_main);
-	atexit(at_exit);
 	pthread_atfork(before_fork, after_fork, after_fork);
 	*(struct standin_hooks *)tables[0] = (struct standin_hooks){ .call = on_call,
 								     .dispatch = on_dispatch,
