@@ -513,13 +513,49 @@ def test_no_gpu_in_a_container(hip, table, pitot, root):
     assert [c["state"] for c in checks if c["name"] == "/dev/kfd"] == ["missing"]
 
 
-def test_another_tool_first(hip, table, build, tmp_path):
+@pytest.fixture
+def other_tool(tmp_path):
+    """other_tool(variable): the environment in which that names another tool; `.counted()` is how many kernels it got."""
+
+    def make(variable):
+        tool = tmp_path / "tool.so"
+        subprocess.run(["cc", "-shared", "-fPIC", "-I", Path(__file__).parents[2] / "src",
+                        Path(__file__).parents[1] / "standin/amd/other_tool.c", "-o", tool], check=True)
+        return {variable: str(tool), "OTHER_TOOL_COUNT": str(tmp_path / "count")}
+
+    make.counted = lambda: int((tmp_path / "count").read_text())
+    return make
+
+
+def test_another_tool_first(hip, table, other_tool):
     """It gets its records, and so does Pitot."""
-    tool = tmp_path / "tool.so"
-    subprocess.run(["cc", "-shared", "-fPIC", "-I", Path(__file__).parents[2] / "src", Path(__file__).parents[1] / "standin/amd/other_tool.c",
-                    "-o", tool], check=True)
-    hip(env={"ROCP_TOOL_LIBRARIES": str(tool), "OTHER_TOOL_COUNT": str(tmp_path / "count")})
-    assert (tmp_path / "count").read_text() == "9\n" and len(table("kernel")) == len(table("memcpy")) == 9
+    hip(env=other_tool("ROCP_TOOL_LIBRARIES"))
+    assert other_tool.counted() == 9 and len(table("kernel")) == len(table("memcpy")) == 9
+
+
+def test_another_tool_whose_records_are_discarded(hip, table, other_tool):
+    """The SDK forgets what comes while that tool is reading; Pitot has all."""
+    hip(rounds=1000, env={**other_tool("ROCP_TOOL_LIBRARIES"), "OTHER_TOOL_DISCARDS": "1"})
+    assert 0 < other_tool.counted() < 3000 and len(table("kernel")) == 3000 and table("loss") == []
+
+
+LOCKED = 7
+
+
+@pytest.mark.parametrize("when, fault, status, counted, recorded", [
+    ("forced", None, 0, 9, 9),
+    ("forced-later", None, 0, 6, 9),
+    ("forced-later", "no-graphs", LOCKED, None, 9),  # before 1.3.2
+    ("forced", "late", 0, 9, 9),
+    ("forced-later", "late", 0, 6, 6),
+])
+def test_a_tool_that_the_program_forces(hip, table, build, other_tool, tmp_path, when, fault, status, counted, recorded):
+    """Whenever it comes, it has its kernels and Pitot has all that the SDK saw; an SDK that refuses it goes on with Pitot."""
+    done, truth = hip(fault=fault, env=other_tool("FORCED_TOOL"), command=[build / "standin/hip_program", ROUNDS, when])
+    assert done.stdout == f"forced: {status}\ndone\n"
+    assert (other_tool.counted() if (tmp_path / "count").exists() else None) == counted
+    assert len([t for t in truth if t["what"] == "kernel"]) == len(table("kernel")) == len(table("memcpy")) == recorded
+    assert {c["name"]: c["state"] for c in table("capability")}["rocm"] == "on" and table("loss") == []
 
 
 @pytest.mark.parametrize("first", ["HIP", "CUDA"])

@@ -1,7 +1,9 @@
 /*
  * hip_program.c: a program that uses HIP and ROCTx, the stand-ins': hip_program [ROUNDS [WHAT]].
  * WHAT: fork (a child of it calls HIP, too, in the middle), graphs (it launches two of them),
- * memory (it allocates some), rccl (all-reduces, of which RCCL tells its profiler plug-in).
+ * memory (it allocates some), rccl (all-reduces, of which RCCL tells its profiler plug-in), forced
+ * or forced-later (before HIP or after the first round, it forces the tool FORCED_TOOL upon
+ * ROCprofiler-SDK, and prints the status).
  */
 #include <dlfcn.h>
 #include <stdint.h>
@@ -141,17 +143,37 @@ static void use_rccl(unsigned rounds)
 	c.plugin->finalize(c.context);
 }
 
+static void force_tool(void)
+{
+	char path[4096];
+	void *sdk, *tool;
+	int (*force)(void *);
+
+	snprintf(path, sizeof(path), "%s/lib/librocprofiler-sdk.so.1", getenv("ROCM_PATH"));
+	sdk = dlopen(path, RTLD_LAZY | RTLD_GLOBAL);
+	tool = dlopen(getenv("FORCED_TOOL"), RTLD_LAZY | RTLD_LOCAL);
+	*(void **)&force = sdk && tool ? dlsym(sdk, "rocprofiler_force_configure") : NULL;
+	if (!force)
+		abort();
+	printf("forced: %d\n", force(dlsym(tool, "rocprofiler_configure")));
+}
+
 int main(int argc, char **argv)
 {
+	const char *forced = argc > 2 && strncmp(argv[2], "forced", 6) == 0 ? argv[2] + 6 : NULL;
 	unsigned rounds = argc > 1 ? (unsigned)atoi(argv[1]) : 3;
 	uint64_t range;
 
+	if (forced && !*forced)
+		force_tool();
 	hipDeviceSynchronize();
 	range = roctxRangeStartA("the whole");
 	for (unsigned i = 0; i < rounds; i++) {
 		roctxRangePushA("round");
 		launch_all(i);
 		roctxRangePop();
+		if (forced && *forced && i == 0)
+			force_tool();
 	}
 	if (argc > 2 && strcmp(argv[2], "graphs") == 0)
 		launch_graphs(rounds);

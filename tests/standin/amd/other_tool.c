@@ -1,15 +1,19 @@
 /*
  * other_tool.c: a tool of ROCprofiler-SDK beside Pitot's: counts dispatches, and writes their
- * number to the file that OTHER_TOOL_COUNT names.
+ * number to the file that OTHER_TOOL_COUNT names. With OTHER_TOOL_DISCARDS, the SDK discards what
+ * comes while the tool is reading, slowly.
  */
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "capture/amd/amd_api.h"
 
 #define F(name, type, ...) type rocprofiler_##name(__VA_ARGS__) __attribute__((weak));
 AMD_FUNCTIONS(F)
 #undef F
+
+#define DISCARD 1 /* AMD_LOSSLESS is the other policy */
 
 static unsigned count;
 
@@ -22,6 +26,8 @@ static void on_buffer(uint64_t context, uint64_t buffer, struct amd_record_heade
 	(void)data;
 	(void)dropped;
 	count += (unsigned)length;
+	if (getenv("OTHER_TOOL_DISCARDS"))
+		usleep(2000);
 }
 
 static int initialize(void (*finalize)(struct amd_client), void *data)
@@ -31,7 +37,9 @@ static int initialize(void (*finalize)(struct amd_client), void *data)
 	(void)finalize;
 	(void)data;
 	rocprofiler_create_context(&context);
-	rocprofiler_create_buffer(context, 1 << 20, 100, AMD_LOSSLESS, on_buffer, NULL, &buffer);
+	rocprofiler_create_buffer(context, 1 << 20, 100,
+				  getenv("OTHER_TOOL_DISCARDS") ? DISCARD : AMD_LOSSLESS, on_buffer,
+				  NULL, &buffer);
 	rocprofiler_configure_buffer_tracing_service(context, AMD_BUFFER_KERNEL_DISPATCH, NULL, 0,
 						     buffer);
 	return rocprofiler_start_context(context);

@@ -36,15 +36,13 @@ static int has_tool(void)
 	       is_set("ROCPROFILER_REGISTER_LIBRARY") || is_set("ROCPROFILER_REGISTER_FORCE_LOAD");
 }
 
-static void register_tables(void)
+static void load_sdk(void)
 {
 	const char *named = getenv("ROCPROFILER_REGISTER_LIBRARY");
 	const char *library = named && *named ? named : "librocprofiler-sdk.so";
 	int (*set)(const char *, uint64_t, uint64_t, void **, uint64_t);
 	void *handle, *tables[] = { &hooks };
 
-	if (!has_tool())
-		return;
 	handle = dlopen(library, RTLD_GLOBAL | RTLD_LAZY);
 	*(void **)&set = handle ? dlsym(handle, "rocprofiler_set_api_table") : NULL;
 	if (!set) {
@@ -54,6 +52,25 @@ static void register_tables(void)
 	set("hip", 70000, 0, tables, 1);
 	for (size_t i = 0; hooks.loaded && i < sizeof(kernels) / sizeof(*kernels); i++)
 		hooks.loaded(&kernels[i]);
+}
+
+static bool is_forced, is_late;
+
+static void register_tables(void)
+{
+	is_late = !is_forced && has_fault("late", NULL);
+	if (has_tool() && !is_late)
+		load_sdk();
+}
+
+/* A program has forced a tool upon the SDK, which now gets the tables that it missed. */
+PUBLIC void standin_hip_replay(void);
+PUBLIC void standin_hip_replay(void)
+{
+	is_forced = true;
+	if (is_late)
+		load_sdk();
+	is_late = false;
 }
 
 struct payload {
