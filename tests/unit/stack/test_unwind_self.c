@@ -13,7 +13,6 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <sys/mman.h>
-#include <sys/time.h>
 #include <cmocka.h>
 
 #include "all_parts.h"
@@ -603,22 +602,14 @@ __attribute__((noinline)) static void stepped(void)
 
 static void every_instruction(void **state)
 {
-	static const struct itimerval often = { { 0, 500 }, { 0, 500 } }, never;
-
 	(void)state;
 #ifdef __SANITIZE_THREAD__
 	/* a trap after each instruction of ThreadSanitizer's own: newer ones do not bear it */
 	skip();
 #endif
 	target("target_virtual");
-	if (TRAPS_EACH_INSTRUCTION) {
-		with_handler(SIGTRAP, single_step, 0, stepped);
-	} else {
-		signal(SIGALRM, SIG_IGN); /* before and after the handler is there */
-		setitimer(ITIMER_REAL, &often, NULL);
-		with_handler(SIGALRM, single_step, SA_RESTART, stepped);
-		setitimer(ITIMER_REAL, &never, NULL);
-	}
+	signal(TRAP, SIG_IGN); /* after the handler: a timer's last signal may come late */
+	with_handler(TRAP, single_step, SA_RESTART, stepped);
 	if (first_wrong)
 		print_message("first wrong stack at %#lx\n", first_wrong);
 	print_message("%u instructions, %u stacks incomplete, %u different\n", steps, incomplete,

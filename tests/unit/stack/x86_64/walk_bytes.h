@@ -13,12 +13,13 @@ static inline void by_signature(void (*call)(void))
 static const uint8_t made_code[] = { 0x55, 0x48, 0x89, 0xe5, 0xff, 0xd7, 0x5d, 0xc3 };
 #define MADE_CODE_RETURN 6 /* offset of the instruction after the call */
 
-static const uint8_t plt_code[] = {
-	0xff, 0x35, 2,    0,    0,    0,    0xff, 0x25, 4, 0, 0, 0,    0x0f, 0x1f,
-	0x40, 0, /* the first */
-	0xff, 0x25, 0,    1,    0,    0,    0x68, 7,    0, 0, 0, 0xe9, 0,    0,
-	0,    0,    0xf3, 0x0f, 0x1e, 0xfa, 0xff, 0x25, 0, 1, 0, 0,    0x90, 0x90,
-};
+static const uint8_t
+	plt_code[] = {
+		0xff, 0x35, 2,    0,    0,    0,    0xff, 0x25, 4, 0, 0, 0,    0x0f, 0x1f,
+		0x40, 0, /* the first */
+		0xff, 0x25, 0,    1,    0,    0,    0x68, 7,    0, 0, 0, 0xe9, 0,    0,
+		0,    0,    0xf3, 0x0f, 0x1e, 0xfa, 0xff, 0x25, 0, 1, 0, 0,    0x90, 0x90,
+	};
 static const struct plt_place {
 	uint8_t at, pushed; /* words */
 } plt_places[] = { { 0, 1 }, { 6, 2 }, { 16, 0 }, { 22, 0 }, { 27, 1 }, { 32, 0 }, { 36, 0 } };
@@ -31,6 +32,7 @@ static inline void set_link(struct stack_registers *r, uint64_t caller)
 }
 
 #define TRAPS_EACH_INSTRUCTION 1
+#define TRAP SIGTRAP
 void trap_on(void);
 void trap_off(void);
 
