@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/stat.h>
 
 #include "base/clock.h"
@@ -360,6 +361,19 @@ bool target_range_is_entry(const struct targets *t, const struct target_range *r
 	const struct target_file *file = target_file_at(&t->files, range->file);
 
 	return file && file->entry && address - range->bias - file->entry < ENTRY_BYTES;
+}
+
+bool target_range_own_code(const struct targets *t, const struct target_range *range,
+			   uint64_t address, uint8_t *bytes, size_t size)
+{
+	const struct target_file *file = target_file_at(&t->files, range->file);
+	uint64_t own = getauxval(AT_SYSINFO_EHDR);
+
+	if (!file || !file->is_vdso || !own || address < range->start || address >= range->end ||
+	    range->end - address < size)
+		return false;
+	memcpy(bytes, (const void *)(uintptr_t)(own + address - range->bias), size);
+	return true;
 }
 
 /* --- the end --- */

@@ -95,6 +95,12 @@ bool target_range_no_memory(const struct targets *t, const struct target_range *
 bool target_range_is_entry(const struct targets *t, const struct target_range *range,
 			   uint64_t address);
 /*
+ * Copies code of the vdso from our own process, for a target that is gone. Returns false if the
+ * range is another file's, or too short.
+ */
+bool target_range_own_code(const struct targets *t, const struct target_range *range,
+			   uint64_t address, uint8_t *bytes, size_t size);
+/*
  * The id by which its memory is read: that of another thread if the main thread has ended, and
  * CORE_PROCESS for a core file.
  */

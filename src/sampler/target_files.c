@@ -210,7 +210,7 @@ static const struct target_file *find_or_read(struct target_files *files, int fd
 static const struct target_file *vdso_file(struct target_files *files)
 {
 	static const uint64_t key = UINT64_C(0x7664736f); /* smaller than any hash of four words */
-	const struct target_file like = { 0 };
+	const struct target_file like = { .is_vdso = true };
 	bool is_new;
 	struct target_file *file = find_or_add(files, key, &like, &is_new);
 	struct elf_file elf;

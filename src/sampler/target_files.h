@@ -36,6 +36,7 @@ struct target_file {
 	char build_id[2 * BUILD_ID_MAX + 1]; /* hexadecimal; "": none */
 	struct unwind_parts *parts; /* NULL: no unwind rules */
 	bool no_memory; /* there was no memory for the unwind rules */
+	bool is_vdso; /* the same code in every process */
 	struct target_files *files;
 	/* The bytes that `parts` is compiled from are in one of these. */
 	struct sparse_file source;

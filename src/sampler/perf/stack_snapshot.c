@@ -58,11 +58,13 @@ static const struct unwind_rule *rule(void *context, uint64_t frame, bool *known
 											     : rule;
 }
 
-static bool read_code(const struct snapshot_walk *k, uint64_t start, uint8_t *bytes, unsigned size)
+static bool read_code(const struct snapshot_walk *k, const struct target_range *range,
+		      uint64_t start, uint8_t *bytes, unsigned size)
 {
 	struct iovec local = { bytes, size }, remote = { (void *)(uintptr_t)start, size };
 
-	return process_memory_read(target_pid(k->target), &local, 1, &remote, 1) == (ssize_t)size;
+	return process_memory_read(target_pid(k->target), &local, 1, &remote, 1) == (ssize_t)size ||
+	       target_range_own_code(k->targets, range, start, bytes, size);
 }
 
 /*
@@ -72,14 +74,16 @@ static bool read_code(const struct snapshot_walk *k, uint64_t start, uint8_t *by
 static unsigned code(void *context, uint64_t end, uint8_t *bytes, unsigned size)
 {
 	const struct snapshot_walk *k = context;
+	const struct target_range *range = target_range_at(k->targets, k->target, end - 1);
 	unsigned in_page = (unsigned)(end & (PAGE - 1));
 
-	if (!target_range_at(k->targets, k->target, end - 1))
+	if (!range)
 		return 0;
-	if (read_code(k, end - size, bytes, size))
+	if (read_code(k, range, end - size, bytes, size))
 		return size;
-	return in_page && in_page < size && read_code(k, end - in_page, bytes, in_page) ? in_page
-											: 0;
+	if (in_page && in_page < size && read_code(k, range, end - in_page, bytes, in_page))
+		return in_page;
+	return 0;
 }
 
 static bool store(void *context, uint64_t frame)
