@@ -33,9 +33,10 @@ function(pitot_find_bpf)
 	find_program(PITOT_BPF_STRIP NAMES llvm-strip llvm-strip-22 llvm-strip-21 llvm-strip-20 llvm-strip-19 llvm-strip-18
 		llvm-strip-17 llvm-strip-16 llvm-strip-15 llvm-strip-14)
 	find_path(PITOT_BPF_INCLUDE bpf/libbpf.h)
+	find_path(PITOT_BPF_ASM_INCLUDE asm/types.h) # of the processor, which programs for bpf lack
 	find_library(PITOT_BPF_LIBRARY NAMES ${CMAKE_STATIC_LIBRARY_PREFIX}bpf${CMAKE_STATIC_LIBRARY_SUFFIX})
 	find_library(PITOT_ELF_LIBRARY NAMES ${CMAKE_STATIC_LIBRARY_PREFIX}elf${CMAKE_STATIC_LIBRARY_SUFFIX})
-	mark_as_advanced(PITOT_BPF_CLANG PITOT_BPF_STRIP PITOT_BPF_INCLUDE PITOT_BPF_LIBRARY PITOT_ELF_LIBRARY)
+	mark_as_advanced(PITOT_BPF_CLANG PITOT_BPF_STRIP PITOT_BPF_INCLUDE PITOT_BPF_ASM_INCLUDE PITOT_BPF_LIBRARY PITOT_ELF_LIBRARY)
 	set(missing)
 	if(NOT PITOT_BPF_CLANG)
 		list(APPEND missing clang)
@@ -83,9 +84,7 @@ function(pitot_bpf target)
 	list(FILTER programs INCLUDE REGEX "\\.bpf\\.c$")
 	list(FILTER sources EXCLUDE REGEX "\\.bpf\\.c$")
 	set(missing "")
-	if(PITOT_BPF AND NOT CMAKE_SYSTEM_PROCESSOR STREQUAL x86_64)
-		set(missing "programs that know the registers of ${CMAKE_SYSTEM_PROCESSOR}")
-	elseif(PITOT_BPF)
+	if(PITOT_BPF)
 		pitot_find_bpf()
 	endif()
 	if(NOT PITOT_BPF OR missing)
@@ -97,7 +96,8 @@ function(pitot_bpf target)
 		return()
 	endif()
 	set_target_properties(${target} PROPERTIES SOURCES "${sources}")
-	file(GLOB headers CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/sampler/ebpf/bpf/*.h)
+	file(GLOB headers CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/sampler/ebpf/bpf/*.h
+		${PROJECT_SOURCE_DIR}/src/arch/registers.h ${PROJECT_SOURCE_DIR}/src/arch/*/registers_*.h)
 	foreach(program IN LISTS programs)
 		get_filename_component(name ${program} NAME_WLE)
 		string(REPLACE "." "_" name ${name})
@@ -112,7 +112,7 @@ function(pitot_bpf target)
 			COMMAND ${PITOT_BPF_CLANG} -target bpf -mcpu=v3 -O2 -g -Wall -Wextra
 				-ffile-prefix-map=${PROJECT_SOURCE_DIR}/=
 				-I${PROJECT_SOURCE_DIR}/src -I${PITOT_BPF_INCLUDE}
-				-idirafter /usr/include/${CMAKE_LIBRARY_ARCHITECTURE}
+				-idirafter ${PITOT_BPF_ASM_INCLUDE} -D__${CMAKE_SYSTEM_PROCESSOR}__
 				-c ${program} -o ${object}
 			${strip}
 			COMMAND ${CMAKE_COMMAND} -DINPUT=${object} -DOUTPUT=${embedded} -DNAME=${name} -P ${PITOT_BPF_SCRIPT}

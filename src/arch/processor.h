@@ -14,6 +14,8 @@
 #include <stdint.h>
 #include <ucontext.h>
 
+#include "arch/registers.h"
+
 #if defined(__x86_64__)
 #include "arch/x86_64/x86_64.h"
 #elif defined(__aarch64__)
@@ -21,10 +23,6 @@
 #else
 #error "Pitot records on x86-64 and 64-bit Arm"
 #endif
-
-#define REG_NONE_ 0xff
-#define REGISTER_BIT(reg) (UINT64_C(1) << (reg))
-#define REGISTERS_ALL (REGISTER_BIT(REG_COUNT_) - 1)
 
 /* Callee-saved registers, in the order of unwind_rule.saved: first the frame pointer. */
 extern const uint8_t saved_registers[SAVED_REGISTERS];
@@ -64,9 +62,6 @@ void arch_begin_call(struct user_regs_struct *stopped, uint64_t code, uint64_t s
 void arch_begin_system_call(struct user_regs_struct *stopped, long number,
 			    const uint64_t *arguments);
 uint64_t arch_call_result(const struct user_regs_struct *stopped);
-
-/* Whether the first 8 bytes of code at an address are those to which signal handlers return. */
-bool arch_is_signal_return(const uint8_t *code);
 
 #define CALL_BYTES_MAX 7u /* of x86-64's indirect call with index and displacement */
 

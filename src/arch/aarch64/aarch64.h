@@ -25,19 +25,7 @@
 
 /* --- registers --- */
 
-enum {
-	REG_FP_ = 29,
-	REG_LINK_ = 30,
-	REG_SP_ = 31,
-	REG_RA_ = 32,
-	REG_COUNT_ = 33,
-};
-
 #define RA_COLUMN REG_LINK_ /* of a CIE */
-#define SAVED_REGISTERS 11
-/* After a jump through a PLT, which may change all others: x19 to x29. */
-#define KEPT_REGISTERS UINT64_C(0x3ff80000)
-#define CALL_PUSHES 0u /* bytes between the CFA and the stack pointer of a function's start */
 
 /* Captures the registers of the function that uses the macro, at that place. */
 #define CAPTURE_REGISTERS(at)                                                                      \
@@ -70,6 +58,15 @@ static inline uint64_t arch_code_address(uint64_t word)
 }
 
 /*
+ * Bits of a word that arch_code_address() preserves. Bit 55 is that of the operating system's
+ * kernel: of its addresses, the signature's bits become 1 instead.
+ */
+static inline uint64_t arch_code_bits(void)
+{
+	return arch_code_address(~(UINT64_C(1) << 55));
+}
+
+/*
  * Frames whose caller follows from stack pointer and frame pointer. Returns whether one is, by the
  * distances of the saved frame pointer and of the return address from the CFA, and the distance of
  * the slot that a step stores: of the pair, or of the return address alone.
@@ -88,13 +85,9 @@ static inline uint64_t arch_return_slot(uint64_t cfa, uint64_t slot, bool fp_is_
 	return fp_is_saved ? slot + 8 : slot;
 }
 
-/* of a signal frame: siginfo has 128 bytes, and 184 bytes of ucontext come before the registers */
-#define SIGNAL_REGISTERS 312
 /* The kernel's code for the return from a signal has no rules. */
 #define SIGNAL_RULE_SP (-1)
 #define SIGNAL_RULE_PC (-1)
-/* Whether code with the signal's return is sought in known modules only. */
-#define SIGNAL_RETURN_IN_MODULE false
 /*
  * An opcode of call frame information that is without operands and changes no rule:
  * DW_CFA_AARCH64_negate_ra_state and its variant with the pc. What it says, whether a return
@@ -124,6 +117,9 @@ static inline uint64_t arch_thread_pointer(void)
 	__asm__("mrs %0, tpidr_el0" : "=r"(thread));
 	return thread;
 }
+
+/* Whether the thread pointer is the address of glibc's struct pthread, which lies below it here. */
+#define ARCH_THREAD_IS_BASE false
 
 /* A system call that leaves errno alone. */
 static inline long arch_system_call(long number, long a, uint64_t b, long c, long d)

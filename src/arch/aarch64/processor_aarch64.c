@@ -5,15 +5,9 @@
 #include <sys/auxv.h>
 #include <sys/user.h>
 
-const uint8_t saved_registers[SAVED_REGISTERS] = {
-	REG_FP_, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28
-};
-
-#define IN_ORDER                                                                                   \
-	0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24,  \
-		25, 26, 27, 28, REG_FP_, REG_LINK_, REG_SP_, REG_RA_
-const uint8_t signal_registers[REG_COUNT_] = { IN_ORDER };
-const uint8_t perf_registers[REG_COUNT_] = { IN_ORDER };
+const uint8_t saved_registers[SAVED_REGISTERS] = { SAVED_REGISTERS_ORDER };
+const uint8_t signal_registers[REG_COUNT_] = { SIGNAL_REGISTERS_ORDER };
+const uint8_t perf_registers[REG_COUNT_] = { REGISTERS_IN_ORDER };
 
 void arch_context_registers(const ucontext_t *context, uint64_t *registers)
 {
@@ -68,12 +62,6 @@ static uint32_t word_at(const uint8_t *code)
 
 	memcpy(&word, code, sizeof(word));
 	return word;
-}
-
-/* mov x8, #__NR_rt_sigreturn; svc #0 */
-bool arch_is_signal_return(const uint8_t *code)
-{
-	return word_at(code) == 0xd2801168 && word_at(code + 4) == 0xd4000001;
 }
 
 /* bl, blr, and blr with authentication */

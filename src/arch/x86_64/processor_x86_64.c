@@ -3,12 +3,8 @@
 #include <string.h>
 #include <sys/user.h>
 
-const uint8_t saved_registers[SAVED_REGISTERS] = { REG_RBP_, REG_RBX_, 12, 13, 14, 15 };
-
-const uint8_t signal_registers[REG_COUNT_] = { 8,        9,        10,       11,       12,
-					       13,       14,       15,       REG_RDI_, REG_RSI_,
-					       REG_RBP_, REG_RBX_, REG_RDX_, REG_RAX_, REG_RCX_,
-					       REG_RSP_, REG_RA_ };
+const uint8_t saved_registers[SAVED_REGISTERS] = { SAVED_REGISTERS_ORDER };
+const uint8_t signal_registers[REG_COUNT_] = { SIGNAL_REGISTERS_ORDER };
 
 const uint8_t perf_registers[REG_COUNT_] = { REG_RAX_, REG_RBX_, REG_RCX_, REG_RDX_, REG_RSI_,
 					     REG_RDI_, REG_RBP_, REG_RSP_, REG_RA_,  REG_R8_,
@@ -78,14 +74,6 @@ void arch_begin_system_call(struct user_regs_struct *s, long number, const uint6
 uint64_t arch_call_result(const struct user_regs_struct *s)
 {
 	return s->rax;
-}
-
-/* mov $__NR_rt_sigreturn, %rax; syscall */
-bool arch_is_signal_return(const uint8_t *code)
-{
-	static const uint8_t start[8] = { 0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f };
-
-	return memcmp(code, start, sizeof(start)) == 0;
 }
 
 bool arch_ends_call(const uint8_t *code, unsigned count)

@@ -18,30 +18,7 @@
 
 /* --- registers --- */
 
-enum {
-	REG_RAX_,
-	REG_RDX_,
-	REG_RCX_,
-	REG_RBX_,
-	REG_RSI_,
-	REG_RDI_,
-	REG_RBP_,
-	REG_RSP_,
-	REG_R8_,
-	REG_R12_ = 12,
-	REG_R15_ = 15,
-	REG_RA_ = 16,
-	REG_COUNT_ = 17,
-	REG_SP_ = REG_RSP_,
-	REG_FP_ = REG_RBP_,
-	REG_LINK_ = 0xff, /* calls push the return address */
-};
-
 #define RA_COLUMN 16u /* of a CIE */
-#define SAVED_REGISTERS 6
-/* After a jump through a PLT, which may change all others. */
-#define KEPT_REGISTERS (REGISTER_BIT(REG_RBX_) | REGISTER_BIT(REG_RBP_) | 0xf000u)
-#define CALL_PUSHES 8u /* bytes between the CFA and the stack pointer of a function's start */
 
 /* Captures the registers of the function that uses the macro, at that place. */
 #define CAPTURE_REGISTERS(at)                                                                      \
@@ -67,6 +44,12 @@ static inline uint64_t arch_code_address(uint64_t word)
 	return word;
 }
 
+/* Bits of a word that arch_code_address() preserves. */
+static inline uint64_t arch_code_bits(void)
+{
+	return UINT64_MAX;
+}
+
 /*
  * Frames whose caller follows from stack pointer and frame pointer. Returns whether one is, by the
  * distances of the saved frame pointer and of the return address from the CFA, and the distance of
@@ -88,12 +71,9 @@ static inline uint64_t arch_return_slot(uint64_t cfa, uint64_t slot, bool fp_is_
 	return cfa - 8;
 }
 
-#define SIGNAL_REGISTERS 40 /* of the ucontext to which rsp points in a signal frame */
 /* rsp and rip in the ucontext: rules of a signal frame that have these need no other */
 #define SIGNAL_RULE_SP 160
 #define SIGNAL_RULE_PC 168
-/* Whether code with the signal's return is sought in known modules only. */
-#define SIGNAL_RETURN_IN_MODULE true
 /* An opcode of call frame information that is without operands and changes no rule. */
 #define CFA_NO_RULE(op) false
 
@@ -119,6 +99,9 @@ static inline uint64_t arch_thread_pointer(void)
 	__asm__("mov %%fs:0, %0" : "=r"(thread));
 	return thread;
 }
+
+/* Whether the thread pointer is the address of glibc's struct pthread. */
+#define ARCH_THREAD_IS_BASE true
 
 /* A system call that leaves errno alone. */
 static inline long arch_system_call(long number, long a, uint64_t b, long c, long d)

@@ -46,11 +46,11 @@ static bool read_record(const void *bytes, size_t size, struct stack_record *out
 	out->kernel = out->python + 2 * (size_t)h->python_count;
 	out->user = out->kernel + h->kernel_count;
 	out->registers = out->user + h->user_count;
-	out->copy = (const uint8_t *)(out->registers + BPF_REGISTERS);
+	out->copy = (const uint8_t *)(out->registers + REG_COUNT_);
 	out->arguments = (const uint64_t *)(h + 1) + words - MIN(words, BPF_SITE_ARGUMENTS);
 	if (h->kind == BPF_RECORD_ALLOCATION || h->kind == BPF_RECORD_RELEASE)
 		frames += BPF_SITE_ARGUMENTS;
-	return words >= frames + (h->copied ? BPF_REGISTERS + (size_t)h->copy_bytes / 8 : 0);
+	return words >= frames + (h->copied ? REG_COUNT_ + (size_t)h->copy_bytes / 8 : 0);
 }
 
 /* --- stacks --- */

@@ -243,8 +243,8 @@ int ebpf_tables_upload_image(struct ebpf_tables *t, uint64_t image,
 	if (map_put(&t->images, image, 1) < 0)
 		return -ENOMEM;
 	/*
-	 * A program that sees the image also sees its ranges: a system call separates the stores,
-	 * and x86-64 keeps them in order.
+	 * A program that sees the image also sees its ranges: the operating system's kernel
+	 * releases the item of the map after all that was stored before.
 	 */
 	return bpf_map_update_elem(t->programs->images, &image, &value, BPF_ANY);
 }

@@ -333,6 +333,12 @@ int sampled_python_find(struct targets *t, struct target *p, struct sampled_pyth
 	s.target = p;
 	s.e = e;
 	r = proc_maps_read(s.pid, try_mapping, &s);
+	if (s.found && !ARCH_THREAD_IS_BASE) {
+		sampled_python_free(s.found);
+		s.found = NULL;
+		r = error_set(e, E_UNSUPPORTED,
+			      "on " ARCH_NAME ", Python frames are read inside the process only");
+	}
 	*out = s.found;
 	return MIN(r, 0);
 }

@@ -152,9 +152,9 @@ static unsigned code_before(struct walk *k, uint64_t end, uint8_t *bytes, unsign
 /* Whether signal handlers return to pc, with or without rules. */
 static bool is_signal_return(struct walk *k, uint64_t pc)
 {
-	uint8_t bytes[8];
+	uint64_t code;
 
-	return code_before(k, pc + 8, bytes, 8) == 8 && arch_is_signal_return(bytes);
+	return code_before(k, pc + 8, (uint8_t *)&code, 8) == 8 && code == SIGNAL_RETURN_CODE;
 }
 
 /* Whether a call instruction may end at pc. */

@@ -10,6 +10,8 @@
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_helpers.h>
 
+#include "arch/registers.h"
+
 #define KERNEL_TYPE __attribute__((preserve_access_index))
 
 struct upid {
@@ -30,7 +32,7 @@ struct signal_struct {
 } KERNEL_TYPE;
 
 struct thread_struct {
-	unsigned long fsbase;
+	KERNEL_THREAD_MEMBER;
 } KERNEL_TYPE;
 
 struct mm_struct {
@@ -52,14 +54,6 @@ struct task_struct {
 	struct pid *thread_pid;
 	struct signal_struct *signal;
 } KERNEL_TYPE;
-
-/* User registers as saved on entry to the kernel (struct pt_regs): the layout is an ABI. */
-struct user_registers {
-	__u64 r15, r14, r13, r12, rbp, rbx, r11, r10, r9, r8, rax, rcx, rdx, rsi, rdi;
-	__u64 original_rax, rip, cs, flags, rsp, ss;
-};
-
-#define USER_CODE_64 0x33 /* cs of 64-bit user code */
 
 #define TASK_INTERRUPTIBLE 0x1
 #define TASK_UNINTERRUPTIBLE 0x2

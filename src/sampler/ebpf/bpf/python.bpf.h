@@ -162,6 +162,10 @@ static __always_inline __u32 copy_object(void *to, __u64 address, __u64 size, __
 		return (__u32)size;
 	if (size > in_page)
 		size = in_page;
+	/* The verifier of Linux 6.1 learns nothing from comparing two numbers. */
+	asm volatile("" : "+r"(size));
+	if (size > max)
+		size = max;
 	return bpf_probe_read_user(to, (__u32)size, (const void *)address) == 0 ? (__u32)size : 0;
 }
 
@@ -193,7 +197,7 @@ static __always_inline void send_code(struct scratch *s, const struct bpf_python
 
 /* Reads a code object, unless this sample has done so. NULL: it cannot be read. */
 static __always_inline const struct known_code *read_code(struct scratch *s,
-							   const struct bpf_python *p, __u64 code)
+							  const struct bpf_python *p, __u64 code)
 {
 	struct known_code *known = &s->known_codes[(code >> 5) & (KNOWN_CODES - 1)];
 

@@ -282,7 +282,7 @@ static __always_inline int begin_header(struct bpf_record *r, __u32 kind)
 	if (!found->memory)
 		found->memory = memory;
 	r->no_user = memory != found->memory;
-	r->thread_base = BPF_CORE_READ(task, thread.fsbase);
+	r->thread_base = BPF_CORE_READ(task, thread.KERNEL_THREAD_BASE);
 	return 1;
 }
 
@@ -505,7 +505,7 @@ static __always_inline void release_scratch(struct scratch *s)
 
 static __always_inline __u64 entry_register(const __u64 *registers, __u8 number)
 {
-	return number == BPF_NO_REGISTER ? 0 : registers[number & 31];
+	return number == BPF_NO_REGISTER ? 0 : registers[number & (REG_ROOM_ - 1)];
 }
 
 static __always_inline int read_argument(const __u64 *registers, const struct bpf_argument *a,

@@ -1,12 +1,14 @@
 /*
  * sampler.h: shared by the BPF programs (sampler.bpf.c) and their loader (sampler_load.c): records
- * in the ring buffer, values of maps, configuration. Both include it, so it includes nothing else;
- * all layouts are those of x86-64.
+ * in the ring buffer, values of maps, configuration. Both include it, so it includes nothing else
+ * but the numbers of registers, by which layouts differ.
  */
 #ifndef PITOT_SAMPLER_EBPF_BPF_SAMPLER_H
 #define PITOT_SAMPLER_EBPF_BPF_SAMPLER_H
 
 #include <linux/types.h>
+
+#include "arch/registers.h"
 
 #define BPF_USER_FRAMES 16384u
 #define BPF_KERNEL_FRAMES 127u
@@ -31,13 +33,12 @@
 #define BPF_NAME_BYTES 256u
 #define BPF_FILE_BYTES 512u
 #define BPF_LINES_BYTES 2048u
-#define BPF_REGISTERS 17u /* by DWARF number, as in unwind_rule.h */
 #define BPF_STACK_PAGE 4096u
 #define BPF_STACK_PAGES 16u /* of a copied stack */
 
 /* Words of a record: Python frames, kernel frames, user frames, registers, copied stack. */
 #define BPF_FRAME_WORDS 2048u /* maximum for all frames: a power of two */
-#define BPF_COPY_WORDS (BPF_REGISTERS + BPF_STACK_PAGES * BPF_STACK_PAGE / 8)
+#define BPF_COPY_WORDS (REG_COUNT_ + BPF_STACK_PAGES * BPF_STACK_PAGE / 8)
 #define BPF_WORDS (BPF_FRAME_WORDS + BPF_COPY_WORDS + BPF_STACK_PAGE / 8)
 
 #define BPF_TABLES 4096u /* unwind tables; number 0 is unused */
@@ -105,10 +106,9 @@ struct bpf_record {
 	__u8 no_user;
 	__u8 unused;
 	__u16 part; /* number of BPF_RECORD_PART before this one that belong to it */
-	__u32 unused_words;
-	__u32 known; /* bit i: register i is known */
-	__u32 copy_bytes; /* of the copied stack, from the copied rsp on */
-	__u64 thread_base; /* fs */
+	__u32 copy_bytes; /* of the copied stack, from the copied stack pointer on */
+	__u64 known; /* bit i: register i is known */
+	__u64 thread_base; /* the thread pointer: fs */
 };
 
 /*
@@ -150,7 +150,7 @@ struct bpf_site {
 	struct bpf_argument arguments[BPF_SITE_ARGUMENTS];
 };
 
-#define BPF_SAVES 7u
+#define BPF_SAVES (1 + SAVED_REGISTERS)
 
 /* Unwind rules, laid out as in unwind_rule.h. */
 struct bpf_save {
@@ -162,7 +162,7 @@ struct bpf_save {
 struct bpf_rule {
 	__u8 cfa, base, index, interrupts;
 	__s32 offset, extra;
-	struct bpf_save saves[BPF_SAVES]; /* return address; rbp, rbx, r12 to r15 */
+	struct bpf_save saves[BPF_SAVES]; /* return address; saved registers */
 	__u32 unused;
 };
 
@@ -273,6 +273,7 @@ struct bpf_config {
 	__u64 start_ns, end_ns; /* window; end 0: none */
 	__u64 wake_bytes; /* bytes in the ring buffer at which the reader is woken */
 	__u64 period_ns; /* between samples */
+	__u64 code_bits; /* of a return address, without its signature */
 	/*
 	 * interval of the operating system kernel's tick: it updates the CPU time of a running
 	 * thread at least that often

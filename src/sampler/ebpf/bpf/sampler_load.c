@@ -8,6 +8,7 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <unistd.h>
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
@@ -29,7 +30,7 @@ _Static_assert(offsetof(struct bpf_rule, saves) == offsetof(struct unwind_rule, 
 		       offsetof(struct bpf_rule, extra) == offsetof(struct unwind_rule, extra) &&
 		       sizeof(struct bpf_save) == sizeof(struct save_rule),
 	       "struct bpf_rule begins like struct unwind_rule");
-_Static_assert(sizeof(struct bpf_rule) == 72 &&
+_Static_assert(sizeof(struct bpf_rule) % 8 == 0 &&
 		       sizeof(struct bpf_rule) >= sizeof(struct unwind_rule),
 	       "values of arrays are whole words");
 _Static_assert(CFA_NONE == 0 && CFA_UNKNOWN == 1 && CFA_END == 2 && CFA_REGISTER == 3 &&
@@ -61,8 +62,8 @@ static int discard_message(enum libbpf_print_level level, const char *format, va
 /* Checks whether we may create maps. */
 static int check_permission(struct error *e)
 {
-	_cleanup_close_ int fd =
-		bpf_map_create(BPF_MAP_TYPE_RINGBUF, "pitot_probe", 0, 0, 4096, NULL);
+	_cleanup_close_ int fd = bpf_map_create(BPF_MAP_TYPE_RINGBUF, "pitot_probe", 0, 0,
+						(uint32_t)sysconf(_SC_PAGESIZE), NULL);
 	int err = fd < 0 ? -fd : 0;
 
 	if (!err)
@@ -127,6 +128,7 @@ static int configure(struct sampler_programs *s, const struct sampler_load_optio
 					   .end_ns = options->end_ns,
 					   .wake_bytes = ring / 4,
 					   .period_ns = NS_PER_S / options->hz,
+					   .code_bits = arch_code_bits(),
 					   .tick_ns = clock_tick_ns(),
 					   .kernel = options->kernel,
 					   .off_cpu = options->off_cpu };

@@ -16,9 +16,6 @@
 enum { CFA_NONE, CFA_UNKNOWN, CFA_END, CFA_REGISTER, CFA_DEREF, CFA_PLT, CFA_SIGNAL };
 enum { SAVE_SAME, SAVE_CFA, SAVE_MEMORY, SAVE_VALUE, SAVE_COPY };
 enum { RULE_NONE };
-#define REGISTER_RSP 7
-#define REGISTER_RIP 16
-#define REGISTER_NONE 0xff
 #define FRAME_INTERRUPTED (1ull << 62)
 
 #define ADDRESS_END (1ull << 57) /* end of user space */
@@ -26,21 +23,20 @@ enum { RULE_NONE };
 #define BLOCK 8 /* words below the CFA that are read at once: nearly all saves are there */
 #define RANGE_STEPS 15 /* steps of a binary search in BPF_RANGES_OF_PROCESS */
 #define ROW_STEPS 15 /* steps of a binary search in the rows of one part */
-#define KEPT_REGISTERS (1u << 3 | 1u << 6 | 0xf000u) /* callee-saved: rbx, rbp, r12 to r15 */
-#define ALL_REGISTERS ((1u << BPF_REGISTERS) - 1)
 
 struct walk {
-	__u64 registers[32]; /* by DWARF number; a power of two, for bounds */
-	__u64 block[BPF_REGISTERS]; /* copy of memory at block_start */
+	__u64 registers[REG_ROOM_]; /* by DWARF number */
+	__u64 block[REG_COUNT_]; /* copy of memory at block_start */
 	__u64 block_start, cfa;
 	__u64 restored[BPF_SAVES];
 	struct bpf_rule rule; /* of the current frame */
-	struct user_registers entry;
+	__u64 entry[KERNEL_WORDS]; /* as saved on entry to the operating system's kernel */
 	struct bpf_range range; /* of the current frame */
 	__u64 frame;
-	__u64 start_stack; /* rsp at the first instruction of the program */
+	__u64 start_stack; /* stack pointer at the first instruction of the program */
 	__u32 first_range, range_count, generation;
-	__u32 known, switches, found, has_block;
+	__u64 known;
+	__u32 switches, found, has_block;
 	__u32 at; /* number of words before the user frames */
 	__u32 count, stop; /* count: user frames in `words` */
 	__u32 total; /* user frames, including those in records of their own */
@@ -190,7 +186,7 @@ static __always_inline int read_user(__u64 address, __u64 *value)
 
 static __always_inline int is_known(const struct walk *w, __u32 reg)
 {
-	return reg < BPF_REGISTERS && (w->known >> reg & 1);
+	return reg < REG_COUNT_ && (w->known >> reg & 1);
 }
 
 /* --- rules --- */
@@ -352,16 +348,16 @@ __noinline int compute_cfa(struct walk *w)
 	if (!w)
 		return 0;
 	rule = &w->rule;
-	base = w->registers[rule->base & 31] + (__u64)(__s64)rule->offset;
+	base = w->registers[rule->base & (REG_ROOM_ - 1)] + (__u64)(__s64)rule->offset;
 	if (!is_known(w, rule->base))
 		return 0;
 	if (rule->cfa == CFA_PLT)
-		base += (w->registers[REGISTER_RIP] & 15) >= (__u64)(__s64)rule->extra ? 8 : 0;
+		base += (w->registers[REG_RA_] & 15) >= (__u64)(__s64)rule->extra ? 8 : 0;
 	if (rule->cfa == CFA_DEREF) {
-		if (rule->index != REGISTER_NONE) {
+		if (rule->index != REG_NONE_) {
 			if (!is_known(w, rule->index))
 				return 0;
-			base += 8 * w->registers[rule->index & 31];
+			base += 8 * w->registers[rule->index & (REG_ROOM_ - 1)];
 		}
 		if (!read_user(base, &base))
 			return 0;
@@ -385,7 +381,7 @@ __noinline int restore(struct walk *w, __u32 index)
 	if (save->kind == SAVE_MEMORY || save->kind == SAVE_COPY) {
 		if (!is_known(w, save->base))
 			return 0;
-		base = w->registers[save->base & 31];
+		base = w->registers[save->base & (REG_ROOM_ - 1)];
 	}
 	base += offset;
 	if (save->kind == SAVE_VALUE || save->kind == SAVE_COPY) {
@@ -402,40 +398,30 @@ __noinline int restore(struct walk *w, __u32 index)
 	return read_user(base, &w->restored[index]);
 }
 
-/*
- * Continues at the interrupted code. In the signal frame of the operating system's kernel, rsp
- * points to a struct ucontext, whose registers begin at byte 40.
- */
+/* Continues at the code that a signal interrupted. */
 __noinline int leave_signal(struct walk *w)
 {
+	static const __u8 order[REG_COUNT_] = { SIGNAL_REGISTERS_ORDER };
 	__u64 at;
 
 	if (!w)
 		return 0;
-	at = w->registers[REGISTER_RSP] + 40;
-	if (!is_known(w, REGISTER_RSP) || ++w->switches > SWITCHES_MAX ||
-	    bpf_probe_read_user(w->block, 8 * BPF_REGISTERS, (const void *)at) != 0)
+	at = w->registers[REG_SP_] + SIGNAL_REGISTERS;
+	if (!is_known(w, REG_SP_) || ++w->switches > SWITCHES_MAX ||
+	    bpf_probe_read_user(w->block, 8 * REG_COUNT_, (const void *)at) != 0)
 		return 0;
-	for (int i = 0; i < 8; i++)
-		w->registers[8 + i] = w->block[i];
-	w->registers[5] = w->block[8];
-	w->registers[4] = w->block[9];
-	w->registers[6] = w->block[10];
-	w->registers[3] = w->block[11];
-	w->registers[1] = w->block[12];
-	w->registers[0] = w->block[13];
-	w->registers[2] = w->block[14];
-	w->registers[7] = w->block[15];
-	w->registers[16] = w->block[16];
-	w->known = ALL_REGISTERS;
-	w->frame = (w->registers[REGISTER_RIP] & (ADDRESS_END - 1)) | FRAME_INTERRUPTED;
+#pragma unroll
+	for (int i = 0; i < REG_COUNT_; i++)
+		w->registers[order[i]] = w->block[i];
+	w->known = REGISTERS_ALL;
+	w->frame = (w->registers[REG_RA_] & (ADDRESS_END - 1)) | FRAME_INTERRUPTED;
 	return 1;
 }
 
 /* Unwinds to the caller by w->rule. Returns 0 if that is impossible, and w->stop says why. */
 static __always_inline int leave_frame(struct walk *w)
 {
-	static const __u8 registers[BPF_SAVES] = { REGISTER_RIP, 6, 3, 12, 13, 14, 15 };
+	static const __u8 registers[BPF_SAVES] = { REG_RA_, SAVED_REGISTERS_ORDER };
 	__u64 pc;
 
 	w->stop = BPF_STOP_TRUNCATED;
@@ -445,10 +431,10 @@ static __always_inline int leave_frame(struct walk *w)
 	w->has_block = bpf_probe_read_user(w->block, 8 * BLOCK, (const void *)w->block_start) == 0;
 	if (!restore(w, 0))
 		return 0;
-	/* Stacks grow down: a CFA that is not above rsp means a switch of stacks. */
-	if (w->cfa <= w->registers[REGISTER_RSP] && ++w->switches > SWITCHES_MAX)
+	/* Stacks grow down, so a caller at a lower address is on another stack. */
+	if (w->cfa < w->registers[REG_SP_] + CALL_PUSHES && ++w->switches > SWITCHES_MAX)
 		return 0;
-	pc = w->restored[0];
+	pc = w->restored[0] & config.code_bits;
 	if (pc - 1 >= ADDRESS_END - 1) {
 		w->stop = pc ? BPF_STOP_TRUNCATED : BPF_STOP_COMPLETE;
 		return 0;
@@ -466,15 +452,24 @@ static __always_inline int leave_frame(struct walk *w)
 			continue;
 		w->registers[registers[i]] = w->restored[i];
 		if (w->found >> i & 1)
-			w->known |= 1u << registers[i];
+			w->known |= REGISTER_BIT(registers[i]);
 		else
-			w->known &= ~(1u << registers[i]);
+			w->known &= ~REGISTER_BIT(registers[i]);
 	}
-	w->known |= 1u << REGISTER_RSP | 1u << REGISTER_RIP;
-	w->registers[REGISTER_RSP] = w->cfa;
-	w->registers[REGISTER_RIP] = pc;
+	w->known |= REGISTER_BIT(REG_SP_) | REGISTER_BIT(REG_RA_);
+	w->registers[REG_SP_] = w->cfa;
+	w->registers[REG_RA_] = pc;
 	w->frame = pc | (w->rule.interrupts ? FRAME_INTERRUPTED : 0);
 	return 1;
+}
+
+/* Whether signal handlers return to the current frame, whose code has no rule. */
+static __always_inline int is_signal_return(const struct walk *w)
+{
+	__u64 code;
+
+	return (w->stop == BPF_STOP_NO_RULE || !SIGNAL_RETURN_IN_MODULE) &&
+	       read_user(w->registers[REG_RA_], &code) && code == SIGNAL_RETURN_CODE;
 }
 
 static long walk_frame(__u32 index, struct walk_context *context)
@@ -498,9 +493,11 @@ static long walk_frame(__u32 index, struct walk_context *context)
 	w->count++;
 	w->total++;
 	rule = find_rule(w);
+	if (!rule && is_signal_return(w))
+		return !leave_signal(w);
 	if (!rule) {
 		/* The dynamic linker's first instructions have no rules, but no caller either. */
-		if (w->registers[REGISTER_RSP] == w->start_stack && is_known(w, REGISTER_RSP))
+		if (w->registers[REG_SP_] == w->start_stack && is_known(w, REG_SP_))
 			w->stop = BPF_STOP_COMPLETE;
 		return 1;
 	}
@@ -524,31 +521,17 @@ static long walk_frame(__u32 index, struct walk_context *context)
  */
 static __always_inline int enter_walk(struct walk *w)
 {
-	struct user_registers *e = &w->entry;
+	static const __u8 words[REG_COUNT_] = { KERNEL_REGISTER_WORDS };
 	long entry = bpf_task_pt_regs(bpf_get_current_task_btf());
 
-	if (!entry || bpf_probe_read_kernel(e, sizeof(*e), (const void *)entry) != 0 ||
-	    e->cs != USER_CODE_64)
+	if (!entry || bpf_probe_read_kernel(w->entry, sizeof(w->entry), (const void *)entry) != 0 ||
+	    !KERNEL_IS_64_BIT(w->entry))
 		return 0;
-	w->registers[0] = e->rax;
-	w->registers[1] = e->rdx;
-	w->registers[2] = e->rcx;
-	w->registers[3] = e->rbx;
-	w->registers[4] = e->rsi;
-	w->registers[5] = e->rdi;
-	w->registers[6] = e->rbp;
-	w->registers[7] = e->rsp;
-	w->registers[8] = e->r8;
-	w->registers[9] = e->r9;
-	w->registers[10] = e->r10;
-	w->registers[11] = e->r11;
-	w->registers[12] = e->r12;
-	w->registers[13] = e->r13;
-	w->registers[14] = e->r14;
-	w->registers[15] = e->r15;
-	w->registers[16] = e->rip;
-	w->known = ALL_REGISTERS;
-	w->frame = (e->rip & (ADDRESS_END - 1)) | FRAME_INTERRUPTED;
+#pragma unroll
+	for (int i = 0; i < REG_COUNT_; i++)
+		w->registers[i] = w->entry[words[i]];
+	w->known = REGISTERS_ALL;
+	w->frame = (w->registers[REG_RA_] & (ADDRESS_END - 1)) | FRAME_INTERRUPTED;
 	return 1;
 }
 
@@ -556,13 +539,13 @@ static __always_inline int enter_walk(struct walk *w)
 static __always_inline __u32 copy_stack(struct scratch *s, __u32 at)
 {
 	struct walk *w = &s->walk;
-	__u64 from = w->registers[REGISTER_RSP];
+	__u64 from = w->registers[REG_SP_];
 	__u32 words = 0;
 
 	at &= BPF_FRAME_WORDS - 1;
-	for (__u32 i = 0; i < BPF_REGISTERS; i++)
+	for (__u32 i = 0; i < REG_COUNT_; i++)
 		s->words[at + i] = w->registers[i];
-	at += BPF_REGISTERS;
+	at += REG_COUNT_;
 	/* To the end of the page, then page by page, until one is not mapped. */
 	for (__u32 i = 0; i < BPF_STACK_PAGES && !(from & 7); i++) {
 		__u32 size = BPF_STACK_PAGE - ((__u32)from & (BPF_STACK_PAGE - 1));
@@ -576,7 +559,7 @@ static __always_inline __u32 copy_stack(struct scratch *s, __u32 at)
 	s->record.known = w->known;
 	s->record.copied = 1;
 	s->record.copy_bytes = words * 8;
-	return BPF_REGISTERS + words;
+	return REG_COUNT_ + words;
 }
 
 #endif
