@@ -116,9 +116,7 @@ void rows_clock(struct writer *w, uint64_t gpu_ns)
 {
 	struct row_clock row = rows_read_clocks();
 
-	row.gpu_ns = gpu_ns;
-	if (gpu_ns)
-		ROW_PRESENT(&row, clock, gpu_ns);
+	ROW_SET_IF(&row, clock, gpu_ns, gpu_ns);
 	writer_append(w, TABLE_clock, &row);
 }
 
@@ -129,7 +127,6 @@ void rows_mark(struct writer *w, const char *text)
 				.kind = nvtx_kind_mark,
 				.thread = (uint32_t)getpid() };
 
-	row.message = rows_text(w, text);
-	ROW_PRESENT(&row, nvtx, message);
+	ROW_SET(&row, nvtx, message, rows_text(w, text));
 	writer_append(w, TABLE_nvtx, &row);
 }

@@ -11,19 +11,14 @@
 
 static void add_error(struct row_clock *row, const struct timex *t)
 {
-	row->unsynchronized = (t->status & STA_UNSYNC) != 0;
-	row->offset_ns = (int64_t)t->offset * (t->status & STA_NANO ? 1 : (int64_t)NS_PER_US);
-	row->tai_s = t->tai;
-	ROW_PRESENT(row, clock, unsynchronized);
-	ROW_PRESENT(row, clock, offset_ns);
-	if (t->tai)
-		ROW_PRESENT(row, clock, tai_s);
+	ROW_SET(row, clock, unsynchronized, (t->status & STA_UNSYNC) != 0);
+	ROW_SET(row, clock, offset_ns,
+		(int64_t)t->offset * (t->status & STA_NANO ? 1 : (int64_t)NS_PER_US));
+	ROW_SET_IF(row, clock, tai_s, t->tai);
 	if (t->maxerror < 0 || t->esterror < 0)
 		return;
-	row->max_error_ns = (uint64_t)t->maxerror * NS_PER_US;
-	row->estimated_error_ns = (uint64_t)t->esterror * NS_PER_US;
-	ROW_PRESENT(row, clock, max_error_ns);
-	ROW_PRESENT(row, clock, estimated_error_ns);
+	ROW_SET(row, clock, max_error_ns, (uint64_t)t->maxerror * NS_PER_US);
+	ROW_SET(row, clock, estimated_error_ns, (uint64_t)t->esterror * NS_PER_US);
 }
 
 void record_write_clock(struct writer *w)

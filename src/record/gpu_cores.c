@@ -179,10 +179,8 @@ static void add_code(struct core_row *c, const struct gpu_core_place *p, bool ha
 	bool is_found = has_code && code.function.length;
 	bool is_own = !is_found && p->has_threads && !p->is_called && has_kernel;
 
-	if (has_code && !has_kernel && code.kernel.length) {
-		row->kernel = text_of(c->r, &code.kernel);
-		ROW_PRESENT(row, gpu_core, kernel);
-	}
+	if (has_code && !has_kernel && code.kernel.length)
+		ROW_SET(row, gpu_core, kernel, text_of(c->r, &code.kernel));
 	row->function = is_found ? text_of(c->r, &code.function) : row->kernel;
 	row->offset = is_found ? code.offset + back : p->offset;
 	row->source_file = text_of(c->r, &code.file);

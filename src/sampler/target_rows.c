@@ -464,14 +464,10 @@ void targets_thread_state(struct targets *t, struct target *p, const struct targ
 	ROW_PRESENT(&row, unfinished, state);
 	if (row.stack)
 		ROW_PRESENT(&row, unfinished, stack);
-	if (s->system_call) {
-		row.system_call = rows_text(p->writer, s->system_call);
-		ROW_PRESENT(&row, unfinished, system_call);
-	}
-	if (s->reason) {
-		row.reason = rows_text(p->writer, s->reason);
-		ROW_PRESENT(&row, unfinished, reason);
-	}
+	if (s->system_call)
+		ROW_SET(&row, unfinished, system_call, rows_text(p->writer, s->system_call));
+	if (s->reason)
+		ROW_SET(&row, unfinished, reason, rows_text(p->writer, s->reason));
 	writer_append(p->writer, TABLE_unfinished, &row);
 }
 

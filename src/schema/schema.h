@@ -76,6 +76,15 @@ SCHEMA_ENUMS(SCHEMA_ENUM)
 #define ROW_MISSING(row, table, column) ((row)->missing |= UINT64_C(1) << COLUMN_##table##_##column)
 #define ROW_PRESENT(row, table, column)                                                            \
 	((row)->missing &= ~(UINT64_C(1) << COLUMN_##table##_##column))
+/* Sets a column that schema_missing() has left out; the one below only if it is not 0. */
+#define ROW_SET(row, table, column, value)                                                         \
+	((row)->column = (value), ROW_PRESENT(row, table, column))
+#define ROW_SET_IF(row, table, column, value)                                                      \
+	do {                                                                                       \
+		(row)->column = (value);                                                           \
+		if ((row)->column)                                                                 \
+			ROW_PRESENT(row, table, column);                                           \
+	} while (0)
 #define ROW_MISSING_IF(row, table, column, condition)                                              \
 	((row)->missing |= (uint64_t)((condition) != 0) << COLUMN_##table##_##column)
 

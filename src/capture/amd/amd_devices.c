@@ -89,30 +89,18 @@ static void write_device(struct writer *w, const struct agent *agent)
 		.id = agent->ordinal,
 		.name = rows_text(w, agent->name),
 		.uuid = uuid_text(w, a->uuid),
-		.multiprocessors = a->compute_units,
 		.memory_bytes = a->memory_bytes,
-		.clock_khz = a->max_clock_mhz * 1000,
-		.warp_size = a->wave_size,
-		.max_threads_per_block = a->workgroup_max,
-		.max_threads_per_multiprocessor = a->waves_per_unit * a->wave_size,
-		.shared_per_multiprocessor_bytes = a->lds_kib * 1024,
-		.vendor = gpu_vendor_amd,
 	};
 
 	write_pci(pci, a);
 	row.pci = rows_text(w, pci);
-	ROW_PRESENT(&row, device, multiprocessors);
-	ROW_PRESENT(&row, device, vendor);
-	if (a->max_clock_mhz)
-		ROW_PRESENT(&row, device, clock_khz);
-	if (a->wave_size)
-		ROW_PRESENT(&row, device, warp_size);
-	if (a->workgroup_max)
-		ROW_PRESENT(&row, device, max_threads_per_block);
-	if (a->waves_per_unit && a->wave_size)
-		ROW_PRESENT(&row, device, max_threads_per_multiprocessor);
-	if (a->lds_kib)
-		ROW_PRESENT(&row, device, shared_per_multiprocessor_bytes);
+	ROW_SET(&row, device, multiprocessors, a->compute_units);
+	ROW_SET(&row, device, vendor, gpu_vendor_amd);
+	ROW_SET_IF(&row, device, clock_khz, a->max_clock_mhz * 1000);
+	ROW_SET_IF(&row, device, warp_size, a->wave_size);
+	ROW_SET_IF(&row, device, max_threads_per_block, a->workgroup_max);
+	ROW_SET_IF(&row, device, max_threads_per_multiprocessor, a->waves_per_unit * a->wave_size);
+	ROW_SET_IF(&row, device, shared_per_multiprocessor_bytes, a->lds_kib * 1024);
 	writer_append(w, TABLE_device, &row);
 }
 

@@ -167,20 +167,17 @@ void amd_work_on_buffer(uint64_t context, uint64_t buffer, struct amd_record_hea
 /* --- the collector's thread --- */
 
 /* Times of another clock than that of the machine, before its start or after now, are none. */
-static bool set_times(const struct ring_event *event, uint64_t *start, uint64_t *end)
+static bool read_times(const struct ring_event *event, uint64_t *start, uint64_t *end)
 {
 	uint64_t now = clock_monotonic_ns();
 
 	*start = amd_boottime_convert(event->a);
 	*end = amd_boottime_convert(event->b);
-	if (!event->a || !event->b || event->b < event->a) {
-		if (event->b && event->b < event->a)
-			counts.reversed_time++;
-		else
-			counts.no_time++;
+	if (event->b && event->b < event->a) {
+		counts.reversed_time++;
 		return false;
 	}
-	if (!*start || *end > now + CLOCKS_DIFFER_NS) {
+	if (!event->a || !event->b || !*start || *end > now + CLOCKS_DIFFER_NS) {
 		counts.no_time++;
 		return false;
 	}
@@ -188,9 +185,11 @@ static bool set_times(const struct ring_event *event, uint64_t *start, uint64_t 
 }
 
 /* Grids are in work items, of which the last group of a dimension may have fewer. */
-static uint32_t blocks(uint32_t items, uint32_t group)
+static uint32_t blocks(const struct work *work, unsigned axis)
 {
-	return group ? (uint32_t)(((uint64_t)items + group - 1) / group) : 0;
+	uint32_t group = work->workgroup[axis];
+
+	return (uint32_t)(((uint64_t)work->grid[axis] + group - 1) / group);
 }
 
 static uint32_t config_of(struct writer *w, const struct work *work)
@@ -199,32 +198,22 @@ static uint32_t config_of(struct writer *w, const struct work *work)
 	struct row_kernel_config row = {
 		.missing = schema_missing(TABLE_kernel_config),
 		.name = rows_text(w, kernel ? kernel->name : "unknown kernel"),
-		.grid_x = blocks(work->grid[0], work->workgroup[0]),
-		.grid_y = blocks(work->grid[1], work->workgroup[1]),
-		.grid_z = blocks(work->grid[2], work->workgroup[2]),
-		.block_x = work->workgroup[0],
-		.block_y = work->workgroup[1],
-		.block_z = work->workgroup[2],
-		.local_bytes_per_thread = work->private_bytes,
 	};
 
 	if (work->workgroup[0] && work->workgroup[1] && work->workgroup[2]) {
-		ROW_PRESENT(&row, kernel_config, grid_x);
-		ROW_PRESENT(&row, kernel_config, grid_y);
-		ROW_PRESENT(&row, kernel_config, grid_z);
-		ROW_PRESENT(&row, kernel_config, block_x);
-		ROW_PRESENT(&row, kernel_config, block_y);
-		ROW_PRESENT(&row, kernel_config, block_z);
+		ROW_SET(&row, kernel_config, grid_x, blocks(work, 0));
+		ROW_SET(&row, kernel_config, grid_y, blocks(work, 1));
+		ROW_SET(&row, kernel_config, grid_z, blocks(work, 2));
+		ROW_SET(&row, kernel_config, block_x, work->workgroup[0]);
+		ROW_SET(&row, kernel_config, block_y, work->workgroup[1]);
+		ROW_SET(&row, kernel_config, block_z, work->workgroup[2]);
 	}
-	ROW_PRESENT(&row, kernel_config, local_bytes_per_thread);
+	ROW_SET(&row, kernel_config, local_bytes_per_thread, work->private_bytes);
 	if (kernel) {
-		row.registers = kernel->vgprs + kernel->agprs;
-		row.static_shared_bytes = kernel->group_bytes;
-		row.dynamic_shared_bytes =
-			work->group_bytes - MIN(work->group_bytes, kernel->group_bytes);
-		ROW_PRESENT(&row, kernel_config, registers);
-		ROW_PRESENT(&row, kernel_config, static_shared_bytes);
-		ROW_PRESENT(&row, kernel_config, dynamic_shared_bytes);
+		ROW_SET(&row, kernel_config, registers, kernel->vgprs + kernel->agprs);
+		ROW_SET(&row, kernel_config, static_shared_bytes, kernel->group_bytes);
+		ROW_SET(&row, kernel_config, dynamic_shared_bytes,
+			work->group_bytes - MIN(work->group_bytes, kernel->group_bytes));
 	}
 	return writer_kernel_config(w, &row);
 }
@@ -238,13 +227,20 @@ static uint32_t stream_of(const struct work *work, bool is_kernel)
 	return STREAM_OF_QUEUE | (is_kernel ? (uint32_t)work->queue & (STREAM_OF_QUEUE - 1) : 0);
 }
 
-#define SET_NODE(row, table, origin)                                                               \
+/* What kernels and copies have: the node of a graph, and times, which may be none. */
+#define SET_WORK(row, table, event, work)                                                          \
 	do {                                                                                       \
-		if ((origin).graph && (origin).node) {                                             \
-			(row)->graph = (origin).graph;                                             \
-			(row)->graph_node = (uint64_t)(origin).graph << 32 | (origin).node;        \
-			ROW_PRESENT(row, table, graph);                                            \
-			ROW_PRESENT(row, table, graph_node);                                       \
+		const struct amd_origin *origin = &(work)->origin;                                 \
+		uint64_t start, end;                                                               \
+                                                                                                   \
+		if (origin->graph && origin->node) {                                               \
+			ROW_SET(row, table, graph, origin->graph);                                 \
+			ROW_SET(row, table, graph_node,                                            \
+				(uint64_t)origin->graph << 32 | origin->node);                     \
+		}                                                                                  \
+		if (read_times(event, &start, &end)) {                                             \
+			ROW_SET(row, table, start_ns, start);                                      \
+			ROW_SET(row, table, end_ns, end);                                          \
 		}                                                                                  \
 	} while (0)
 
@@ -254,15 +250,10 @@ static void write_kernel(struct writer *w, const struct ring_event *event, const
 				  .config = config_of(w, work),
 				  .correlation = work->correlation,
 				  .device = amd_device_of(work->agent),
-				  .stream = stream_of(work, true),
-				  .channel = (uint32_t)work->queue };
+				  .stream = stream_of(work, true) };
 
-	ROW_PRESENT(&row, kernel, channel);
-	SET_NODE(&row, kernel, work->origin);
-	if (set_times(event, &row.start_ns, &row.end_ns)) {
-		ROW_PRESENT(&row, kernel, start_ns);
-		ROW_PRESENT(&row, kernel, end_ns);
-	}
+	ROW_SET(&row, kernel, channel, (uint32_t)work->queue);
+	SET_WORK(&row, kernel, event, work);
 	writer_append(w, TABLE_kernel, &row);
 }
 
@@ -276,7 +267,6 @@ static void write_copy(struct writer *w, const struct ring_event *event, const s
 	bool to_gpu = to != AMD_NO_DEVICE, from_gpu = from != AMD_NO_DEVICE;
 	struct row_memcpy row = {
 		.missing = schema_missing(TABLE_memcpy),
-		.bytes = work->kernel,
 		.kind = event->c < ARRAY_SIZE(kinds) ? kinds[event->c] : copy_kind_unknown,
 		/* Memory of the host may be pageable or pinned. */
 		.source_kind = from_gpu ? memory_kind_device : memory_kind_unknown,
@@ -288,18 +278,12 @@ static void write_copy(struct writer *w, const struct ring_event *event, const s
 		.stream = stream_of(work, false),
 	};
 
-	ROW_PRESENT(&row, memcpy, bytes);
-	SET_NODE(&row, memcpy, work->origin);
+	ROW_SET(&row, memcpy, bytes, work->kernel);
+	SET_WORK(&row, memcpy, event, work);
 	if (to_gpu && from_gpu && to != from) {
 		row.kind = copy_kind_PtoP;
-		row.source_device = from;
-		row.destination_device = to;
-		ROW_PRESENT(&row, memcpy, source_device);
-		ROW_PRESENT(&row, memcpy, destination_device);
-	}
-	if (set_times(event, &row.start_ns, &row.end_ns)) {
-		ROW_PRESENT(&row, memcpy, start_ns);
-		ROW_PRESENT(&row, memcpy, end_ns);
+		ROW_SET(&row, memcpy, source_device, from);
+		ROW_SET(&row, memcpy, destination_device, to);
 	}
 	writer_append(w, TABLE_memcpy, &row);
 }
@@ -337,19 +321,15 @@ static void write_allocation(struct writer *w, const struct ring_event *event,
 			: place == PLACE_HOST ? memory_kind_pinned
 					      : memory_kind_unknown,
 		.address = work->queue,
-		.bytes = memory >> 8,
 		.correlation = work->correlation,
 		.device = place >= PLACE_GPU ? (uint32_t)place - PLACE_GPU : 0,
 	};
 
 	if (!work->queue)
 		return;
-	if (row.bytes)
-		ROW_PRESENT(&row, allocation, bytes);
-	if (set_times(event, &start, &end)) {
-		row.time_ns = is_release ? start : end;
-		ROW_PRESENT(&row, allocation, time_ns);
-	}
+	ROW_SET_IF(&row, allocation, bytes, memory >> 8);
+	if (read_times(event, &start, &end))
+		ROW_SET(&row, allocation, time_ns, is_release ? start : end);
 	writer_append(w, TABLE_allocation, &row);
 }
 
