@@ -189,7 +189,7 @@ static uint64_t slots_of(const struct ring_event *event)
 	case RING_COLLECTIVE:
 		return 3;
 	case RING_HIP_WORK:
-		return 4;
+		return RING_HIP_WORK_SLOTS;
 	case RING_SAMPLE:
 		return MAX(event->flags, 1);
 	default:

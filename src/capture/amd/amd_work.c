@@ -13,22 +13,26 @@
 #include "capture/core/collector.h"
 #include "format/rows.h"
 
-/*
- * The three slots after the event's first, which has: a start, b end, flags enum work_kind, c the
- * operation of a copy or allocation.
- */
-enum work_kind { WORK_KERNEL, WORK_COPY, WORK_ALLOCATION };
-struct work {
-	uint64_t correlation;
-	struct amd_origin origin;
-	uint64_t agent;
-	uint64_t queue; /* a copy's: the agent from which; an allocation's: the address */
-	uint64_t kernel; /* a copy's and an allocation's: bytes */
-	uint32_t private_bytes, group_bytes, workgroup[3], grid[3];
-	uint64_t unused[3];
+/* RING_HIP_WORK: a record of the SDK, in the slots after the event's. */
+union record {
+	struct {
+		uint64_t size;
+		uint32_t kind;
+		int32_t operation;
+	};
+	struct amd_dispatch dispatch;
+	struct amd_copy copy;
+	struct amd_allocation allocation;
+	struct ring_event slots[RING_HIP_WORK_SLOTS - 1];
 };
-#define WORK_SLOTS 4u
-_Static_assert(sizeof(struct work) == (WORK_SLOTS - 1) * sizeof(struct ring_event), "");
+_Static_assert(sizeof(union record) == sizeof(struct ring_event[RING_HIP_WORK_SLOTS - 1]), "");
+
+/* Bytes that are read of records, by kind; others are unknown. */
+static const uint8_t record_bytes[] = {
+	[AMD_BUFFER_KERNEL_DISPATCH] = sizeof(struct amd_dispatch),
+	[AMD_BUFFER_MEMORY_COPY] = sizeof(struct amd_copy),
+	[AMD_BUFFER_MEMORY_ALLOCATION] = sizeof(struct amd_allocation),
+};
 
 /* A queue stands for an unknown stream; streams' own ids are small. */
 #define STREAM_OF_QUEUE (1u << 30)
@@ -80,76 +84,23 @@ void amd_work_push(const struct ring_event *events, unsigned slots)
 		counter_add(&r->lost, 1);
 }
 
-static void push(const struct ring_event *event, struct work *work, uint64_t external)
-{
-	struct ring_event slots[WORK_SLOTS] = { *event };
-
-	memcpy(&work->origin, &external, sizeof(work->origin));
-	memcpy(&slots[1], work, sizeof(*work));
-	amd_work_push(slots, WORK_SLOTS);
-}
-
-static void push_dispatch(const struct amd_dispatch *d)
-{
-	struct work work = {
-		.correlation = d->correlation.internal,
-		.agent = d->agent,
-		.queue = d->queue,
-		.kernel = d->kernel,
-		.private_bytes = d->private_bytes,
-		.group_bytes = d->group_bytes,
-	};
-
-	memcpy(work.workgroup, d->workgroup, sizeof(work.workgroup));
-	memcpy(work.grid, d->grid, sizeof(work.grid));
-	push(&(struct ring_event){ .a = d->start, .b = d->end, .kind = RING_HIP_WORK }, &work,
-	     d->correlation.external);
-}
-
-static void push_copy(const struct amd_copy *c)
-{
-	struct work work = { .correlation = c->correlation.internal,
-			     .agent = c->to_agent,
-			     .queue = c->from_agent,
-			     .kernel = c->bytes };
-
-	push(&(struct ring_event){ .a = c->start,
-				   .b = c->end,
-				   .c = (uint32_t)c->operation,
-				   .kind = RING_HIP_WORK,
-				   .flags = WORK_COPY },
-	     &work, c->correlation.external);
-}
-
-static void push_allocation(const struct amd_allocation *a)
-{
-	struct work work = { .correlation = a->correlation.internal,
-			     .agent = a->agent,
-			     .queue = a->address,
-			     .kernel = a->bytes };
-
-	push(&(struct ring_event){ .a = a->start,
-				   .b = a->end,
-				   .c = (uint32_t)a->operation,
-				   .kind = RING_HIP_WORK,
-				   .flags = WORK_ALLOCATION },
-	     &work, 0);
-}
-
 static void read_record(const struct amd_record_header *header)
 {
+	struct ring_event slots[RING_HIP_WORK_SLOTS] = { { .kind = RING_HIP_WORK } };
 	uint32_t kind = header->category == AMD_CATEGORY_TRACING ? header->kind : 0;
+	size_t known = kind < ARRAY_SIZE(record_bytes) ? record_bytes[kind] : 0;
+	union record record;
 	uint64_t size;
 
 	memcpy(&size, header->payload, sizeof(size));
-	if (kind == AMD_BUFFER_KERNEL_DISPATCH && size >= sizeof(struct amd_dispatch))
-		push_dispatch(header->payload);
-	else if (kind == AMD_BUFFER_MEMORY_COPY && size >= sizeof(struct amd_copy))
-		push_copy(header->payload);
-	else if (kind == AMD_BUFFER_MEMORY_ALLOCATION && size >= sizeof(struct amd_allocation))
-		push_allocation(header->payload);
-	else
+	if (!known || size < known) {
 		atomic_fetch_add(&counts.unknown, 1);
+		return;
+	}
+	memcpy(&record, header->payload, known);
+	record.kind = kind;
+	memcpy(&slots[1], &record, known);
+	amd_work_push(slots, RING_HIP_WORK_SLOTS);
 }
 
 /* The SDK's count of drops is of the buffer's whole life. */
@@ -166,18 +117,21 @@ void amd_work_on_buffer(uint64_t context, uint64_t buffer, struct amd_record_hea
 
 /* --- the collector's thread --- */
 
-/* Times of another clock than that of the machine, before its start or after now, are none. */
-static bool read_times(const struct ring_event *event, uint64_t *start, uint64_t *end)
+/*
+ * Converts times. Those of another clock than that of the machine, before its start or after now,
+ * are none.
+ */
+static bool read_times(uint64_t *start, uint64_t *end)
 {
-	uint64_t now = clock_monotonic_ns();
+	uint64_t now = clock_monotonic_ns(), told_start = *start, told_end = *end;
 
-	*start = amd_boottime_convert(event->a);
-	*end = amd_boottime_convert(event->b);
-	if (event->b && event->b < event->a) {
+	*start = amd_boottime_convert(told_start);
+	*end = amd_boottime_convert(told_end);
+	if (told_end && told_end < told_start) {
 		counts.reversed_time++;
 		return false;
 	}
-	if (!event->a || !event->b || !*start || *end > now + CLOCKS_DIFFER_NS) {
+	if (!told_start || !told_end || !*start || *end > now + CLOCKS_DIFFER_NS) {
 		counts.no_time++;
 		return false;
 	}
@@ -185,14 +139,14 @@ static bool read_times(const struct ring_event *event, uint64_t *start, uint64_t
 }
 
 /* Grids are in work items, of which the last group of a dimension may have fewer. */
-static uint32_t blocks(const struct work *work, unsigned axis)
+static uint32_t blocks(const struct amd_dispatch *work, unsigned axis)
 {
 	uint32_t group = work->workgroup[axis];
 
 	return (uint32_t)(((uint64_t)work->grid[axis] + group - 1) / group);
 }
 
-static uint32_t config_of(struct writer *w, const struct work *work)
+static uint32_t config_of(struct writer *w, const struct amd_dispatch *work)
 {
 	const struct amd_kernel *kernel = amd_kernel_find(work->kernel);
 	struct row_kernel_config row = {
@@ -219,67 +173,75 @@ static uint32_t config_of(struct writer *w, const struct work *work)
 }
 
 /* Copies have no queue: without a stream they are in one of their own for each GPU. */
-static uint32_t stream_of(const struct work *work, bool is_kernel)
+static uint32_t stream_of(struct amd_origin origin, uint64_t queue)
 {
-	if (work->origin.stream)
-		return work->origin.stream - 1u;
+	if (origin.stream)
+		return origin.stream - 1u;
 	counts.no_stream++;
-	return STREAM_OF_QUEUE | (is_kernel ? (uint32_t)work->queue & (STREAM_OF_QUEUE - 1) : 0);
+	return STREAM_OF_QUEUE | ((uint32_t)queue & (STREAM_OF_QUEUE - 1));
+}
+
+static struct amd_origin origin_of(uint64_t external)
+{
+	struct amd_origin origin;
+
+	memcpy(&origin, &external, sizeof(origin));
+	return origin;
 }
 
 /* What kernels and copies have: the node of a graph, and times, which may be none. */
-#define SET_WORK(row, table, event, work)                                                          \
+#define SET_WORK(row, table, origin, start, end)                                                   \
 	do {                                                                                       \
-		const struct amd_origin *origin = &(work)->origin;                                 \
-		uint64_t start, end;                                                               \
-                                                                                                   \
-		if (origin->graph && origin->node) {                                               \
-			ROW_SET(row, table, graph, origin->graph);                                 \
+		if ((origin).graph && (origin).node) {                                             \
+			ROW_SET(row, table, graph, (origin).graph);                                \
 			ROW_SET(row, table, graph_node,                                            \
-				(uint64_t)origin->graph << 32 | origin->node);                     \
+				(uint64_t)(origin).graph << 32 | (origin).node);                   \
 		}                                                                                  \
-		if (read_times(event, &start, &end)) {                                             \
+		if (read_times(&(start), &(end))) {                                                \
 			ROW_SET(row, table, start_ns, start);                                      \
 			ROW_SET(row, table, end_ns, end);                                          \
 		}                                                                                  \
 	} while (0)
 
-static void write_kernel(struct writer *w, const struct ring_event *event, const struct work *work)
+static void write_kernel(struct writer *w, struct amd_dispatch *work)
 {
+	struct amd_origin origin = origin_of(work->correlation.external);
 	struct row_kernel row = { .missing = schema_missing(TABLE_kernel),
 				  .config = config_of(w, work),
-				  .correlation = work->correlation,
+				  .correlation = work->correlation.internal,
 				  .device = amd_device_of(work->agent),
-				  .stream = stream_of(work, true) };
+				  .stream = stream_of(origin, work->queue) };
 
 	ROW_SET(&row, kernel, channel, (uint32_t)work->queue);
-	SET_WORK(&row, kernel, event, work);
+	SET_WORK(&row, kernel, origin, work->start, work->end);
 	writer_append(w, TABLE_kernel, &row);
 }
 
-static void write_copy(struct writer *w, const struct ring_event *event, const struct work *work)
+static void write_copy(struct writer *w, struct amd_copy *work)
 {
 	static const uint8_t kinds[] = { [AMD_COPY_HTOH] = copy_kind_HtoH,
 					 [AMD_COPY_HTOD] = copy_kind_HtoD,
 					 [AMD_COPY_DTOH] = copy_kind_DtoH,
 					 [AMD_COPY_DTOD] = copy_kind_DtoD };
-	uint32_t to = amd_device_of(work->agent), from = amd_device_of(work->queue);
+	struct amd_origin origin = origin_of(work->correlation.external);
+	uint32_t to = amd_device_of(work->to_agent), from = amd_device_of(work->from_agent);
 	bool to_gpu = to != AMD_NO_DEVICE, from_gpu = from != AMD_NO_DEVICE;
 	struct row_memcpy row = {
 		.missing = schema_missing(TABLE_memcpy),
-		.kind = event->c < ARRAY_SIZE(kinds) ? kinds[event->c] : copy_kind_unknown,
+		.kind = (uint32_t)work->operation < ARRAY_SIZE(kinds) ? kinds[work->operation]
+								      : copy_kind_unknown,
 		/* Memory of the host may be pageable or pinned. */
 		.source_kind = from_gpu ? memory_kind_device : memory_kind_unknown,
 		.destination_kind = to_gpu ? memory_kind_device : memory_kind_unknown,
-		.correlation = work->correlation,
+		.correlation = work->correlation.internal,
 		.device = to_gpu     ? to
 			  : from_gpu ? from
 				     : 0,
-		.stream = stream_of(work, false),
+		.stream = stream_of(origin, 0),
 	};
 
-	ROW_SET(&row, memcpy, bytes, work->kernel);
-	SET_WORK(&row, memcpy, event, work);
+	ROW_SET(&row, memcpy, bytes, work->bytes);
+	SET_WORK(&row, memcpy, origin, work->start, work->end);
 	if (to_gpu && from_gpu && to != from) {
 		row.kind = copy_kind_PtoP;
 		ROW_SET(&row, memcpy, source_device, from);
@@ -289,47 +251,45 @@ static void write_copy(struct writer *w, const struct ring_event *event, const s
 }
 
 /* Returns what is known of memory that is released, and forgets it; or notes what is allocated. */
-static uint64_t follow(const struct work *work, bool is_release)
+static uint64_t follow(const struct amd_allocation *work, bool is_release)
 {
 	uint32_t device = amd_device_of(work->agent);
 	uint64_t place = !work->agent              ? PLACE_UNKNOWN
 			 : device == AMD_NO_DEVICE ? PLACE_HOST
 						   : PLACE_GPU + device,
-		 memory = work->kernel << 8 | place;
+		 memory = work->bytes << 8 | place;
 
 	if (is_release) {
 		memory = 0;
-		map_remove(&live, work->queue, &memory);
+		map_remove(&live, work->address, &memory);
 	} else {
-		(void)!map_put(&live, work->queue,
-			       memory); /* else the release is of unknown size */
+		/* If that fails, the release is of unknown size. */
+		(void)!map_put(&live, work->address, memory);
 	}
 	return memory;
 }
 
 /* An address of 0 is of an allocation that failed. */
-static void write_allocation(struct writer *w, const struct ring_event *event,
-			     const struct work *work)
+static void write_allocation(struct writer *w, struct amd_allocation *work)
 {
-	bool is_release = event->c == AMD_FREE || event->c == AMD_VMEM_FREE;
-	uint64_t memory = work->queue ? follow(work, is_release) : 0, place = memory & 0xff, start,
-		 end;
+	bool is_release = work->operation == AMD_FREE || work->operation == AMD_VMEM_FREE;
+	uint64_t memory = work->address ? follow(work, is_release) : 0, place = memory & 0xff;
 	struct row_allocation row = {
 		.missing = schema_missing(TABLE_allocation),
 		.operation = is_release ? memory_operation_release : memory_operation_allocation,
 		.kind = place >= PLACE_GPU    ? memory_kind_device
 			: place == PLACE_HOST ? memory_kind_pinned
 					      : memory_kind_unknown,
-		.address = work->queue,
-		.correlation = work->correlation,
+		.address = work->address,
+		.correlation = work->correlation.internal,
 		.device = place >= PLACE_GPU ? (uint32_t)place - PLACE_GPU : 0,
 	};
 
-	if (!work->queue)
+	if (!work->address)
 		return;
 	ROW_SET_IF(&row, allocation, bytes, memory >> 8);
-	if (read_times(event, &start, &end))
-		ROW_SET(&row, allocation, time_ns, is_release ? start : end);
+	if (read_times(&work->start, &work->end))
+		ROW_SET(&row, allocation, time_ns, is_release ? work->start : work->end);
 	writer_append(w, TABLE_allocation, &row);
 }
 
@@ -340,20 +300,18 @@ void amd_work_begin(void)
 
 uint64_t amd_work_event(struct writer *w, const struct ring *r, uint64_t position)
 {
-	const struct ring_event *event = ring_slot(r, position);
-	struct work work;
+	union record record;
 
-	for (unsigned i = 1; i < WORK_SLOTS; i++)
-		memcpy((char *)&work + (i - 1) * sizeof(*event), ring_slot(r, position + i),
-		       sizeof(*event));
-	counts.work += event->flags != WORK_ALLOCATION;
-	if (event->flags == WORK_ALLOCATION)
-		write_allocation(w, event, &work);
-	else if (event->flags == WORK_COPY)
-		write_copy(w, event, &work);
+	for (unsigned i = 1; i < RING_HIP_WORK_SLOTS; i++)
+		record.slots[i - 1] = *ring_slot(r, position + i);
+	counts.work += record.kind != AMD_BUFFER_MEMORY_ALLOCATION;
+	if (record.kind == AMD_BUFFER_MEMORY_ALLOCATION)
+		write_allocation(w, &record.allocation);
+	else if (record.kind == AMD_BUFFER_MEMORY_COPY)
+		write_copy(w, &record.copy);
 	else
-		write_kernel(w, event, &work);
-	return WORK_SLOTS;
+		write_kernel(w, &record.dispatch);
+	return RING_HIP_WORK_SLOTS;
 }
 
 struct amd_work_counts amd_work_counts(void)

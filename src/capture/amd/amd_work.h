@@ -14,10 +14,9 @@ amd_on_buffer amd_work_on_buffer;
 /* Puts an event into the ring of a thread of the SDK, which waits while it is full. */
 void amd_work_push(const struct ring_event *events, unsigned slots);
 
-/* Makes the row of a kernel, copy or allocation; returns its slots. Collector's thread. */
 /* Called when a recording begins. */
 void amd_work_begin(void);
-
+/* Makes the row of a kernel, copy or allocation; returns its slots. Collector's thread. */
 uint64_t amd_work_event(struct writer *w, const struct ring *r, uint64_t position);
 
 /* Since the recorder was loaded. Any thread; `work` has rows, the others are losses. */

@@ -36,7 +36,7 @@ enum ring_kind {
 	RING_SAMPLE,
 	RING_COLLECTIVE, /* three slots: nccl_source.c */
 	RING_HIP_CALL,	/* two slots: amd_calls.h */
-	RING_HIP_WORK,	/* four slots: amd_work.c */
+	RING_HIP_WORK,	/* RING_HIP_WORK_SLOTS: amd_work.c */
 	RING_HIP_VALUE,	/* a correlation, b bits of a double, c metric */
 	RING_KINDS
 };
@@ -77,6 +77,7 @@ _Static_assert(sizeof(struct ring_launched) == sizeof(uint64_t), "written at onc
 #define RING_POLLED 4u /* handles that a thread polls at a time */
 
 #define RING_SLOTS 32768u	/* 1 MiB a ring */
+#define RING_HIP_WORK_SLOTS 5u
 #define RINGS_MAX 1024u
 #define RING_TEXT_MAX 4096u	/* longer texts are truncated */
 #define RING_SCOPES 31u		/* open scopes whose names are kept */

@@ -398,7 +398,7 @@ static void test_events_and_their_slots(void **state)
 		{ { CALL(100), .flags = CALL_HAS_RESULT }, 1, 0 },
 		{ { .kind = RING_GRAPH_NODE }, 1, 1 },
 		{ { .kind = RING_HIP_CALL }, 1, 1 },
-		{ { .kind = RING_HIP_WORK }, 3, 1 },
+		{ { .kind = RING_HIP_WORK }, RING_HIP_WORK_SLOTS - 1, 1 },
 		{ { .kind = RING_SAMPLE }, 0, 1 },
 		{ { .kind = RING_SAMPLE, .flags = 3 }, 2, 1 },
 		{ { .kind = RING_COUNTER }, 0, 1 },
