@@ -235,23 +235,19 @@ uint64_t amd_calls_event(struct writer *w, const struct ring *r, uint64_t positi
 	uint32_t operation = MIN(event->c, OPERATIONS_MAX - 1);
 	enum api_kind kind = self.kinds[operation];
 	struct row_api_call row = {
+		.missing = schema_missing(TABLE_api_call),
 		.start_ns = event->a,
 		.end_ns = event->b,
 		.function = API_HIP << 16 | operation,
 		.thread = r->tid,
 		.correlation = ring_slot(r, position + 1)->a,
-		.result = (int32_t)event->d,
-		.stack = event->e,
 	};
 
 	if (!self.written[operation])
 		write_function(w, operation);
-	self.launched += !row.result && (kind == api_kind_launch || kind == api_kind_memcpy);
-	ROW_MISSING_IF(&row, api_call, result, !row.result);
-	ROW_MISSING_IF(&row, api_call, stack, !row.stack);
-	ROW_MISSING(&row, api_call, stream);
-	ROW_MISSING(&row, api_call, event);
-	ROW_MISSING(&row, api_call, context);
+	self.launched += !event->d && (kind == api_kind_launch || kind == api_kind_memcpy);
+	ROW_SET_IF(&row, api_call, result, (int32_t)event->d);
+	ROW_SET_IF(&row, api_call, stack, event->e);
 	writer_append(w, TABLE_api_call, &row);
 	return 2;
 }

@@ -1,10 +1,9 @@
 #include "capture/amd/amd_readings.h"
 
 #include <stdatomic.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "base/clock.h"
+#include "base/strbuf.h"
 #include "capture/amd/amd_devices.h"
 #include "capture/amd/amd_sdk.h"
 #include "capture/core/capability_notes.h"
@@ -19,7 +18,7 @@ static struct {
 		struct amd_device device;
 		uint32_t ordinal; /* AMD_NO_DEVICE: HIP does not use it, or it is lost */
 		bool is_noted; /* what it lacks */
-		char lacks[512];
+		struct strbuf lacks;
 	} cards[AMD_GPUS_MAX];
 	struct counters_lock locks[AMD_GPUS_MAX];
 } self;
@@ -34,11 +33,8 @@ static void push(void *user, uint32_t id, uint64_t time_ns, int64_t value)
 static void note_absent(void *user, uint32_t id, const char *why)
 {
 	struct card *card = user;
-	size_t length = strlen(card->lacks);
-	char room[METRIC_NAME_MAX];
 
-	snprintf(card->lacks + length, sizeof(card->lacks) - length, "%s%s: %s", length ? "; " : "",
-		 metric_name(id, room), why);
+	metric_add_absent(&card->lacks, "", id, why);
 }
 
 static void find_cards(bool all)
@@ -56,10 +52,10 @@ static void find_cards(bool all)
 
 		if (!amd_device_open(&card->device, i))
 			break;
-		card->lacks[0] = '\0';
+		strbuf_clear(&card->lacks);
 		card->is_noted = false;
-		card->ordinal =
-			self.all ? amd_devices_first() + i : amd_device_at(card->device.card.pci);
+		card->ordinal = self.all ? amd_devices_first() + i
+					 : amd_device_at(card->device.card.gpu.pci);
 		self.count++;
 	}
 }
@@ -70,16 +66,16 @@ static void read_card(unsigned i, const char *directory, uint64_t now_ns)
 	const struct metric_sink sink = { .user = card, .value = push, .absent = note_absent };
 
 	if (card->ordinal == AMD_NO_DEVICE ||
-	    !counters_lock(self.locks, AMD_GPUS_MAX, i, directory, card->device.card.pci))
+	    !counters_lock(self.locks, AMD_GPUS_MAX, i, directory, card->device.card.gpu.pci))
 		return;
 	amd_device_read(&card->device, now_ns, &sink);
 	if (card->device.lost) {
 		counters_push(METRIC_gpu_lost, card->ordinal, clock_monotonic_ns(), 1);
 		card->ordinal = AMD_NO_DEVICE;
-	} else if (card->lacks[0] && !card->is_noted) {
+	} else if (card->lacks.length && !card->is_noted) {
 		card->is_noted = true;
 		capability_note(feature_counters, capability_state_degraded, NULL, NULL,
-				"device %u has no %s", card->ordinal, card->lacks);
+				"device %u has no %s", card->ordinal, strbuf_text(&card->lacks));
 	}
 }
 
