@@ -236,12 +236,15 @@ bool amd_device_open(struct amd_device *d, unsigned index)
 
 void amd_describe(const struct amd_device *d, struct gpu_description *out)
 {
-	*out = (struct gpu_description){ .memory_bytes = d->card.memory_bytes,
+	const struct gpu *gpu = &d->card.gpu;
+
+	*out = (struct gpu_description){ .memory_bytes = gpu->memory_bytes,
+					 .sm_clock_mhz =
+						 (unsigned)MAX(gpu->limits.clock_khz, 0) / 1000,
 					 .vendor = gpu_vendor_amd };
-	snprintf(out->name, sizeof(out->name), "%s", d->card.name);
-	snprintf(out->uuid, sizeof(out->uuid), "%s", d->card.uuid);
-	snprintf(out->pci, sizeof(out->pci), "%s", d->card.pci);
-	out->sm_clock_mhz = (unsigned)MAX(d->card.clock_mhz, 0);
+	snprintf(out->name, sizeof(out->name), "%.95s", gpu->name);
+	snprintf(out->uuid, sizeof(out->uuid), "%s", gpu->uuid);
+	snprintf(out->pci, sizeof(out->pci), "%s", gpu->pci);
 }
 
 /* Whether a metric will never have a value: its file is missing, or the chip does not know. */

@@ -75,7 +75,7 @@ static int known(int64_t value)
 static void read_architecture(struct amd_card *c, int64_t version)
 {
 	if (version > 0 && version < 10000000)
-		snprintf(c->architecture, sizeof(c->architecture), "gfx%" PRId64 "%x%x",
+		snprintf(c->gpu.architecture, sizeof(c->gpu.architecture), "gfx%" PRId64 "%x%x",
 			 version / 10000, (unsigned)(version / 100 % 100),
 			 (unsigned)(version % 100));
 }
@@ -96,10 +96,10 @@ static void read_node(struct amd_card *c, const char *node, unsigned domain, uns
 	c->gpu_id = (uint32_t)id;
 	simds = property(p, "simd_count");
 	per_unit = property(p, "simd_per_cu");
-	c->compute_units = per_unit > 0 ? known(simds / per_unit) : -1;
-	c->wave_size = known(property(p, "wave_front_size"));
-	c->clock_mhz = known(property(p, "max_engine_clk_fcompute"));
-	c->lds_bytes = known(property(p, "lds_size_in_kb") * 1024);
+	c->gpu.limits.multiprocessors = per_unit > 0 ? known(simds / per_unit) : -1;
+	c->gpu.limits.warp_size = known(property(p, "wave_front_size"));
+	c->gpu.limits.clock_khz = known(property(p, "max_engine_clk_fcompute") * 1000);
+	c->gpu.limits.shared_per_multiprocessor_bytes = known(property(p, "lds_size_in_kb") * 1024);
 	read_architecture(c, property(p, "gfx_target_version"));
 }
 
@@ -109,7 +109,7 @@ static void find_node(struct amd_card *c)
 	unsigned domain, bus, device, function;
 	glob_t nodes;
 
-	if (sscanf(c->pci, "%x:%x:%x.%x", &domain, &bus, &device, &function) != 4 ||
+	if (sscanf(c->gpu.pci, "%x:%x:%x.%x", &domain, &bus, &device, &function) != 4 ||
 	    glob(amd_path(pattern, "/sys/class/kfd/kfd/topology/nodes/*"), 0, NULL, &nodes) != 0)
 		return;
 	for (size_t i = 0; i < nodes.gl_pathc && !c->gpu_id; i++)
@@ -124,33 +124,34 @@ static bool read_card(struct amd_card *c, const char *folder)
 	const char *slot;
 	int64_t bytes;
 
-	*c = (struct amd_card){
-		.compute_units = -1, .wave_size = -1, .clock_mhz = -1, .lds_bytes = -1
-	};
+#define UNKNOWN(name) .limits.name = -1,
+	*c = (struct amd_card){ .gpu = { .architecture = "architecture unknown",
+					 GPU_LIMITS(UNKNOWN) } };
+#undef UNKNOWN
 	if (strlen(folder) >= sizeof(c->folder) || amd_read(folder, "vendor", &text) < 0 ||
 	    strtoul(strbuf_text(&text), NULL, 16) != vendors[VENDOR_amd]->pci_vendor ||
 	    amd_read(folder, "uevent", &text) < 0)
 		return false;
 	memcpy(c->folder, folder, strlen(folder) + 1);
 	slot = strstr(strbuf_text(&text), "PCI_SLOT_NAME=");
-	if (!slot || sscanf(slot, "PCI_SLOT_NAME=%31[0-9a-fA-F:.]", c->pci) != 1)
+	if (!slot || sscanf(slot, "PCI_SLOT_NAME=%31[0-9a-fA-F:.]", c->gpu.pci) != 1)
 		return false;
 	if (amd_read_number(folder, "mem_info_vram_total", &bytes) == 0 && bytes > 0)
-		c->memory_bytes = (uint64_t)bytes;
+		c->gpu.memory_bytes = (uint64_t)bytes;
 	if (amd_read(folder, "unique_id", &text) == 0 && text.length &&
-	    text.length < sizeof(c->uuid) - 4)
-		snprintf(c->uuid, sizeof(c->uuid), "GPU-%s", strbuf_text(&text));
+	    text.length < sizeof(c->gpu.uuid) - 4)
+		snprintf(c->gpu.uuid, sizeof(c->gpu.uuid), "GPU-%s", strbuf_text(&text));
 	find_node(c);
 	if (amd_read(folder, "product_name", &text) == 0 && text.length)
-		snprintf(c->name, sizeof(c->name), "%s", strbuf_text(&text));
+		snprintf(c->gpu.name, sizeof(c->gpu.name), "%s", strbuf_text(&text));
 	else if (amd_read(folder, "device", &text) == 0)
-		snprintf(c->name, sizeof(c->name), "AMD GPU %.16s", strbuf_text(&text));
+		snprintf(c->gpu.name, sizeof(c->gpu.name), "AMD GPU %.16s", strbuf_text(&text));
 	return true;
 }
 
 static int by_pci(const void *a, const void *b)
 {
-	return strcmp(((const struct amd_card *)a)->pci, ((const struct amd_card *)b)->pci);
+	return strcmp(((const struct amd_card *)a)->gpu.pci, ((const struct amd_card *)b)->gpu.pci);
 }
 
 unsigned amd_cards_find(struct amd_card *out, unsigned max)
@@ -165,5 +166,7 @@ unsigned amd_cards_find(struct amd_card *out, unsigned max)
 		count += read_card(&out[count], cards.gl_pathv[i]);
 	globfree(&cards);
 	qsort(out, count, sizeof(*out), by_pci);
+	for (unsigned i = 0; i < count; i++)
+		out[i].gpu.ordinal = (int)i;
 	return count;
 }

@@ -9,20 +9,16 @@
 #include <stdint.h>
 
 #include "base/strbuf.h"
+#include "vendor/machine.h"
 
 #define AMD_CARDS_MAX 64u
 #define AMD_PATH_MAX 512u
 #define AMD_FILE_MAX 8192u /* more than any of these files has */
 
 struct amd_card {
+	struct gpu gpu; /* texts "" and 0 bytes: unknown */
 	char folder[AMD_PATH_MAX]; /* …/sys/class/drm/card0/device */
-	char pci[32], name[96];
-	char uuid[48]; /* "": unknown */
-	char architecture[32]; /* "gfx942"; "": unknown */
-	uint64_t memory_bytes; /* 0: unknown */
 	uint32_t gpu_id; /* amdkfd's number of it; 0: it has none */
-	/* -1: unknown */
-	int compute_units, wave_size, clock_mhz, lds_bytes;
 };
 
 /* Finds at most `max` GPUs, in the order of their PCI addresses. Returns their number. */

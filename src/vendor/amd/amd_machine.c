@@ -121,25 +121,9 @@ static int gpus(struct gpus *out, struct error *e)
 	struct amd_card cards[AMD_CARDS_MAX];
 	unsigned count = amd_cards_find(cards, AMD_CARDS_MAX);
 
-	for (unsigned i = 0; i < count; i++) {
-		const struct amd_card *card = &cards[i];
-		struct gpu gpu = { .ordinal = (int)i, .memory_bytes = card->memory_bytes };
-
-#define GPU_LIMIT(name) gpu.limits.name = -1;
-		GPU_LIMITS(GPU_LIMIT)
-#undef GPU_LIMIT
-		snprintf(gpu.name, sizeof(gpu.name), "%s", card->name);
-		snprintf(gpu.uuid, sizeof(gpu.uuid), "%s", card->uuid);
-		snprintf(gpu.pci, sizeof(gpu.pci), "%s", card->pci);
-		snprintf(gpu.architecture, sizeof(gpu.architecture), "%s",
-			 card->architecture[0] ? card->architecture : "architecture unknown");
-		gpu.limits.multiprocessors = card->compute_units;
-		gpu.limits.warp_size = card->wave_size;
-		gpu.limits.clock_khz = card->clock_mhz > 0 ? card->clock_mhz * 1000 : -1;
-		gpu.limits.shared_per_multiprocessor_bytes = card->lds_bytes;
-		if (vec_push(&out->list, gpu) < 0)
+	for (unsigned i = 0; i < count; i++)
+		if (vec_push(&out->list, cards[i].gpu) < 0)
 			return error_set(e, -ENOMEM, "out of memory");
-	}
 	return count ? 0 : error_set(e, E_UNSUPPORTED, "the driver shows no GPU");
 }
 
