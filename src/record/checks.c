@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/statvfs.h>
 
+#include "arch/processor.h"
 #include "base/human.h"
 #include "base/io.h"
 #include "base/plural.h"
@@ -146,7 +147,16 @@ static void check_ptrace(struct check *c)
 	}
 }
 
+static void check_processor(struct check *c)
+{
+	bool is_proven = !*ARCH_UNPROVEN;
+
+	check_found(c, is_proven ? CHECK_OK : CHECK_LIMITED, "%s%s%s", ARCH_NAME,
+		    is_proven ? "" : ": ", ARCH_UNPROVEN);
+}
+
 static const struct machine_check common_checks[] = {
+	{ "processor", "recording", false, check_processor },
 	{ "libpitot", "recording", true, check_library },
 	{ "other profilers", "recording GPU work", true, check_other_tools },
 	{ "disk", "recording", false, check_disk },

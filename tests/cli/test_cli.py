@@ -170,7 +170,7 @@ def test_doctor(pitot):
     value = json.loads(pitot("doctor", "--json", status=None).stdout)
     assert result.returncode == (0 if value["can_record_gpu_work"] else 1)
     names = [check["name"] for check in value["checks"]]
-    for name in ("driver", "libcuda", "libpitot", "CUPTI", "other profilers", "disk", "perf events", "eBPF", "ptrace"):
+    for name in ("driver", "libcuda", "processor", "libpitot", "CUPTI", "other profilers", "disk", "perf events", "eBPF", "ptrace"):
         assert name in names
         assert re.search(rf"^{name}\s+(ok|limited|missing)\s", result.stdout, re.M)
     for check in value["checks"]:

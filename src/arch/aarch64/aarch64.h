@@ -183,4 +183,7 @@ static inline uint64_t arch_ticks(void)
 		      "mov w16, w0\n ldp x0, x1, [sp, #16]\n ldp x29, x30, [sp], #32\n"            \
 		      "cbz w16, 1f\n" ARCH_TO(target, real))
 
+/* What Pitot on this processor lacks of proof, for `pitot doctor`; "": nothing. */
+#define ARCH_UNPROVEN "not yet run on its hardware, only emulated"
+
 #endif

@@ -170,4 +170,7 @@ static inline uint64_t arch_ticks(void)
 		      "addq $8, %rsp\n popq %rsi\n popq %rdi\n testl %eax, %eax\n"                 \
 		      "jne " #target "\n jmp *" #real "(%rip)\n")
 
+/* What Pitot on this processor lacks of proof, for `pitot doctor`; "": nothing. */
+#define ARCH_UNPROVEN ""
+
 #endif
