@@ -109,11 +109,28 @@ class Handler(BaseHTTPRequestHandler):
         if not self.check():
             return None
         key = urllib.parse.unquote(urllib.parse.urlsplit(self.path).path).split("/", 2)[2]
+        server.on_change(self)
         with server.lock:
-            if key in server.objects and self.headers.get("If-None-Match") == "*":
+            if key in server.objects and self.headers.get("If-None-Match") == "*" and server.knows_conditions:
                 return self.refuse(412, "PreconditionFailed")
             server.objects[key] = body
+        server.on_changed(self)
         return self.reset() if fault == "after" else self.reply(200)
+
+    def do_DELETE(self):
+        server = self.server
+        fault = server.next_fault()
+        if isinstance(fault, int):
+            return self.refuse(fault, "SlowDown", **server.headers)
+        if fault not in (None, "after"):
+            return self.reset()
+        if not self.check():
+            return None
+        server.on_change(self)
+        with server.lock:
+            server.objects.pop(urllib.parse.unquote(urllib.parse.urlsplit(self.path).path).split("/", 2)[2], None)
+        server.on_changed(self)
+        return self.reset() if fault == "after" else self.reply(204)
 
     def do_GET(self):
         if not self.check():
@@ -163,12 +180,43 @@ class Files(collections.abc.MutableMapping):
         return len(list(iter(self)))
 
 
+class Moto:
+    """Another implementation of S3, which runs in this process."""
+
+    def __init__(self):
+        import boto3
+        from moto.server import ThreadedMotoServer
+
+        self.server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+        self.server.start()
+        host, port = self.server.get_host_and_port()
+        self.endpoint = f"http://{host}:{port}"
+        words = {"endpoint_url": self.endpoint, "aws_access_key_id": KEY, "aws_secret_access_key": SECRET, "region_name": REGION}
+        self.bucket = boto3.resource("s3", **words).Bucket(BUCKET)
+        self.bucket.create(CreateBucketConfiguration={"LocationConstraint": REGION})
+
+    def put(self, key, body):
+        self.bucket.put_object(Key=key, Body=body)
+
+    @property
+    def objects(self):
+        return {found.key: found.get()["Body"].read() for found in self.bucket.objects.all()}
+
+    def end(self):
+        for found in self.bucket.objects.all():
+            found.delete()
+        self.bucket.delete()
+        self.server.stop()
+
+
 class Server(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 64
 
     def __init__(self, port=0, tls=None):
         self.objects, self.requests, self.faults, self.headers, self.page, self.token = {}, [], [], {}, 1000, None
+        self.knows_conditions = True
+        self.on_change = self.on_changed = lambda handler: None  # before and after an object is put or deleted
         self.lock = threading.Lock()
         super().__init__(("127.0.0.1", port), Handler)
         self.endpoint = f"{'https' if tls else 'http'}://127.0.0.1:{self.server_address[1]}"
@@ -179,14 +227,32 @@ class Server(ThreadingHTTPServer):
     def handle_error(self, *_):
         pass
 
+    def put(self, key, body):
+        self.objects[key] = body
+
     def next_fault(self):
-        """What the next PUT meets: None, a status, or one of before, cut, after and silent."""
+        """What the next PUT or DELETE meets: None, a status, or one of before, cut, after and silent."""
         with self.lock:
             return self.faults.pop(0) if self.faults else None
 
     def end(self):
         self.shutdown()
         self.server_close()
+
+
+def settings(endpoint):
+    """Of the environment in which a program finds a server."""
+    return {"AWS_ACCESS_KEY_ID": KEY, "AWS_SECRET_ACCESS_KEY": SECRET, "AWS_REGION": REGION, "AWS_ENDPOINT_URL": endpoint}
+
+
+def copied(objects, folder, prefix):
+    """A folder with the objects of a bucket below a prefix."""
+    for key, body in objects.items():
+        assert key.startswith(prefix)
+        path = folder / key.removeprefix(prefix)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(body)
+    return folder
 
 
 @contextlib.contextmanager

@@ -102,11 +102,23 @@ class Iceberg:
 FORMATS = {"delta": Delta, "iceberg": Iceberg}
 
 
+def compacted(files, root, name):
+    """{object: state} by the manifests of a bucket: 1 is to be read, 2 is replaced (docs/lake.md)."""
+    states = {}
+    for info in files.get_file_info(pyarrow.fs.FileSelector(f"{root}/compacted/{name}", allow_not_found=True)):
+        for row in pq.read_table(info.path, filesystem=files, partitioning=None).to_pylist():
+            states[row["object"]] = max(states.get(row["object"], 0), row["state"])
+    return states
+
+
 def new_objects(files, root, name, known):
     """[(date, name, path)] of the objects of a table that are not registered."""
+    states = compacted(files, root, name)
     found = files.get_file_info(pyarrow.fs.FileSelector(f"{root}/{name}", recursive=True, allow_not_found=True))
     objects = [(pathlib.PurePosixPath(info.path).parent.name.partition("=")[2], info.base_name, info.path) for info in found
                if info.is_file and info.base_name.endswith(".parquet") and not info.base_name.startswith(".") and info.base_name != "schema.parquet"]
+    if states or files.get_file_info(f"{root}/compacted").type != pyarrow.fs.FileType.NotFound:
+        objects = [one for one in objects if states.get(one[1], 2 if MADE in one[1] else 1) == 1]
     days = {date for date, _ in known}
     for date, base, _ in objects:
         if MADE in base and (date, base) not in known and date in days:

@@ -11,13 +11,14 @@
 #define T(table, doc)                                                                              \
 	static const struct fleet_column table##_columns[] = { FLEET_##table(COLUMN, table) };
 FLEET_TABLES(T)
+T(compacted, "")
 #undef T
 
 #define TIME_OF_step FLEET_step_start_ns
 #define TIME_OF_kernel_sketch FLEET_kernel_sketch_time_ns
 #define TIME_OF_loss FLEET_loss_time_ns
 
-const struct fleet_schema fleet_schemas[FLEET_TABLE_COUNT] = {
+const struct fleet_schema fleet_schemas[FLEET_ALL_COUNT] = {
 #define T(table, doc)                                                                              \
 	[FLEET_##table] = { .name = #table,                                                        \
 			    .meaning = doc,                                                        \
@@ -28,6 +29,10 @@ const struct fleet_schema fleet_schemas[FLEET_TABLE_COUNT] = {
 			    .host_column = FLEET_##table##_host },
 	FLEET_TABLES(T)
 #undef T
+		[FLEET_compacted] = { .name = "compacted",
+				      .meaning = "objects that others stand for",
+				      .columns = compacted_columns,
+				      .column_count = ARRAY_SIZE(compacted_columns) },
 };
 
 void fleet_rows_init(struct fleet_rows *rows)
@@ -38,7 +43,7 @@ void fleet_rows_init(struct fleet_rows *rows)
 
 void fleet_rows_release(struct fleet_rows *rows)
 {
-	for (size_t i = 0; i < FLEET_TABLE_COUNT; i++)
+	for (size_t i = 0; i < FLEET_ALL_COUNT; i++)
 		vec_release(&rows->values[i]);
 	interner_release(&rows->texts);
 }

@@ -58,11 +58,18 @@
 	T(step, "steps of programs: ranges that are named like one")                                                 \
 	T(kernel_sketch, "GPU work by kernel, in spans of 10 seconds")                                               \
 	T(loss, "what recorders and agents have lost")
+
+/* Of a bucket only, and not shipped (lake_manifest.h). */
+#define FLEET_compacted(C, T)                                                                                        \
+	C(T, object, TEXT, ALWAYS, "last part of the key of an object")                                            \
+	C(T, state, U32, ALWAYS, "1: it has the rows of others, and is to be read; 2: others have its rows")
 /* clang-format on */
 
 enum fleet_table {
 #define T(name, doc) FLEET_##name,
-	FLEET_TABLES(T) FLEET_TABLE_COUNT
+	FLEET_TABLES(T) FLEET_TABLE_COUNT, /* of those that are shipped */
+	FLEET_compacted = FLEET_TABLE_COUNT,
+	FLEET_ALL_COUNT
 #undef T
 };
 
@@ -79,6 +86,7 @@ enum fleet_table {
 	};                                                                                         \
 	enum { FLEET_##table(FLEET_INDEX, table) FLEET_##table##_COLUMNS };
 FLEET_TABLES(T)
+T(compacted, "")
 #undef T
 #define FLEET_BIT(table, column) (UINT64_C(1) << FLEET_##table##_##column)
 
@@ -93,13 +101,13 @@ struct fleet_schema {
 	const char *name, *meaning;
 	const struct fleet_column *columns;
 	size_t column_count;
-	int time_column, job_column, host_column; /* by which objects are named */
+	int time_column, job_column, host_column; /* by which objects are named; of those shipped */
 };
-extern const struct fleet_schema fleet_schemas[FLEET_TABLE_COUNT];
+extern const struct fleet_schema fleet_schemas[FLEET_ALL_COUNT];
 
 /* Rows that no object has yet. */
 struct fleet_rows {
-	VEC(uint64_t) values[FLEET_TABLE_COUNT]; /* whole rows: `missing`, and the values */
+	VEC(uint64_t) values[FLEET_ALL_COUNT]; /* whole rows: `missing`, and the values */
 	struct interner texts;
 	bool failed; /* there was no memory for a row */
 };

@@ -2,9 +2,11 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/folder.h"
@@ -60,15 +62,24 @@ int lake_put(const struct lake *lake, int file, const char *key, enum lake_mode 
 	return finish(lake, "write", key, lake->kind->put(lake, file, key, mode, e), e);
 }
 
+int lake_text_file(const struct strbuf *text)
+{
+	int file = memfd_create("pitot lake", MFD_CLOEXEC);
+	int rc = file < 0 ? -errno : io_write_all(file, strbuf_text(text), text->length);
+
+	if (rc < 0 && file >= 0)
+		close(file);
+	return rc < 0 ? rc : file;
+}
+
 int lake_put_text(const struct lake *lake, const char *key, const struct strbuf *text,
 		  struct error *e)
 {
-	_cleanup_close_ int file = memfd_create("pitot lake", MFD_CLOEXEC);
-	int rc = file < 0 ? -errno : io_write_all(file, strbuf_text(text), text->length);
+	_cleanup_close_ int file = lake_text_file(text);
 
-	if (rc < 0)
-		return error_set(e, rc, "cannot write '%s/%s': %s", lake->path, key,
-				 error_code_text(rc));
+	if (file < 0)
+		return error_set(e, file, "cannot write '%s/%s': %s", lake->path, key,
+				 error_code_text(file));
 	return lake_put(lake, file, key, LAKE_REPLACE, e);
 }
 
@@ -96,6 +107,40 @@ int lake_list(const struct lake *lake, const char *table, lake_visit *visit, voi
 	if (rc < 0)
 		error_prefix(e, "cannot list the lake '%s'", lake->path);
 	return rc;
+}
+
+int lake_compact(const struct lake *lake, const struct lake_compact_options *options,
+		 struct error *e)
+{
+	return lake->kind->compact(lake, options, e);
+}
+
+/* --- files that are to be put --- */
+
+int lake_temporary_make(struct lake_temporary *t, struct error *e)
+{
+	const char *temporary = getenv("TMPDIR");
+
+	snprintf(t->path, sizeof(t->path), "%s/pitot-lake-XXXXXX",
+		 temporary && *temporary ? temporary : "/tmp");
+	if (!mkdtemp(t->path))
+		return error_errno(e, errno, "cannot make a folder '%s'", t->path);
+	t->folder = folder_open(t->path, FOLDER_OWN);
+	return t->folder < 0 ? error_set(e, t->folder, "cannot open '%s'", t->path) : 0;
+}
+
+void lake_temporary_remove(struct lake_temporary *t)
+{
+	_cleanup_list_ DIR *list = t->folder > 0 ? folder_list(t->folder) : NULL;
+	const char *file;
+
+	while (list && (file = folder_next(list)))
+		unlinkat(t->folder, file, 0);
+	if (t->folder > 0)
+		close(t->folder);
+	if (t->folder)
+		rmdir(t->path);
+	t->folder = 0;
 }
 
 /* --- names --- */

@@ -18,6 +18,7 @@
 #include "agent/s3.h"
 
 #define LAKE_WINDOWS "window"
+#define LAKE_DATE "date="
 #define LAKE_WINDOW_SUFFIX ".pitot"
 #define LAKE_SCHEMA "schema.parquet" /* an object without rows, which `pitot lake init` makes */
 #define LAKE_WHOLE "complete" /* in a bucket: the last file of a window */
@@ -25,6 +26,7 @@
 #define LAKE_NAME_MAX 64u
 
 struct lake_kind;
+struct lake_compact_options; /* lake_compact.h */
 
 struct lake {
 	const char *path;
@@ -56,6 +58,8 @@ struct lake_kind {
 		   struct error *e);
 	int (*list)(const struct lake *lake, const char *table, lake_visit *visit, void *user,
 		    struct error *e);
+	int (*compact)(const struct lake *lake, const struct lake_compact_options *options,
+		       struct error *e);
 };
 extern const struct lake_kind lake_of_folder, lake_of_s3;
 
@@ -84,6 +88,20 @@ int lake_get(const struct lake *lake, const char *key, int folder, const char *n
 /* Visits the keys of a table, "": of all, in no order. Returns 0 or a negative code. */
 int lake_list(const struct lake *lake, const char *table, lake_visit *visit, void *user,
 	      struct error *e) MUST_USE;
+
+/* Compacts the days that have objects of agents. Returns 0 or a negative code. */
+int lake_compact(const struct lake *lake, const struct lake_compact_options *options,
+		 struct error *e) MUST_USE;
+
+/* A file in memory, to be put. Returns a descriptor, or -errno. */
+int lake_text_file(const struct strbuf *text) MUST_USE;
+/* A folder for files that are to be put, in TMPDIR. */
+struct lake_temporary {
+	char path[3000];
+	int folder; /* 0: there is none */
+};
+int lake_temporary_make(struct lake_temporary *t, struct error *e) MUST_USE;
+void lake_temporary_remove(struct lake_temporary *t);
 
 /* Removes a folder of files. Whatever else it has stays. */
 void lake_remove_folder(int folder, const char *name);

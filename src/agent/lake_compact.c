@@ -8,8 +8,8 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 
-#include "agent/fleet_read.h"
 #include "agent/lake_compacted.h"
+#include "agent/lake_merge.h"
 #include "base/clock.h"
 #include "base/folder.h"
 #include "base/path.h"
@@ -19,11 +19,7 @@
 #define WORK ".compact"
 #define NEW ".new"
 #define LOCK "lock"
-#define MARK ".compact-" /* in names of objects that were made here */
 #define PARTIAL ".partial"
-#define OBJECT_BYTES_MAX ((size_t)256 << 20)
-#define OBJECT_ROWS ((size_t)512 << 10) /* about as many in one */
-#define LARGE_BYTES ((off_t)2 << 20) /* a compacted object of that size is not read again */
 #define ABANDONED_S 3600 /* age of an unfinished file whose agent was killed */
 
 struct input {
@@ -41,8 +37,8 @@ struct day {
 	struct stat st; /* of live */
 	VEC(struct input) inputs;
 	struct lake_compacted compacted;
-	struct fleet_rows rows;
-	const struct input *first; /* whose rows are the first of `rows` */
+	struct lake_merge merge;
+	const struct input *first; /* whose rows are the first of it */
 	uint64_t merged; /* objects of agents */
 	struct lake_compaction result;
 };
@@ -102,62 +98,11 @@ static int list_inputs(struct day *d)
 		rc = add_input(d, name);
 	vec_sort(&d->inputs, by_name);
 	for (size_t i = 0; i < d->inputs.count; i++)
-		is_due |= !strstr(d->inputs.data[i].name, MARK);
+		is_due |= !lake_is_made(d->inputs.data[i].name);
 	return rc < 0 ? rc : is_due;
 }
 
 /* --- the new objects --- */
-
-/* Rows are near those that are like them: of a process, in the order of time. */
-struct row_key {
-	uint64_t host, rank, session, time_ns;
-	size_t row;
-};
-
-ORDER(by_process, struct row_key, UP(host) ?: UP(rank) ?: UP(session) ?: UP(time_ns) ?: UP(row))
-
-_Static_assert((int)FLEET_step_rank == (int)FLEET_loss_rank &&
-		       (int)FLEET_step_session == (int)FLEET_loss_session,
-	       "these columns have the same places in all tables");
-
-static int sort_rows(struct day *d, uint64_t **sorted, uint64_t *from_ns, uint64_t *until_ns)
-{
-	const struct fleet_schema *schema = &fleet_schemas[d->table];
-	size_t words = 1 + schema->column_count, rows = fleet_row_count(&d->rows, d->table);
-	const uint64_t *values = d->rows.values[d->table].data;
-	_cleanup_free_ struct row_key *keys = calloc(rows, sizeof(*keys));
-
-	*sorted = calloc(rows, words * sizeof(uint64_t));
-	if (!keys || !*sorted)
-		return -ENOMEM;
-	*from_ns = UINT64_MAX;
-	for (size_t i = 0; i < rows; i++) {
-		const uint64_t *row = values + i * words;
-		uint64_t time_ns = row[1 + schema->time_column];
-
-		keys[i] = (struct row_key){ row[1 + schema->host_column], row[1 + FLEET_step_rank],
-					    row[1 + FLEET_step_session], time_ns, i };
-		*from_ns = MIN(*from_ns, time_ns);
-		*until_ns = MAX(*until_ns, time_ns);
-	}
-	qsort(keys, rows, sizeof(*keys), by_process);
-	for (size_t i = 0; i < rows; i++)
-		memcpy(*sorted + i * words, values + keys[i].row * words, words * sizeof(uint64_t));
-	return 0;
-}
-
-/* JOB.%.FROM-UNTIL.compact-GENERATION-NUMBER.parquet: of many hosts, so it names none. */
-static void add_object_name(const struct day *d, uint64_t from_ns, uint64_t until_ns,
-			    struct strbuf *out)
-{
-	strbuf_add(out, d->first->name, strcspn(d->first->name, "."));
-	strbuf_adds(out, ".%.");
-	lake_add_time(out, from_ns);
-	strbuf_addc(out, '-');
-	lake_add_time(out, until_ns);
-	strbuf_addf(out, MARK "%" PRIu64 "-%" PRIu64 ".parquet", d->compacted.generation,
-		    d->result.objects_after);
-}
 
 /* Gives a new file the permissions of an old one. Another user's stays one's own if it has to. */
 static int like(int folder, const char *name, const struct stat *st, uint64_t *bytes)
@@ -177,27 +122,21 @@ static int like(int folder, const char *name, const struct stat *st, uint64_t *b
 /* Writes an object of the rows that were read. */
 static int flush(struct day *d, struct error *e)
 {
-	_cleanup_strbuf_ struct strbuf name = STRBUF_INIT, path = STRBUF_INIT;
-	_cleanup_free_ uint64_t *sorted = NULL;
-	size_t rows = fleet_row_count(&d->rows, d->table);
-	uint64_t from_ns = 0, until_ns = 0;
-	int rc = rows ? sort_rows(d, &sorted, &from_ns, &until_ns) : 0;
+	_cleanup_strbuf_ struct strbuf name = STRBUF_INIT;
+	size_t rows = lake_merge_rows(&d->merge);
+	char tag[48];
+	int rc;
 
-	if (rc < 0)
-		return error_set(e, rc, "out of memory");
 	if (!rows)
 		return 0;
-	add_object_name(d, from_ns, until_ns, &name);
-	strbuf_addf(&path, "/proc/self/fd/%d/%s", d->made, strbuf_text(&name));
-	if (name.failed || path.failed)
-		return error_set(e, -ENOMEM, "out of memory");
-	rc = fleet_write(d->table, sorted, rows, &d->rows.texts, strbuf_text(&path), NULL, e);
+	snprintf(tag, sizeof(tag), "%" PRIu64 "-%" PRIu64, d->compacted.generation,
+		 d->result.objects_after);
+	rc = lake_merge_write(&d->merge, d->made, tag, &name, e);
 	if (rc < 0)
 		return rc;
 	rc = like(d->made, strbuf_text(&name), &d->first->st, &d->result.bytes_after);
 	d->result.objects_after++;
 	d->result.rows += rows;
-	fleet_rows_clear(&d->rows);
 	return rc < 0 ? fail(d, rc, "write", e) : 0;
 }
 
@@ -211,31 +150,23 @@ static int keep(struct day *d, const struct input *input, struct error *e)
 	return 0;
 }
 
-static bool is_of_one_job(const struct input *a, const struct input *b)
-{
-	size_t length = strcspn(a->name, ".");
-
-	return length == strcspn(b->name, ".") && !strncmp(a->name, b->name, length);
-}
-
 static int merge_input(struct day *d, const struct input *input, struct error *e)
 {
 	_cleanup_strbuf_ struct strbuf bytes = STRBUF_INIT;
-	bool is_made = strstr(input->name, MARK);
+	bool is_made = lake_is_made(input->name);
 	int rc = 0;
 
-	if (is_made && input->st.st_size >= LARGE_BYTES)
+	if (is_made && (uint64_t)input->st.st_size >= LAKE_LARGE_BYTES)
 		return keep(d, input, e);
-	if (d->first &&
-	    (!is_of_one_job(d->first, input) || fleet_row_count(&d->rows, d->table) >= OBJECT_ROWS))
+	if (!lake_merge_fits(&d->merge, input->name))
 		rc = flush(d, e);
 	if (rc < 0)
 		return rc;
-	if (!fleet_row_count(&d->rows, d->table))
+	if (!lake_merge_rows(&d->merge))
 		d->first = input;
-	rc = folder_read_file(d->live, input->name, OBJECT_BYTES_MAX, &bytes);
+	rc = folder_read_file(d->live, input->name, LAKE_OBJECT_BYTES_MAX, &bytes);
 	if (rc == 0)
-		rc = fleet_read(&d->rows, d->table, strbuf_text(&bytes), bytes.length, e);
+		rc = lake_merge_add(&d->merge, input->name, &bytes, e);
 	else
 		error_set(e, rc, "%s", error_code_text(rc));
 	if (rc == -ENOMEM)
@@ -323,7 +254,7 @@ static int retire_name(int from, const char *name, int to, const struct lake_com
 	if (is_partial &&
 	    clock_read_ns(CLOCK_REALTIME) / NS_PER_S < (uint64_t)st.st_mtime + ABANDONED_S)
 		return -EBUSY; /* an agent writes it: the next run finishes */
-	if (is_partial || strstr(name, MARK) || lake_compacted_has(c, name))
+	if (is_partial || lake_is_made(name) || lake_compacted_has(c, name))
 		return unlinkat(from, name, 0) < 0 ? -errno : 0;
 	return move_late(from, name, to);
 }
@@ -427,21 +358,21 @@ static void release(struct day *d)
 		free(d->inputs.data[i].name);
 	vec_release(&d->inputs);
 	lake_compacted_release(&d->compacted);
-	fleet_rows_release(&d->rows);
+	lake_merge_release(&d->merge);
 	fd_close(&d->live);
 	fd_close(&d->made);
 }
 
-static int compact_day(struct day *d, lake_compact_done *done, void *user, struct error *e)
+static int compact_day(struct day *d, const struct lake_compact_options *options, struct error *e)
 {
 	int rc;
 
 	d->made = -1;
 	d->live = folder_enter(d->tables, d->date, FOLDER_ANY);
-	fleet_rows_init(&d->rows);
+	lake_merge_init(&d->merge, d->table);
 	snprintf(d->name, sizeof(d->name), "%s.%s", fleet_schemas[d->table].name, d->date);
-	d->result =
-		(struct lake_compaction){ .table = fleet_schemas[d->table].name, .date = d->date };
+	d->result = (struct lake_compaction){ .table = fleet_schemas[d->table].name,
+					      .date = d->date + strlen(LAKE_DATE) };
 	rc = d->live < 0 ? d->live : folder_stat(d->tables, d->date, &d->st);
 	rc = rc < 0 ? rc : lake_compacted_read(d->live, &d->compacted);
 	rc = rc < 0 ? rc : list_inputs(d);
@@ -454,22 +385,22 @@ static int compact_day(struct day *d, lake_compact_done *done, void *user, struc
 	else if (rc > 0 && write_day(d, e) < 0)
 		rc = e->code;
 	if (rc > 0)
-		done(user, &d->result);
+		options->done(options->user, &d->result);
 	release(d);
 	return rc < 0 ? rc : 0;
 }
 
-/* Whether a name is that of a day before today. */
-static bool is_past_day(const char *name, const char *today)
+bool lake_is_past_day(const char *date, const char *today)
 {
-	return strlen(name) == strlen(today) && starts_with(name, "date=") &&
-	       strcmp(name, "date=1970-01-01") != 0 && strcmp(name, today) < 0;
+	return strlen(date) == strlen(today) && strcmp(date, "1970-01-01") != 0 &&
+	       strcmp(date, today) < 0;
 }
 
 ORDER(compare_dates, char *, strcmp(*a, *b))
 
 static int compact_table(const struct lake *lake, int work, enum fleet_table table,
-			 const char *today, lake_compact_done *done, void *user, struct error *e)
+			 const char *today, const struct lake_compact_options *options,
+			 struct error *e)
 {
 	_cleanup_close_ int folder =
 		folder_enter(lake->folder, fleet_schemas[table].name, FOLDER_ANY);
@@ -479,7 +410,9 @@ static int compact_table(const struct lake *lake, int work, enum fleet_table tab
 	int rc = 0;
 
 	while (list && rc == 0 && (name = folder_next(list))) {
-		char *date = is_past_day(name, today) ? strdup(name) : NULL;
+		bool is_day = starts_with(name, LAKE_DATE) &&
+			      lake_is_past_day(name + strlen(LAKE_DATE), today);
+		char *date = is_day ? strdup(name) : NULL;
 
 		if (date && vec_push(&dates, date) < 0)
 			rc = error_set(e, -ENOMEM, "out of memory");
@@ -489,7 +422,7 @@ static int compact_table(const struct lake *lake, int work, enum fleet_table tab
 		struct day d = { .lake = lake, .work = work, .table = table, .tables = folder };
 
 		snprintf(d.date, sizeof(d.date), "%s", dates.data[i]);
-		rc = rc < 0 ? rc : compact_day(&d, done, user, e);
+		rc = rc < 0 ? rc : compact_day(&d, options, e);
 		free(dates.data[i]);
 	}
 	vec_release(&dates);
@@ -517,25 +450,20 @@ static int open_work(const struct lake *lake, int *lock, struct error *e)
 	return -EBUSY;
 }
 
-int lake_compact(const struct lake *lake, uint64_t now_ns, lake_compact_done *done, void *user,
-		 struct error *e)
+int lake_compact_folder(const struct lake *lake, const struct lake_compact_options *options,
+			struct error *e)
 {
 	_cleanup_close_ int work = -1, lock = -1;
 	_cleanup_strbuf_ struct strbuf today = STRBUF_INIT;
 	int rc = 0;
 
-	if (lake->s3)
-		return error_set(e, E_UNSUPPORTED,
-				 "'%s' is a bucket, in which several objects cannot be replaced at "
-				 "once: copy its tables into Delta Lake or Iceberg, and compact "
-				 "them there (examples/fleet/register.py)",
-				 lake->path);
-	lake_add_date(&today, now_ns);
+	lake_add_date(&today, options->now_ns);
 	work = open_work(lake, &lock, e);
 	if (work < 0)
 		return work;
 	rc = today.failed ? error_set(e, -ENOMEM, "out of memory") : recover_all(lake, work, e);
 	for (enum fleet_table t = 0; t < FLEET_TABLE_COUNT && rc == 0; t++)
-		rc = compact_table(lake, work, t, strbuf_text(&today), done, user, e);
+		rc = compact_table(lake, work, t, strbuf_text(&today) + strlen(LAKE_DATE), options,
+				   e);
 	return rc;
 }

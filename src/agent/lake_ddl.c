@@ -11,18 +11,37 @@
 #include <unistd.h>
 
 #include "agent/fleet_tables.h"
+#include "agent/lake_manifest.h"
+#include "agent/lake_merge.h"
 #include "base/io.h"
 
 #define FOLDER "sql"
 
-/* A text of SQL, with its quotes. */
+/* A text of SQL in quotes, which are doubled in it. */
+static void add_quoted(struct strbuf *out, const char *text, char quote)
+{
+	strbuf_addc(out, quote);
+	for (; *text; text++) {
+		if (*text == quote)
+			strbuf_addc(out, quote);
+		strbuf_addc(out, *text);
+	}
+	strbuf_addc(out, quote);
+}
+
 static void add_text(struct strbuf *out, const char *text)
 {
-	strbuf_addc(out, '\'');
-	for (; *text; text++)
-		strbuf_adds(out, *text == '\'' ? "''" : (char[]){ *text, 0 });
-	strbuf_addc(out, '\'');
+	add_quoted(out, text, '\'');
 }
+
+/*
+ * Of a bucket, views leave out what compaction has replaced, and what it has made and not committed
+ * (lake_manifest.h). Manifests are named once, so that they are listed once.
+ */
+#define LIVE(name, manifests)                                                                      \
+	"\n\tLEFT JOIN (SELECT object, max(state) AS state FROM " manifests                        \
+	" GROUP BY object) AS c ON " name " = c.object\n\tWHERE coalesce(c.state, 0) = 1 OR "      \
+	"(coalesce(c.state, 0) = 0 AND " name " NOT LIKE '%%" LAKE_MADE "%%')"
 
 /* Where engines find the lake. */
 struct place {
@@ -36,6 +55,14 @@ static void add_path(struct strbuf *out, const char *root, const char *table, co
 
 	strbuf_addf(&path, "%s/%s%s", root, table, rest);
 	add_text(out, strbuf_text(&path));
+}
+
+static void add_manifests(struct strbuf *out, const char *root, enum fleet_table table)
+{
+	char folder[64];
+
+	snprintf(folder, sizeof(folder), LAKE_MANIFESTS "/%s", fleet_schemas[table].name);
+	add_path(out, root, folder, "/*.parquet");
 }
 
 static void add_head(struct strbuf *out, const char *engine, const char *how)
@@ -54,11 +81,21 @@ static void render_duckdb(const struct place *p, struct strbuf *out)
 			      "-- CREATE SECRET (TYPE s3, PROVIDER credential_chain);\n"
 			    : "-- duckdb -init duckdb.sql\n");
 	for (enum fleet_table t = 0; t < FLEET_TABLE_COUNT; t++) {
-		strbuf_addf(out,
-			    "\n-- %s\nCREATE OR REPLACE VIEW %s AS SELECT * FROM read_parquet(",
-			    fleet_schemas[t].meaning, fleet_schemas[t].name);
+		strbuf_addf(out, "\n-- %s\nCREATE OR REPLACE VIEW %s AS ", fleet_schemas[t].meaning,
+			    fleet_schemas[t].name);
+		strbuf_addf(out, "SELECT %s FROM read_parquet(",
+			    p->address ? "o.* EXCLUDE filename" : "*");
 		add_path(out, p->root, fleet_schemas[t].name, "/*/*.parquet");
-		strbuf_adds(out, ", hive_partitioning = true, union_by_name = true);\n");
+		strbuf_addf(out, ", hive_partitioning = true, union_by_name = true%s",
+			    p->address ? ", filename = true) AS o" : ")");
+		if (p->address) {
+			_cleanup_strbuf_ struct strbuf manifests = STRBUF_INIT;
+
+			add_manifests(&manifests, p->root, t);
+			strbuf_addf(out, LIVE("parse_filename(o.filename)", "read_parquet(%s)"),
+				    strbuf_text(&manifests));
+		}
+		strbuf_adds(out, ";\n");
 	}
 }
 
@@ -93,15 +130,46 @@ static void render_clickhouse(const struct place *p, struct strbuf *out)
 				    i ? ", " : "", s->columns[i].name,
 				    clickhouse_type(s->columns[i].type));
 		strbuf_addf(out,
-			    "\n-- %s\nCREATE OR REPLACE VIEW %s AS SELECT *, toDate(%s, 'UTC') "
+			    "\n-- %s\nCREATE OR REPLACE VIEW %s AS SELECT o.*, toDate(o.%s, 'UTC') "
 			    "AS date FROM %s(",
 			    s->meaning, s->name, s->columns[s->time_column].name,
 			    p->address ? "s3" : "file");
 		add_path(out, p->address ? p->address : p->root, s->name, "/*/*.parquet");
 		strbuf_adds(out, ", 'Parquet', ");
 		add_text(out, strbuf_text(&columns));
-		strbuf_adds(out, ") SETTINGS use_hive_partitioning = 0;\n");
+		strbuf_adds(out, ") AS o");
+		if (p->address) {
+			_cleanup_strbuf_ struct strbuf manifests = STRBUF_INIT;
+
+			add_manifests(&manifests, p->address, t);
+			strbuf_addf(
+				out,
+				LIVE("o._file", "s3(%s, 'Parquet', 'object String, state UInt32')"),
+				strbuf_text(&manifests));
+		}
+		strbuf_adds(out, " SETTINGS use_hive_partitioning = 0;\n");
 	}
+}
+
+static void add_folder(struct strbuf *out, const char *root, const char *folder, const char *name)
+{
+	_cleanup_strbuf_ struct strbuf path = STRBUF_INIT;
+
+	strbuf_addf(&path, "%s/%s%s", root, folder, name);
+	strbuf_adds(out, "parquet.");
+	add_quoted(out, strbuf_text(&path), '`');
+}
+
+/* A view that lists its files whenever it is read, and knows their names: a folder as a table. */
+static void add_spark_bucket(const char *root, const struct fleet_schema *s, struct strbuf *out)
+{
+	_cleanup_strbuf_ struct strbuf manifests = STRBUF_INIT;
+
+	add_folder(&manifests, root, LAKE_MANIFESTS "/", s->name);
+	strbuf_addf(out, "CREATE OR REPLACE TEMPORARY VIEW %s AS SELECT o.* FROM ", s->name);
+	add_folder(out, root, "", s->name);
+	strbuf_adds(out, " AS o");
+	strbuf_addf(out, LIVE("o._metadata.file_name", "%s") ";\n", strbuf_text(&manifests));
 }
 
 static void render_spark(const struct place *p, struct strbuf *out)
@@ -113,11 +181,18 @@ static void render_spark(const struct place *p, struct strbuf *out)
 	add_head(out, "Spark",
 		 "-- spark-sql -i spark.sql; times are nanoseconds since 1970\n\n"
 		 "SET spark.sql.legacy.parquet.nanosAsLong = true;\n");
+	if (p->address)
+		strbuf_adds(out, "SET spark.sql.parquet.mergeSchema = true;\n");
 	for (enum fleet_table t = 0; t < FLEET_TABLE_COUNT; t++) {
+		strbuf_addf(out, "\n-- %s\n", fleet_schemas[t].meaning);
+		if (p->address) {
+			add_spark_bucket(strbuf_text(&root), &fleet_schemas[t], out);
+			continue;
+		}
 		strbuf_addf(out,
-			    "\n-- %s\nCREATE OR REPLACE TEMPORARY VIEW %s USING parquet OPTIONS "
+			    "CREATE OR REPLACE TEMPORARY VIEW %s USING parquet OPTIONS "
 			    "(mergeSchema 'true', path ",
-			    fleet_schemas[t].meaning, fleet_schemas[t].name);
+			    fleet_schemas[t].name);
 		add_path(out, strbuf_text(&root), fleet_schemas[t].name, "");
 		strbuf_adds(out, ");\n");
 	}
@@ -133,14 +208,15 @@ static const struct {
 };
 
 /* An object without rows: engines know the columns before there is another one. */
-static int put_schema(const struct lake *lake, enum fleet_table table, const char *file,
-		      struct error *e)
+static int put_schema(const struct lake *lake, const struct lake_temporary *files,
+		      enum fleet_table table, const char *key, struct error *e)
 {
-	_cleanup_strbuf_ struct strbuf key = STRBUF_INIT;
 	_cleanup_close_ int fd = -1;
 	struct interner texts;
+	char file[3100];
 	int rc;
 
+	snprintf(file, sizeof(file), "%s/" LAKE_SCHEMA, files->path);
 	interner_init(&texts);
 	rc = fleet_write(table, NULL, 0, &texts, file, NULL, e);
 	interner_release(&texts);
@@ -148,26 +224,26 @@ static int put_schema(const struct lake *lake, enum fleet_table table, const cha
 		return rc;
 	fd = io_open_file(file, NULL);
 	unlink(file);
-	strbuf_addf(&key, "%s/date=1970-01-01/" LAKE_SCHEMA, fleet_schemas[table].name);
-	if (fd < 0 || key.failed)
-		return error_set(e, fd < 0 ? fd : -ENOMEM, "cannot read '%s'", file);
-	return lake_put(lake, fd, strbuf_text(&key), LAKE_REPLACE, e);
+	return fd < 0 ? error_set(e, fd, "cannot read '%s'", file)
+		      : lake_put(lake, fd, key, LAKE_REPLACE, e);
 }
 
 static int put_schemas(const struct lake *lake, struct error *e)
 {
-	const char *temporary = getenv("TMPDIR");
-	char folder[3000], file[3100];
-	int rc = 0;
+	struct lake_temporary files = { .folder = 0 };
+	int rc = lake_temporary_make(&files, e);
+	char key[96];
 
-	snprintf(folder, sizeof(folder), "%s/pitot-lake-XXXXXX",
-		 temporary && *temporary ? temporary : "/tmp");
-	if (!mkdtemp(folder))
-		return error_errno(e, errno, "cannot make a folder '%s'", folder);
-	snprintf(file, sizeof(file), "%s/" LAKE_SCHEMA, folder);
-	for (enum fleet_table t = 0; t < FLEET_TABLE_COUNT && rc == 0; t++)
-		rc = put_schema(lake, t, file, e);
-	rmdir(folder);
+	for (enum fleet_table t = 0; t < FLEET_TABLE_COUNT && rc == 0; t++) {
+		snprintf(key, sizeof(key), "%s/" LAKE_DATE "1970-01-01/" LAKE_SCHEMA,
+			 fleet_schemas[t].name);
+		rc = put_schema(lake, &files, t, key, e);
+		snprintf(key, sizeof(key), LAKE_MANIFESTS "/%s/" LAKE_SCHEMA,
+			 fleet_schemas[t].name);
+		if (rc == 0 && lake->s3)
+			rc = put_schema(lake, &files, FLEET_compacted, key, e);
+	}
+	lake_temporary_remove(&files);
 	return rc;
 }
 

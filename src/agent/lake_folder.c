@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "agent/lake_compact.h"
 #include "agent/lake_compacted.h"
 #include "base/folder.h"
 #include "base/path.h"
@@ -271,4 +272,5 @@ const struct lake_kind lake_of_folder = { .scheme = "",
 					  .put = put,
 					  .put_folder = put_folder,
 					  .get = get,
-					  .list = list };
+					  .list = list,
+					  .compact = lake_compact_folder };

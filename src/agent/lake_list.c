@@ -9,13 +9,7 @@
 #include "base/starts_with.h"
 #include "format/segment.h"
 
-#define DATE "date="
 #define ENTRIES_MAX 100000u /* tables and windows */
-
-/* TABLE/date=DATE/NAME, and /FILE of a window. */
-struct key_parts {
-	char table[32], date[16], name[256], file[256]; /* file "": it has none */
-};
 
 /* Copies up to the next '/', or the end. False: it is too long, or empty. */
 static bool copy_part(const char **at, char *out, size_t size)
@@ -30,12 +24,12 @@ static bool copy_part(const char **at, char *out, size_t size)
 	return true;
 }
 
-static bool split(const char *key, struct key_parts *p)
+bool lake_key_split(const char *key, struct lake_key *p)
 {
 	p->file[0] = '\0';
-	if (!copy_part(&key, p->table, sizeof(p->table)) || !starts_with(key, DATE))
+	if (!copy_part(&key, p->table, sizeof(p->table)) || !starts_with(key, LAKE_DATE))
 		return false;
-	key += strlen(DATE);
+	key += strlen(LAKE_DATE);
 	if (!copy_part(&key, p->date, sizeof(p->date)) ||
 	    !copy_part(&key, p->name, sizeof(p->name)))
 		return false;
@@ -57,7 +51,7 @@ static struct lake_table *table_of(struct lake_list *l, const char *name)
 	return &l->tables.data[l->tables.count - 1];
 }
 
-static int add_object(struct lake_list *l, const struct key_parts *p, uint64_t bytes)
+static int add_object(struct lake_list *l, const struct lake_key *p, uint64_t bytes)
 {
 	struct lake_table *t;
 
@@ -81,7 +75,7 @@ struct reading {
 };
 
 /* Files of a window come one after the other. */
-static int add_file(const struct reading *r, const struct key_parts *p, uint64_t bytes)
+static int add_file(const struct reading *r, const struct lake_key *p, uint64_t bytes)
 {
 	struct lake_list *l = r->list;
 	struct lake_window *w = l->windows.count ? &l->windows.data[l->windows.count - 1] : NULL;
@@ -105,9 +99,9 @@ static int add_file(const struct reading *r, const struct key_parts *p, uint64_t
 static int add_key(void *user, const char *key, uint64_t bytes)
 {
 	const struct reading *r = user;
-	struct key_parts p;
+	struct lake_key p;
 
-	if (!split(key, &p))
+	if (!lake_key_split(key, &p))
 		return 0;
 	if (!*p.file)
 		return add_object(r->list, &p, bytes);
@@ -150,11 +144,11 @@ struct search {
 static int find_file(void *user, const char *key, uint64_t bytes)
 {
 	struct search *s = user;
-	struct key_parts p;
+	struct lake_key p;
 	struct file file;
 
 	(void)bytes;
-	if (!split(key, &p) || !*p.file || strcmp(p.name, s->name) != 0 ||
+	if (!lake_key_split(key, &p) || !*p.file || strcmp(p.name, s->name) != 0 ||
 	    (*s->date && strcmp(s->date, p.date) != 0))
 		return 0;
 	memcpy(s->date, p.date, sizeof(s->date));
@@ -174,7 +168,7 @@ static int get_files(const struct lake *lake, const struct search *s, int to, st
 	for (size_t i = 0; i < s->files.count && rc == 0; i++) {
 		_cleanup_strbuf_ struct strbuf key = STRBUF_INIT;
 
-		strbuf_addf(&key, LAKE_WINDOWS "/" DATE "%s/%s/%s", s->date, s->name,
+		strbuf_addf(&key, LAKE_WINDOWS "/" LAKE_DATE "%s/%s/%s", s->date, s->name,
 			    s->files.data[i].name);
 		rc = key.failed ? error_set(e, -ENOMEM, "out of memory")
 				: lake_get(lake, strbuf_text(&key), to, s->files.data[i].name, e);

@@ -6,6 +6,14 @@
 #include "base/folder.h"
 #include "base/vec.h"
 
+/* TABLE/date=DATE/NAME, and /FILE of a window. */
+struct lake_key {
+	char table[32], date[16], name[256], file[256]; /* file "": it has none */
+};
+
+/* False: it is none of these. */
+bool lake_key_split(const char *key, struct lake_key *out);
+
 struct lake_table {
 	char name[32];
 	char first[16], last[16]; /* dates of objects */

@@ -10,6 +10,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "agent/lake_compact_s3.h"
 #include "base/folder.h"
 
 static int open_lake(struct lake *lake, const struct s3_options *s3, struct error *e)
@@ -26,19 +27,23 @@ static void release(struct lake *lake)
 static int put(const struct lake *lake, int file, const char *key, enum lake_mode mode,
 	       struct error *e)
 {
-	return s3_put(lake->s3, file, key, mode == LAKE_REPLACE, e);
+	int rc = s3_put(lake->s3, file, key, mode == LAKE_REPLACE, e);
+
+	return MIN(rc, 0);
 }
 
 static int put_file(const struct lake *lake, int file, const char *key, const char *name,
 		    struct error *e)
 {
 	_cleanup_strbuf_ struct strbuf full = STRBUF_INIT;
+	int rc;
 
 	strbuf_addf(&full, "%s/%s", key, name);
 	if (file < 0 || full.failed)
 		return error_set(e, file < 0 ? file : -ENOMEM, "%s",
 				 error_code_text(file < 0 ? file : -ENOMEM));
-	return s3_put(lake->s3, file, strbuf_text(&full), false, e);
+	rc = s3_put(lake->s3, file, strbuf_text(&full), false, e);
+	return MIN(rc, 0);
 }
 
 static int put_folder(const struct lake *lake, int from, const char *key, struct error *e)
@@ -84,4 +89,5 @@ const struct lake_kind lake_of_s3 = { .scheme = S3_SCHEME,
 				      .put = put,
 				      .put_folder = put_folder,
 				      .get = get,
-				      .list = list };
+				      .list = list,
+				      .compact = lake_compact_bucket };

@@ -228,15 +228,33 @@ static void pause_after(unsigned attempt)
 	nanosleep(&nap, NULL);
 }
 
+/* Where the body of an object goes. */
+struct target {
+	int file; /* -1: text */
+	struct strbuf *text;
+	size_t max; /* of the text */
+};
+
 static int receive(void *user, const void *bytes, size_t length)
 {
-	return io_write_all(*(int *)user, bytes, length);
+	const struct target *to = user;
+
+	if (to->file >= 0)
+		return io_write_all(to->file, bytes, length);
+	if (length > to->max - to->text->length)
+		return E_LIMIT;
+	strbuf_add(to->text, bytes, length);
+	return to->text->failed ? -ENOMEM : 0;
 }
 
 /* What an attempt before has received is not the beginning of this one. */
-static int empty(int file, struct error *e)
+static int empty(const struct target *to, struct error *e)
 {
-	return lseek(file, 0, SEEK_SET) < 0 || ftruncate(file, 0) < 0
+	if (to->file < 0) {
+		strbuf_clear(to->text);
+		return 0;
+	}
+	return lseek(to->file, 0, SEEK_SET) < 0 || ftruncate(to->file, 0) < 0
 		       ? error_errno(e, errno, "cannot write the file")
 		       : 0;
 }
@@ -252,7 +270,7 @@ static int send_once(struct s3 *s, struct http_request *request, const char *con
 	int rc = s3_credentials_read(s->options.credentials, &c, e);
 
 	if (rc == 0 && request->receive)
-		rc = empty(*(int *)request->user, e);
+		rc = empty(request->user, e);
 	if (rc < 0)
 		return rc;
 	if (*c.token) {
@@ -310,6 +328,7 @@ static int out_of_memory(struct error *e)
 }
 
 #define EXISTS 412 /* Precondition Failed */
+#define NO_SUCH_OBJECT 404
 
 int s3_put(struct s3 *s, int file, const char *key, bool replace, struct error *e)
 {
@@ -328,6 +347,25 @@ int s3_put(struct s3 *s, int file, const char *key, bool replace, struct error *
 	request.url = strbuf_text(&url);
 	request.file_bytes = (uint64_t)st.st_size;
 	rc = send_request(s, &request, replace ? NULL : once, replace ? 0 : EXISTS, &a, e);
+	if (rc < 0)
+		return rc;
+	rc = a.status == EXISTS;
+	http_response_release(&a);
+	return rc;
+}
+
+static int request_object(struct s3 *s, struct http_request *request, const char *key, long done,
+			  struct error *e)
+{
+	_cleanup_strbuf_ struct strbuf url = STRBUF_INIT;
+	struct http_response a;
+	int rc;
+
+	add_url(s, key, &url);
+	if (url.failed)
+		return out_of_memory(e);
+	request->url = strbuf_text(&url);
+	rc = send_request(s, request, NULL, done, &a, e);
 	if (rc == 0)
 		http_response_release(&a);
 	return rc;
@@ -335,19 +373,25 @@ int s3_put(struct s3 *s, int file, const char *key, bool replace, struct error *
 
 int s3_get(struct s3 *s, const char *key, int file, struct error *e)
 {
-	_cleanup_strbuf_ struct strbuf url = STRBUF_INIT;
-	struct http_request request = { .method = HTTP_GET, .receive = receive, .user = &file };
-	struct http_response a;
-	int rc;
+	struct target to = { .file = file };
+	struct http_request request = { .method = HTTP_GET, .receive = receive, .user = &to };
 
-	add_url(s, key, &url);
-	if (url.failed)
-		return out_of_memory(e);
-	request.url = strbuf_text(&url);
-	rc = send_request(s, &request, NULL, 0, &a, e);
-	if (rc == 0)
-		http_response_release(&a);
-	return rc;
+	return request_object(s, &request, key, 0, e);
+}
+
+int s3_read(struct s3 *s, const char *key, size_t max, struct strbuf *out, struct error *e)
+{
+	struct target to = { .file = -1, .text = out, .max = max };
+	struct http_request request = { .method = HTTP_GET, .receive = receive, .user = &to };
+
+	return request_object(s, &request, key, 0, e);
+}
+
+int s3_remove(struct s3 *s, const char *key, struct error *e)
+{
+	struct http_request request = { .method = HTTP_DELETE };
+
+	return request_object(s, &request, key, NO_SUCH_OBJECT, e);
 }
 
 /* --- lists --- */

@@ -41,10 +41,18 @@ const char *s3_address(const struct s3 *s);
  * are not tried again.
  */
 
-/* Sends a file. Without `replace` returns 0 as well if there is an object of that key. */
+/*
+ * Sends a file. Without `replace`, an object of that key stays as it is, and the result is 1; that
+ * is also the result if the object was made by an attempt whose answer was lost.
+ */
 int s3_put(struct s3 *s, int file, const char *key, bool replace, struct error *e) MUST_USE;
 /* Writes an object, from its beginning, into a file. */
 int s3_get(struct s3 *s, const char *key, int file, struct error *e) MUST_USE;
+/* Replaces a text by an object; E_LIMIT if that has more than `max` bytes. */
+int s3_read(struct s3 *s, const char *key, size_t max, struct strbuf *out,
+	    struct error *e) MUST_USE;
+/* Removes an object, which may not exist. */
+int s3_remove(struct s3 *s, const char *key, struct error *e) MUST_USE;
 /* Calls visit for each key that begins with a prefix, until it returns a negative code. */
 typedef int s3_visit(void *user, const char *key, uint64_t bytes);
 int s3_list(struct s3 *s, const char *prefix, s3_visit *visit, void *user,

@@ -17,6 +17,8 @@
 
 static const char *option_output;
 static bool option_force;
+static uint64_t option_wait = 600 * NS_PER_S;
+static bool given_wait;
 static struct s3_options option_s3;
 static struct s3_given given_s3;
 
@@ -24,6 +26,9 @@ static const struct option options[] = {
 	OPTION(STRING, "output", 'o', option_output, "DIR",
 	       "get: write into DIR (default: the window's name, here)", .is_path = true),
 	FLAG("force", 'f', option_force, "get: replace DIR if it is a recording"),
+	OPTION(DURATION, "wait", 0, option_wait, "TIME",
+	       "compact: how long queries of a bucket may take; it is waited for twice (10m)",
+	       .given = &given_wait),
 	S3_OPTIONS(option_s3, given_s3),
 	OPTION_END,
 };
@@ -144,7 +149,7 @@ static void compacted_json(struct json *j, const struct lake_compaction *d)
 {
 	json_object(j);
 	json_key_string(j, "table", d->table);
-	json_key_string(j, "date", d->date + strlen("date="));
+	json_key_string(j, "date", d->date);
 	json_key_u64(j, "objects_before", d->objects_before);
 	json_key_u64(j, "bytes_before", d->bytes_before);
 	json_key_u64(j, "objects_after", d->objects_after);
@@ -161,14 +166,14 @@ static void on_compacted(void *user, const struct lake_compaction *d)
 
 	if (d->foreign) {
 		c->is_foreign = true;
-		cli_warn(c->context, "'%s/%s' is left as it is: '%s' is no object", d->table,
+		cli_warn(c->context, "'%s/date=%s' is left as it is: '%s' is no object", d->table,
 			 d->date, d->foreign);
 		return;
 	}
 	if (d->unreadable)
-		cli_warn(c->context, "'%s/%s' has %" PRIu64 " %s that cannot be read: %s as %s",
-			 d->table, d->date, d->unreadable,
-			 plural_of(d->unreadable, "object", "objects"),
+		cli_warn(c->context,
+			 "'%s/date=%s' has %" PRIu64 " %s that cannot be read: %s as %s", d->table,
+			 d->date, d->unreadable, plural_of(d->unreadable, "object", "objects"),
 			 plural_of(d->unreadable, "it stays", "they stay"),
 			 plural_of(d->unreadable, "it is", "they are"));
 	if (c->json) {
@@ -177,9 +182,20 @@ static void on_compacted(void *user, const struct lake_compaction *d)
 	}
 	human_bytes(&before, d->bytes_before);
 	human_bytes(&after, d->bytes_after);
-	cli_note(c->context, "%s/%s: %" PRIu64 " %s of %s are now %" PRIu64 " of %s", d->table,
+	cli_note(c->context, "%s/date=%s: %" PRIu64 " %s of %s are now %" PRIu64 " of %s", d->table,
 		 d->date, d->objects_before, plural_of(d->objects_before, "object", "objects"),
 		 strbuf_text(&before), d->objects_after, strbuf_text(&after));
+}
+
+static void on_wait(void *user, uint64_t ns)
+{
+	const struct compacting *c = user;
+	_cleanup_strbuf_ struct strbuf time = STRBUF_INIT;
+
+	human_duration(&time, ns);
+	if (ns)
+		cli_note(c->context, "waiting %s for queries that have begun (--wait)",
+			 strbuf_text(&time));
 }
 
 static int compact(const struct context *c, const struct lake *lake)
@@ -187,12 +203,20 @@ static int compact(const struct context *c, const struct lake *lake)
 	_cleanup_strbuf_ struct strbuf out = STRBUF_INIT;
 	struct json j = JSON_PRETTY(&out);
 	struct compacting user = { .context = c, .json = c->json ? &j : NULL };
+	const struct lake_compact_options how = { .now_ns = clock_read_ns(CLOCK_REALTIME),
+						  .wait_ns = option_wait,
+						  .done = on_compacted,
+						  .waits = on_wait,
+						  .user = &user };
 	struct error e = { 0 };
 	int rc;
 
+	if (given_wait && !lake->s3)
+		return cli_usage(c, "--wait is for buckets: days of a folder are replaced at one "
+				    "moment");
 	json_object(&j);
 	json_key_array(&j, "days");
-	rc = lake_compact(lake, clock_read_ns(CLOCK_REALTIME), on_compacted, &user, &e);
+	rc = lake_compact(lake, &how, &e);
 	json_end(&j);
 	json_finish(&j);
 	if (rc < 0)
@@ -238,6 +262,8 @@ static int run_lake(struct context *c, int argc, char **argv)
 				    "WINDOW");
 	if (!is_get && (option_output || option_force))
 		return cli_usage(c, "-o and -f belong to get");
+	if (!is_compact && given_wait)
+		return cli_usage(c, "--wait belongs to compact");
 	if (!strcmp(argv[1], "init"))
 		return init(c, argv[2]);
 	if (!is_get && !is_compact && strcmp(argv[1], "ls") != 0)
@@ -258,8 +284,8 @@ const struct command cmd_lake = {
 		"A lake is a folder, or a bucket of object storage: s3://BUCKET/PREFIX. init makes "
 		"the folder (a bucket has to exist), and writes statements below sql with which "
 		"DuckDB, ClickHouse and Spark read its tables. ls lists tables and windows. "
-		"compact makes few large objects of the many small ones of each day that is over, "
-		"in a folder. get copies a window, which is a recording of a few seconds that a "
+		"compact makes few large objects of the many small ones of each day that is over. "
+		"get copies a window, which is a recording of a few seconds that a "
 		"rule has made; it "
 		"is then read like any other.",
 	.options = options,

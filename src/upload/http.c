@@ -245,6 +245,8 @@ static void read_response(struct http *h, struct http_response *response)
 
 static void set_body(struct http *h, const struct http_request *request)
 {
+	h->easy_setopt(h->curl, CURLOPT_CUSTOMREQUEST,
+		       request->method == HTTP_DELETE ? "DELETE" : NULL);
 	switch (request->method) {
 	case HTTP_POST:
 		h->easy_setopt(h->curl, CURLOPT_POST, 1L);
@@ -257,6 +259,7 @@ static void set_body(struct http *h, const struct http_request *request)
 		h->easy_setopt(h->curl, CURLOPT_INFILESIZE_LARGE, (curl_off_t)request->file_bytes);
 		break;
 	case HTTP_GET:
+	case HTTP_DELETE:
 		h->easy_setopt(h->curl, CURLOPT_HTTPGET, 1L);
 	}
 }

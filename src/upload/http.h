@@ -26,7 +26,7 @@ struct http_options {
 	void *user;
 };
 
-enum http_method { HTTP_POST, HTTP_PUT, HTTP_GET };
+enum http_method { HTTP_POST, HTTP_PUT, HTTP_GET, HTTP_DELETE };
 
 /* With which requests to object storage are signed (AWS Signature Version 4). */
 struct http_signer {

@@ -1,4 +1,5 @@
 """What tests with tapes share."""
+import importlib.util
 import json
 import os
 import re
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+import s3_server
 from waiting import PATIENCE, wait_until
 
 
@@ -288,3 +290,49 @@ def service(tmp_path):
     service = Service(tmp_path / "socket")
     yield service
     service.close()
+
+
+@pytest.fixture
+def server(environment):
+    """A server of object storage with an empty bucket, whose faults tests choose."""
+    with s3_server.running() as server:
+        environment.update(s3_server.settings(server.endpoint))
+        yield server
+
+
+@pytest.fixture(params=["stand-in", "moto"])
+def store(request, environment):
+    """The same, or another implementation."""
+    if request.param == "moto" and not importlib.util.find_spec("moto"):
+        pytest.skip("needs the Python package moto")
+    server = s3_server.Server() if request.param == "stand-in" else s3_server.Moto()
+    environment.update(s3_server.settings(server.endpoint))
+    yield server
+    server.end()
+
+
+@pytest.fixture
+def shipped_once(pitot, make_recording, played, shared_folder):
+    """A lake and spools: what four agents have shipped on a day that is over, 2026-11-01, and what one ships today."""
+    day = "date=2026-11-01"
+
+    def fill(folder):
+        process, train = played("train", 1, SLURM_JOB_ID="77")
+        assert process.wait() == 0
+        for name in "other", "lake", "spools":
+            (folder / name).mkdir()
+        for seed in range(3):
+            make_recording(folder / f"other/{seed}.pitot", kernels=400, seed=seed)
+
+        def ship(runs, number):
+            pitot("agent", "--once", "--no-live", "--recordings", runs, "--lake", folder / "lake", "--spool", folder / f"spools/{number}")
+
+        for number in range(4):
+            ship(train if number % 2 else folder / "other", number)
+        for table in "step", "kernel_sketch":
+            (folder / "lake" / table / day).mkdir()
+            for path in list(folder.glob(f"lake/{table}/date=*/*.parquet")):
+                path.rename(folder / "lake" / table / day / path.name)
+        ship(train, "today")
+
+    return shared_folder("compacted-lake", fill)

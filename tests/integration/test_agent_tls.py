@@ -30,8 +30,7 @@ def serve(environment):
     def start(certificate, port=0):
         server = s3_server.Server(port, tls=certificate)
         servers.append(server)
-        environment.update(AWS_ACCESS_KEY_ID=s3_server.KEY, AWS_SECRET_ACCESS_KEY=s3_server.SECRET, AWS_REGION=s3_server.REGION,
-                           AWS_ENDPOINT_URL=server.endpoint)
+        environment.update(s3_server.settings(server.endpoint))
         return server
 
     yield start

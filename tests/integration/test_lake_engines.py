@@ -11,6 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import s3_server
+
 DAY = 86_400_000_000_000
 BEGIN = 20_785 * DAY  # 2026-11-28, UTC
 
@@ -95,15 +97,46 @@ def test_they_have_answers(ask, lake):
         row["count"] for path in lake.glob("loss/date=2*/*") for row in pq.read_table(path, partitioning=None).to_pylist())
 
 
-@pytest.mark.parametrize("engine, package, options", [("clickhouse", "chdb", ()), ("spark", "pyspark", ("--master", "local-cluster[2,1,1024]"))])
-def test_engines_agree(ask, lake, pitot, rank_recording, tmp_path, engine, package, options):
-    """Also about what an agent has shipped, which is added."""
+ENGINES = [("clickhouse", "chdb", ()), ("spark", "pyspark", ("--master", "local-cluster[2,1,1024]"))]
+
+
+def need(engine, package):
     if not importlib.util.find_spec(package):
         pytest.skip(f"needs the Python package {package}")
     if engine == "spark" and not shutil.which("java"):
         pytest.skip("needs java")
+
+
+@pytest.mark.parametrize("engine, package, options", ENGINES)
+def test_engines_agree(ask, lake, pitot, rank_recording, tmp_path, engine, package, options):
+    """Also about what an agent has shipped, which is added."""
+    need(engine, package)
     pitot("agent", "--once", "--no-live", "--recordings", rank_recording("sleep-3"), "--lake", lake, "--spool", tmp_path / "spool")
     want, found = ask(lake), ask(lake, "--engine", engine, *options)
+    assert set(found) == set(want) and len(want) == 10
+    for name, rows in want.items():
+        assert plain(found)[name] == rows, name
+
+
+@pytest.mark.parametrize("engine, package, options", [("duckdb", "duckdb", ()), *ENGINES])
+def test_a_bucket_that_is_being_compacted(ask, lake, pitot, server, tmp_path, engine, package, options):
+    """Its statements, here of a copy in a folder, leave out what is replaced, and what was made and is in no manifest."""
+    need(engine, package)
+    place, prefix = f"{s3_server.BUCKET}/pitot/v1", "pitot/v1/"
+    pitot("lake", "init", f"s3://{place}")
+    copy = shutil.copytree(lake, s3_server.copied(server.objects, tmp_path / "copy", prefix), dirs_exist_ok=True, ignore=shutil.ignore_patterns("sql"))
+    for day in [*copy.glob("step/date=2*"), *copy.glob("kernel_sketch/date=2*")]:
+        objects = sorted(day.glob("a*.parquet"))
+        rows = pa.concat_tables(pq.read_table(path, partitioning=None) for path in objects)
+        for generation in 1, 2:  # there is no manifest of the second one
+            pq.write_table(rows, day / f"a.%.compact-{generation}-0123456789abcdef-0.parquet")
+        manifest = pa.table({"object": ["a.%.compact-1-0123456789abcdef-0.parquet"] + [path.name for path in objects], "state": [1] + [2] * len(objects)})
+        pq.write_table(manifest.cast(pq.read_schema(copy / "compacted/step/schema.parquet")), copy / f"compacted/{day.parent.name}/{day.name[5:]}.00000001.parquet")
+    text = (copy / f"sql/{engine}.sql").read_text()
+    for known, path in (f"s3('{server.endpoint}/{place}", f"file('{copy}"), (f"s3a://{place}", copy), (f"s3://{place}", copy):
+        text = text.replace(known, str(path))
+    (copy / f"sql/{engine}.sql").write_text(text)
+    want, found = ask(lake), ask(copy, "--engine", engine, *options)
     assert set(found) == set(want) and len(want) == 10
     for name, rows in want.items():
         assert plain(found)[name] == rows, name

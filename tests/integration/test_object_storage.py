@@ -18,54 +18,6 @@ from waiting import wait_until
 FAST = ("--interval", "1s", "--ship", "1s")
 
 
-class Moto:
-    """Another implementation of S3, which runs in this process."""
-
-    def __init__(self):
-        import boto3
-        from moto.server import ThreadedMotoServer
-
-        self.server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-        self.server.start()
-        host, port = self.server.get_host_and_port()
-        self.endpoint = f"http://{host}:{port}"
-        words = {"endpoint_url": self.endpoint, "aws_access_key_id": s3_server.KEY, "aws_secret_access_key": s3_server.SECRET,
-                 "region_name": s3_server.REGION}
-        self.bucket = boto3.resource("s3", **words).Bucket(s3_server.BUCKET)
-        self.bucket.create(CreateBucketConfiguration={"LocationConstraint": s3_server.REGION})
-
-    @property
-    def objects(self):
-        return {found.key: found.get()["Body"].read() for found in self.bucket.objects.all()}
-
-    def end(self):
-        for found in self.bucket.objects.all():
-            found.delete()
-        self.bucket.delete()
-        self.server.stop()
-
-
-@pytest.fixture(params=["stand-in", "moto"])
-def store(request, environment):
-    """A server with an empty bucket, which the environment of the program names."""
-    if request.param == "moto" and not importlib.util.find_spec("moto"):
-        pytest.skip("needs the Python package moto")
-    server = s3_server.Server() if request.param == "stand-in" else Moto()
-    environment.update(AWS_ACCESS_KEY_ID=s3_server.KEY, AWS_SECRET_ACCESS_KEY=s3_server.SECRET, AWS_REGION=s3_server.REGION,
-                       AWS_ENDPOINT_URL=server.endpoint)
-    yield server
-    server.end()
-
-
-@pytest.fixture
-def server(environment):
-    """The stand-in, whose faults tests choose."""
-    with s3_server.running() as server:
-        environment.update(AWS_ACCESS_KEY_ID=s3_server.KEY, AWS_SECRET_ACCESS_KEY=s3_server.SECRET, AWS_REGION=s3_server.REGION,
-                           AWS_ENDPOINT_URL=server.endpoint)
-        yield server
-
-
 @pytest.fixture
 def lake():
     return f"s3://{s3_server.BUCKET}/pitot/v1"
@@ -79,13 +31,7 @@ def ship(pitot, lake, tmp_path):
 
 
 def copied(objects, folder):
-    """A folder with the objects of a bucket."""
-    for key, body in objects.items():
-        assert key.startswith("pitot/v1/")
-        path = folder / key.removeprefix("pitot/v1/")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(body)
-    return folder
+    return s3_server.copied(objects, folder, "pitot/v1/")
 
 
 def spooled(tmp_path):
@@ -101,7 +47,7 @@ def test_a_bucket_has_what_a_folder_has(store, ship, pitot, rows, rank_recording
     objects = store.objects
     found = copied(objects, tmp_path / "copy")
     assert shipped(found) == recorded(rows, folder) != {}
-    assert f"s3a://{s3_server.BUCKET}/pitot/v1/step'" in (found / "sql/spark.sql").read_text()
+    assert f"parquet.`s3a://{s3_server.BUCKET}/pitot/v1/step`" in (found / "sql/spark.sql").read_text()
     assert f"s3('{store.endpoint}/{s3_server.BUCKET}/pitot/v1/step/*/*.parquet', 'Parquet', 'job " in (found / "sql/clickhouse.sql").read_text()
     tables = {table["name"]: table for table in pitot("lake", "ls", lake, "--json", json_output=True)["tables"]}
     for name, table in tables.items():
@@ -266,8 +212,7 @@ def test_the_server_is_killed(pitot, rows, played, agent, environment, lake, tmp
         return one, int(one.stdout.readline())
 
     server, port = start()
-    environment.update(AWS_ACCESS_KEY_ID=s3_server.KEY, AWS_SECRET_ACCESS_KEY=s3_server.SECRET, AWS_REGION=s3_server.REGION,
-                       AWS_ENDPOINT_URL=f"http://127.0.0.1:{port}")
+    environment.update(s3_server.settings(endpoint=f"http://127.0.0.1:{port}"))
     process, recording = played("train", 6)
     one, kills = agent(*FAST, "-p", process.pid), 0
     try:
