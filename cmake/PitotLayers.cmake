@@ -49,7 +49,7 @@ function(pitot_layer name)
 	if(sources)
 		add_library(pitot_${name} STATIC ${sources})
 		pitot_settings(pitot_${name})
-		if(PITOT_SANITIZE MATCHES "address" AND name MATCHES "^(base|elf|format|symbol|trace|causes|analysis)$")
+		if(PITOT_SANITIZE MATCHES "address" AND name MATCHES "^(base|elf|format|stack|symbol|trace|causes|analysis|compare)$")
 			target_compile_options(pitot_${name} PRIVATE -O1) # what tests spend most of their time in
 		endif()
 		target_link_libraries(pitot_${name} PUBLIC ${dependencies} Threads::Threads)
