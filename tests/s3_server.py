@@ -146,7 +146,7 @@ class Handler(BaseHTTPRequestHandler):
         found, rest = keys[begin:begin + self.server.page], keys[begin + self.server.page:]
         quote = urllib.parse.quote if query.get("encoding-type") == ["url"] else escape
         body = "".join(f"<Contents><Key>{quote(key)}</Key><Size>{len(self.server.objects[key])}</Size><Owner><ID>x</ID></Owner></Contents>" for key in found)
-        more = f"<NextContinuationToken>/{begin + len(found)}</NextContinuationToken>" if rest else ""
+        more = f"<NextContinuationToken>/{begin + len(found)}</NextContinuationToken>" if rest else self.server.more
         return self.reply(200, f"<?xml version='1.0' encoding='UTF-8'?>\n<ListBucketResult>{body}{more}</ListBucketResult>".encode())
 
 
@@ -215,7 +215,7 @@ class Server(ThreadingHTTPServer):
 
     def __init__(self, port=0, tls=None):
         self.objects, self.requests, self.faults, self.headers, self.page, self.token = {}, [], [], {}, 1000, None
-        self.knows_conditions = True
+        self.knows_conditions, self.more = True, ""  # more: what ends the last page of a list
         self.on_change = self.on_changed = lambda handler: None  # before and after an object is put or deleted
         self.lock = threading.Lock()
         super().__init__(("127.0.0.1", port), Handler)

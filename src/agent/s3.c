@@ -25,6 +25,7 @@
 #define PATIENT_NS (2 * NS_PER_S) /* an attempt that took longer is not repeated at once */
 #define PAGE_KEYS "500" /* of a list: at most 600 KiB */
 #define KEYS_MAX 1000000u
+#define PAGES_MAX 100000u /* a server may send short ones, but not for ever */
 
 struct s3 {
 	struct http *http;
@@ -398,6 +399,8 @@ int s3_remove(struct s3 *s, const char *key, struct error *e)
 
 struct page {
 	struct strbuf token; /* of the next page; "": there is none */
+	struct strbuf last; /* the one before */
+	uint64_t pages;
 	struct strbuf key;
 	uint64_t bytes, keys;
 	const struct http_response *response;
@@ -470,6 +473,8 @@ static int parse_page(struct s3 *s, struct page *p, s3_visit *visit, void *user,
 	int rc, code = 0;
 
 	p->read = 0;
+	strbuf_clear(&p->last);
+	strbuf_adds(&p->last, strbuf_text(&p->token));
 	strbuf_clear(&p->token);
 	if (p->response->is_cut)
 		return error_set(e, E_LIMIT, "the server's list is longer than it may be");
@@ -479,6 +484,9 @@ static int parse_page(struct s3 *s, struct page *p, s3_visit *visit, void *user,
 			error_set(e, code, "%s", error_code_text(code));
 	}
 	xml_pull_release(&x);
+	if (code == 0 && p->token.length &&
+	    (++p->pages == PAGES_MAX || !strcmp(strbuf_text(&p->token), strbuf_text(&p->last))))
+		return error_set(e, -EPROTO, "the server's list has no end");
 	return code;
 }
 
@@ -517,6 +525,7 @@ int s3_list(struct s3 *s, const char *prefix, s3_visit *visit, void *user, struc
 		http_response_release(&a);
 	} while (rc == 0 && p.token.length);
 	strbuf_release(&p.token);
+	strbuf_release(&p.last);
 	strbuf_release(&p.key);
 	return rc;
 }

@@ -118,6 +118,14 @@ def test_a_list_of_many_pages(server, pitot, lake):
         assert "no window" in pitot("lake", "get", lake, name, status=1).stderr
 
 
+def test_a_list_without_an_end(server, pitot, lake):
+    """Of a server that names one page again and again."""
+    server.objects["pitot/v1/step/date=2026-11-01/a.parquet"] = b"1"
+    for begin in "/0", "/1":
+        server.more = f"<NextContinuationToken>{begin}</NextContinuationToken>"
+        assert "has no end" in pitot("lake", "ls", lake, status=1).stderr
+
+
 @pytest.mark.parametrize("faults", [[503] * 2, ["before"] * 2, ["cut", 500], ["after"], [429, "after"]], ids=str)
 def test_a_moment_is_waited_for(server, ship, rows, rank_recording, tmp_path, faults):
     server.faults.extend(faults)
