@@ -103,6 +103,8 @@ static int commit(struct agent *a, struct error *e)
 	a->counts.batches++;
 	fleet_rows_clear(&a->rows);
 	append_dropped(a);
+	if (a->kafka && a->spool.dropped_rows[SPOOL_KAFKA])
+		kafka_take_back(a->kafka);
 	return 0;
 }
 

@@ -235,7 +235,18 @@ static void remove_pending(struct kafka *k, size_t i)
 	k->pending.data[i] = k->pending.data[--k->pending.count];
 }
 
+#define PURGE_QUEUED 1 /* waits until that is done, not for brokers */
 #define PURGE_ALL 7 /* what waits and what is on its way, without waiting for it */
+
+void kafka_take_back(struct kafka *k)
+{
+	k->poll(k->producer, 0);
+	k->purge(k->producer, PURGE_QUEUED);
+	k->poll(k->producer, 0);
+	for (size_t i = k->pending.count; i-- > 0;)
+		if (!k->pending.data[i]->messages && k->pending.data[i]->err)
+			remove_pending(k, i);
+}
 
 void kafka_free(struct kafka *k)
 {

@@ -30,6 +30,11 @@ int kafka_open(struct kafka **out, const struct kafka_options *options, struct e
  */
 int kafka_send(struct kafka *k, int file, const char *table, const char *key, const char *id,
 	       struct error *e) MUST_USE;
+/*
+ * Takes back what librdkafka has not sent yet, as the spool has dropped some of it: it would arrive
+ * although a loss has been said. The rest has to be sent again.
+ */
+void kafka_take_back(struct kafka *k);
 void kafka_free(struct kafka *k); /* may be NULL */
 
 #endif

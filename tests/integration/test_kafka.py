@@ -8,7 +8,7 @@ import pytest
 
 import kafka_broker
 import tansu_broker
-from shipped_rows import recorded, shipped, steps_of
+from shipped_rows import ask, recorded, shipped, steps_of
 from waiting import wait_until
 
 FAST = ("--interval", "1s", "--ship", "1s")
@@ -182,6 +182,25 @@ def test_a_full_spool(send, broker, rows, played, lake, tmp_path):
     losses = [row for topic, _, _, lines in broker.messages(*TOPICS) if topic == "pitot.loss" for row in lines if row["reason"] == "spool_full"]
     assert {row["detail"] for row in losses} == {"rows that Kafka did not take in time", "rows of objects that the lake did not take in time"}
     assert all(row["count"] > 0 and row["lost_by"] == "agent" and row["pid"] is None for row in losses)
+
+
+def test_what_is_dropped_does_not_arrive(broker, played, agent, pitot, lake, tmp_path):
+    """While brokers are away, the spool drops files that librdkafka has already: each row arrives or is a loss, and not both."""
+    broker.set_down(True)
+    process, _ = played("train", 1000)
+    one = agent(*FAST, "-p", process.pid, "--kafka", broker.address, "--spool-size", "40k")
+    lost = lambda: sum(count for count, in ask(lake, "SELECT count FROM {loss} WHERE detail LIKE '%Kafka%'")) if (lake / "loss").exists() else 0
+    wait_until(lost, "something is dropped", one)
+    process.send_signal(signal.SIGINT)
+    process.wait()
+    broker.set_down(False)
+    wait_until(lambda: not spooled(tmp_path), "all else is sent", one)
+    one.send_signal(signal.SIGTERM)
+    assert one.wait() == 0, one.stderr.read()
+    shipped_rows = sum(ask(lake, f"SELECT count(*) FROM {{{table}}}")[0][0] for table in ("step", "kernel_sketch", "loss"))
+    parts = {(topic, headers["pitot-object"], headers["pitot-part"]): len(lines) for topic, _, headers, lines in broker.messages(*TOPICS)}
+    assert lost() == sum(ask(lake, "SELECT sum(count)::BIGINT FROM {loss} WHERE reason = 'spool_full'")[0]), "the lake was there"
+    assert sum(parts.values()) + lost() == shipped_rows
 
 
 def test_wrong_settings(send, rank_recording, tmp_path):
