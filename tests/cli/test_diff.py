@@ -124,7 +124,7 @@ def test_conditions(diff, conditions, status, states, tmp_path):
 
 
 def test_what_cannot_be_compared(diff, pitot, make_recording, tmp_path, rank_recording):
-    make_recording(tmp_path / "small.pitot")
+    make_recording(tmp_path / "small.pitot", kernels=20000)
     for status, options, expected in ((1, (), "error"), (0, ("--inconclusive", "pass"), "skipped")):
         result = pitot("diff", tmp_path / "small.pitot", rank_recording("balanced"), "--junit", f"{expected}.xml", *options, status=status)
         assert junit(tmp_path / f"{expected}.xml") == [("comparable", expected)]

@@ -351,7 +351,7 @@ def test_ranks_in_sql(pitot, rank_recording):
 
 
 def test_a_recording_without_ranks(pitot, make_recording, tmp_path):
-    make_recording(tmp_path / "one.pitot")
+    make_recording(tmp_path / "one.pitot", kernels=2000)
     assert "fewer than two ranks with collectives" in pitot("report", "one.pitot", "--ranks").stdout
     assert "name a page" in pitot("report", "one.pitot", "--ranks", "-o", "x.svg", status=2).stderr
 
