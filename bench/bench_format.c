@@ -103,7 +103,7 @@ static void decode_all(const struct segment *s, enum table_id table, struct tabl
 
 		if (ref->header.table != table)
 			continue;
-		if (!d || block_decode(d, s, ref, targets, schema->column_count, false) < 0)
+		if (!d || block_decode(d, s, ref, targets, schema->column_count) < 0)
 			die("cannot decode");
 		cost->decode_ns += cpu_ns() - start;
 		cost->rows += ref->header.rows;

@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "format/writer.h"
+#include "gpufl/gpufl_folder.h"
 #include "gpufl/gpufl_sink.h"
 #include "unit/format/training_rows.h"
 
@@ -101,7 +102,7 @@ static void run(const char *name, const char *folder, size_t count, bool compact
 	       name, (double)stats.bytes / (double)count, (double)thread / (double)count,
 	       1e3 * (compact ? 1 : 2) * (double)count / (double)thread,
 	       (double)all / (double)count, (double)wall / (double)count);
-	if (gpufl_files_remove(folder, o.files.session) < 0)
+	if (gpufl_folder_remove_session(folder, o.files.session) < 0)
 		die("cannot remove the logs");
 	free(kernels);
 	free(calls);
