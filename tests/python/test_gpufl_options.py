@@ -139,10 +139,9 @@ def names_the_app(name):
         assert process["name"] == name
         effect.pitot("export", recording, "-o", effect.folder / "exported.gpufl")
         assert {line["app"] for channel in ("device", "scope") for line in effect.lines(channel, "exported.gpufl") if "app" in line} == {name}
-        for source in recording, effect.folder / "logs":
-            report = subprocess.run([sys.executable, "-c", "import sys, pitot.gpufl.report as r; print(r.generate_report(sys.argv[1]))", source],
-                                    env=effect.environment, capture_output=True, text=True).stdout
-            assert re.search(rf"^Application: +{name}$", report, re.MULTILINE), report
+        reports = subprocess.run([sys.executable, "-c", "import sys, pitot.gpufl.report as r; print(*map(r.generate_report, sys.argv[1:]), sep='\\f')",
+                                  recording, effect.folder / "logs"], env=effect.environment, capture_output=True, text=True).stdout.split("\f")
+        assert len(reports) == 2 and all(re.search(rf"^Application: +{name}$", report, re.MULTILINE) for report in reports), reports
     return named
 
 
