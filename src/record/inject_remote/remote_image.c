@@ -136,15 +136,18 @@ static void find_symbol(void *sought, const char *name, const Elf64_Sym *symbol)
 		s->address = symbol->st_value;
 }
 
+/* Mappings begin with a page of the file, mold's segments anywhere in one. */
 static bool find_bias(const struct elf_file *f, const struct target_mapping *m, uint64_t *bias)
 {
+	const uint64_t file_end = m->file_offset + (m->end - m->start);
+
 	for (size_t i = 0; i < f->segment_count; i++) {
 		const struct elf_segment *s = &f->segments[i];
 
-		if (s->type != PT_LOAD || !(s->flags & PF_X) || m->file_offset < s->offset ||
+		if (s->type != PT_LOAD || !(s->flags & PF_X) || file_end <= s->offset ||
 		    m->file_offset >= s->offset + s->file_size)
 			continue;
-		*bias = m->start - (s->address + (m->file_offset - s->offset));
+		*bias = m->start - m->file_offset + s->offset - s->address;
 		return true;
 	}
 	return false;
