@@ -3,6 +3,7 @@
  * starts a thread.
  */
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,6 +49,10 @@ int pitot_idle(void)
 	work();
 	if (getenv("INJECTEE_IS_OFF"))
 		return 0;
+	if (getenv("INJECTEE_CRASHES"))
+		__builtin_trap();
+	if (getenv("INJECTEE_STOPS"))
+		raise(SIGSTOP);
 	if (pthread_create(&t, NULL, thread, (void *)(long)(fd ? atoi(fd) : -1)) != 0)
 		return -11;
 	pthread_detach(t);

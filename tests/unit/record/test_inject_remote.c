@@ -27,6 +27,7 @@
 
 #include "arch/processor.h"
 #include "base/compiler.h"
+#include "record/inject_remote/remote_image.h"
 #include "support/cmocka_tests.h"
 
 struct victim {
@@ -273,6 +274,16 @@ static void switch_off(void)
 	setenv("INJECTEE_IS_OFF", "1", 1);
 }
 
+static void crash(void)
+{
+	setenv("INJECTEE_CRASHES", "1", 1);
+}
+
+static void stop(void)
+{
+	setenv("INJECTEE_STOPS", "1", 1);
+}
+
 static void limit_files(void)
 {
 	const struct rlimit limit = { 12, 12 };
@@ -298,6 +309,7 @@ static const struct {
 	{ limit_files, "injectee.so", "has no room for more open files" },
 	{ limit_memory, "injectee.so", "cannot wait for recordings" },
 	{ switch_off, "injectee.so", "has recording switched off (PITOT_DISABLED)" },
+	{ crash, "injectee.so", "the recorder does not start: Bad address" },
 	{ NULL, "nothing.so", "support/inject/nothing.so'" },
 	{ NULL, "victim", "its loader refuses it" }, /* a program, not a library */
 };
@@ -402,6 +414,26 @@ static void test_memory_is_given_back(void **state)
 	end(v);
 }
 
+/* Code is its file's from its first byte to its last one. */
+static void test_owners_of_code(void **state)
+{
+	struct remote_image image;
+	struct error e = { 0 };
+
+	(void)state;
+	if (remote_image_read(getpid(), &image, &e) != 0)
+		fail_msg("%s", e.text);
+	for (size_t i = 0; i < image.code.count; i++) {
+		const struct remote_code *code = &image.code.data[i];
+
+		assert_int_equal(remote_image_owner(&image, code->start), code->owner);
+		assert_int_equal(remote_image_owner(&image, code->end - 1), code->owner);
+		if (i + 1 == image.code.count || code[1].start != code->end)
+			assert_int_equal(remote_image_owner(&image, code->end), CODE_ANONYMOUS);
+	}
+	remote_image_release(&image);
+}
+
 static pid_t send_for_ever(pid_t pid, int even, int odd)
 {
 	pid_t sender = fork();
@@ -451,6 +483,25 @@ static void test_signals(void **state)
 		assert_int_equal(waitpid(v.pid, &status, WNOHANG), 0);
 		end(v);
 	}
+}
+
+/* One that cannot be blocked: the library is loaded all the same, and the program stops then. */
+static void test_a_stop(void **state)
+{
+	struct victim v = start_with(stop, "poll", "malloc", "2");
+	struct inject_thread thread;
+	struct error e = { 0 };
+	char byte;
+	int status;
+
+	(void)state;
+	if (load(v, &thread, &e) != 0)
+		fail_msg("%s", e.text);
+	assert_int_equal(waitpid(v.pid, &status, WUNTRACED), v.pid);
+	assert_true(WIFSTOPPED(status) && WSTOPSIG(status) == SIGSTOP);
+	kill(v.pid, SIGCONT);
+	assert_int_equal(read(v.injected, &byte, 1), 1);
+	end(v);
 }
 
 /* After n milliseconds, in a process of its own. */
@@ -534,8 +585,10 @@ int main(void)
 		cmocka_unit_test(test_filters_that_cannot_be_read),
 		cmocka_unit_test(test_a_process_that_is_traced),
 		cmocka_unit_test(test_memory_is_given_back),
+		cmocka_unit_test(test_owners_of_code),
 		cmocka_unit_test(test_signals_that_are_ignored),
 		cmocka_unit_test(test_signals),
+		cmocka_unit_test(test_a_stop),
 		cmocka_unit_test(test_programs_that_end_or_begin_again_meanwhile),
 		cmocka_unit_test(test_several_at_once),
 	};

@@ -108,6 +108,12 @@ static void arguments(void **state)
 		RETURN(SECCOMP_RET_ALLOW),
 		RETURN(SECCOMP_RET_KILL_THREAD),
 	};
+	static const struct sock_filter passed_over[] = {
+		LOAD(nr),
+		BPF_STMT(BPF_JMP | BPF_JA, 1),
+		RETURN(SECCOMP_RET_KILL_PROCESS),
+		RETURN(SECCOMP_RET_ALLOW),
+	};
 	static const struct sock_filter by_register[] = {
 		LOAD(nr),
 		BPF_STMT(BPF_MISC | BPF_TAX, 0),
@@ -121,6 +127,7 @@ static void arguments(void **state)
 	assert_verdict(family, ARRAY_SIZE(family), 42, FILTER_ALLOWS, FILTER_ALLOWS);
 	assert_verdict(computed, ARRAY_SIZE(computed), 2, FILTER_ALLOWS, FILTER_ENDS);
 	assert_verdict(joined, ARRAY_SIZE(joined), 2, FILTER_ALLOWS, FILTER_ENDS);
+	assert_verdict(passed_over, ARRAY_SIZE(passed_over), 2, FILTER_ALLOWS, FILTER_ALLOWS);
 	assert_verdict(by_register, ARRAY_SIZE(by_register), 2, FILTER_ALLOWS, FILTER_ENDS);
 }
 
