@@ -460,16 +460,18 @@ def test_an_sdk_that_does_not_load_is_not_told(hip, table, pitot, broken_sdk, ro
     assert why in detail and "ROCm would abort programs" in detail
 
 
-def test_the_sdk_of_rocm_6_is_refused_with_its_version(hip, table, pitot, root, tmp_path):
+@pytest.mark.parametrize("file, version", [("librocprofiler-sdk.so.0.6.0", "0.6.0"), ("../sdk-of-a-store", "0")])
+def test_the_sdk_of_rocm_6_is_refused_with_its_version(hip, table, pitot, root, tmp_path, file, version):
+    """The version is in the name of the file, or in that of the link to one."""
     folder = tmp_path / "rocm-6/lib"
     folder.mkdir(parents=True)
-    (folder / "librocprofiler-sdk.so.0.6.0").touch()
-    (folder / "librocprofiler-sdk.so.0").symlink_to("librocprofiler-sdk.so.0.6.0")
+    (folder / file).touch()
+    (folder / "librocprofiler-sdk.so.0").symlink_to(file)
     env = {"ROCM_PATH": str(folder.parent), "PITOT_AMD_ROOT": str(root)}
     done, _ = hip(env=env)
     assert done.stdout == "done\n" and table("api_call") == []
-    assert "ROCprofiler-SDK 0.6.0 has another interface than 1.x" in done.stderr
-    assert "Pitot records by ROCprofiler-SDK 1.x, not 0.6.0" in pitot("doctor", "--json", env=env, status=None).stdout
+    assert f"ROCprofiler-SDK {version} has another interface than 1.x" in done.stderr
+    assert f"Pitot records by ROCprofiler-SDK 1.x, not {version}" in pitot("doctor", "--json", env=env, status=None).stdout
 
 
 def test_a_good_sdk_behind_a_broken_one(hip, table, build, broken_sdk):
