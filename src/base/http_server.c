@@ -349,6 +349,8 @@ void http_server_serve(struct http_server *s)
 
 void http_server_close(struct http_server *s)
 {
+	if (s->fd < 0) /* not open: the connections may be zeros */
+		return;
 	for (size_t i = 0; i < HTTP_CONNECTIONS; i++)
 		if (s->connections[i].fd >= 0)
 			end(&s->connections[i]);

@@ -2,6 +2,7 @@
 #include "base/http_server.h"
 
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
@@ -162,13 +163,26 @@ static void only_names_of_this_machine(void **state)
 	}
 }
 
+/* As after an option that is wrong: nobody's descriptor is closed. */
+static void one_that_is_not_open_is_closed(void **state)
+{
+	struct http_server not_open = { .fd = -1 };
+	int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
+
+	(void)state;
+	assert_int_equal(dup2(null, STDIN_FILENO), STDIN_FILENO);
+	http_server_close(&not_open);
+	assert_int_equal(fcntl(STDIN_FILENO, F_GETFD), 0);
+	close(null);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 	const struct CMUnitTest tests[] = {
 		TEST(who_is_slowest_makes_room),  TEST(no_room_but_for_answers),
 		TEST(an_answer_has_its_own_time), TEST(who_takes_too_long_is_left),
-		TEST(only_names_of_this_machine),
+		TEST(only_names_of_this_machine), TEST(one_that_is_not_open_is_closed),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
