@@ -12,9 +12,9 @@
  *
  * Each further line is a candidate, followed by a tab and its meaning.
  */
-#include <dirent.h>
 #include <string.h>
 
+#include "base/folder.h"
 #include "cli/ui.h"
 #include "format/recording_dir.h"
 
@@ -140,7 +140,7 @@ static bool offer_recordings(struct strbuf *out, const char *typed)
 	_cleanup_strbuf_ struct strbuf folder = STRBUF_INIT, path = STRBUF_INIT;
 	size_t before = out->length;
 	struct dirent *entry;
-	DIR *dir;
+	_cleanup_list_ DIR *dir = NULL;
 
 	if (slash)
 		strbuf_add(&folder, typed, (size_t)(slash + 1 - typed));
@@ -152,8 +152,6 @@ static bool offer_recordings(struct strbuf *out, const char *typed)
 		    recording_dir_has_segments(strbuf_text(&path)))
 			offer(out, typed, "", strbuf_text(&path), "");
 	}
-	if (dir)
-		closedir(dir);
 	return out->length > before;
 }
 

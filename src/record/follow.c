@@ -1,12 +1,12 @@
 /* follow.c: figures of a growing recording. */
 #include "record/follow.h"
 
-#include <dirent.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "base/clock.h"
+#include "base/folder.h"
 #include "base/human.h"
 #include "base/map.h"
 #include "base/path.h"
@@ -229,7 +229,7 @@ static unsigned utilization_percent(struct follow *f, uint64_t now_ns)
 void follow_step(struct follow *f, struct follow_state *state)
 {
 	uint64_t now = clock_monotonic_ns(), kernels = f->state.kernels;
-	DIR *folder = opendir(f->directory);
+	_cleanup_list_ DIR *folder = opendir(f->directory);
 	struct dirent *entry;
 
 	while (folder && (entry = readdir(folder))) {
@@ -241,8 +241,6 @@ void follow_step(struct follow *f, struct follow_state *state)
 		if (file)
 			step_file(f, file);
 	}
-	if (folder)
-		closedir(folder);
 	f->state.bytes = 0;
 	for (size_t i = 0; i < f->files.count; i++)
 		f->state.bytes += f->files.data[i].size;

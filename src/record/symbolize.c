@@ -1,7 +1,6 @@
 /* symbolize.c: makes table symbol from the tables stack_node and module. */
 #include "record/symbolize.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -10,6 +9,7 @@
 #include <sys/stat.h>
 
 #include "analysis/filter.h"
+#include "base/folder.h"
 #include "base/io.h"
 #include "base/path.h"
 #include "base/search.h"
@@ -387,7 +387,7 @@ static bool is_symbol_file(const char *name)
 static int each_file(const char *folder, int (*act)(const char *from, const char *name, void *user),
 		     void *user)
 {
-	DIR *d = opendir(folder);
+	_cleanup_list_ DIR *d = opendir(folder);
 	struct dirent *entry;
 	int r = d ? 0 : -errno;
 
@@ -399,8 +399,6 @@ static int each_file(const char *folder, int (*act)(const char *from, const char
 		strbuf_addf(&path, "%s/%s", folder, entry->d_name);
 		r = path.failed ? -ENOMEM : act(strbuf_text(&path), entry->d_name, user);
 	}
-	if (d)
-		closedir(d);
 	return r;
 }
 
@@ -439,7 +437,7 @@ static int remove_folder(const char *folder)
 /* Removes folders of runs that were killed; the caller holds the lock. */
 static void remove_abandoned(const char *path)
 {
-	DIR *d = opendir(path);
+	_cleanup_list_ DIR *d = opendir(path);
 	struct dirent *entry;
 
 	while (d && (entry = readdir(d))) {
@@ -451,8 +449,6 @@ static void remove_abandoned(const char *path)
 		if (!folder.failed)
 			remove_folder(strbuf_text(&folder));
 	}
-	if (d)
-		closedir(d);
 }
 
 /* Moves the files of `fresh` into the recording, and removes surplus earlier ones. */

@@ -11,7 +11,6 @@ static uint32_t number_of(const struct report *r, size_t rank)
 
 #define ABSENT_SHOWN 8
 
-/* Ranks of the job without collectives. */
 void ranks_add_absent(const struct report *r, struct strbuf *out)
 {
 	const struct collectives *c = r->collectives;
@@ -77,7 +76,6 @@ static void add_unaligned(const struct report *r, struct strbuf *out)
 	add_unsynchronized(r, out);
 }
 
-/* Why nothing can be said about ranks. */
 void ranks_add_unknown(const struct report *r, struct strbuf *out)
 {
 	const struct collectives *c = r->collectives;

@@ -54,7 +54,6 @@ static void judge_second(struct rule_watch *w, struct watched *p, size_t device,
 	}
 }
 
-/* Judges the seconds whose work has all ended. */
 void watch_check_busy(struct rule_watch *w, struct watched *p, size_t device, uint64_t now)
 {
 	struct watched_gpu *gpu = &p->gpus.data[device];
@@ -106,7 +105,6 @@ void watch_work_begins(struct rule_watch *w, struct watched *p, const struct fac
 	add_busy(w, p, gpu, f);
 }
 
-/* Ends the seconds that are over. */
 void watch_check_rate(struct rule_watch *w, struct watched *p, uint64_t now)
 {
 	struct fact f = { .process = watched_number(w, p) };

@@ -1,10 +1,10 @@
 /* rule_recording.c: rules in a finished recording: its blocks in the order of their first times. */
-#include <dirent.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/folder.h"
 #include "base/path.h"
 #include "base/search.h"
 #include "base/starts_with.h"
@@ -47,7 +47,7 @@ static bool is_wanted(const char *name)
 static int add_folder(struct rule_feed *f, struct recording_files *files, const char *path,
 		      struct error *e)
 {
-	DIR *folder = opendir(path);
+	_cleanup_list_ DIR *folder = opendir(path);
 	struct dirent *entry;
 	struct error first = { 0 };
 	int rc = folder ? 0 : error_errno(e, errno, "cannot list '%s'", path);
@@ -59,8 +59,6 @@ static int add_folder(struct rule_feed *f, struct recording_files *files, const 
 		if (!file.failed && is_wanted(entry->d_name))
 			rc = add_file(f, files, strbuf_text(&file), first.code ? NULL : &first);
 	}
-	if (folder)
-		closedir(folder);
 	if (rc == -ENOMEM || !folder || files->segments.count)
 		return rc == -ENOMEM || !folder ? rc : 0;
 	if (first.code)

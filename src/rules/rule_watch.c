@@ -158,7 +158,6 @@ static bool is_away(const struct rule *rule, double value)
 	}
 }
 
-/* Whether a rule about a value that lasts fires now. */
 bool level_fires(struct state *s, const struct rule *rule, double value, uint64_t time_ns)
 {
 	if (!rule_compares(rule, value, rule->value)) {

@@ -1,11 +1,11 @@
 #include "sampler/proc_tree.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/folder.h"
 #include "base/io.h"
 
 struct process_parent {
@@ -34,7 +34,7 @@ static bool has(const struct proc_tree *tree, pid_t pid)
 
 static int read_processes(struct process_list *list)
 {
-	DIR *folder = opendir("/proc");
+	_cleanup_list_ DIR *folder = opendir("/proc");
 	struct dirent *entry;
 	int err = folder ? 0 : -ESRCH;
 
@@ -47,8 +47,6 @@ static int read_processes(struct process_list *list)
 		if (one.parent)
 			err = vec_push(&list->all, one);
 	}
-	if (folder)
-		closedir(folder);
 	return err;
 }
 

@@ -1,11 +1,12 @@
 #include "system/host.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
+
+#include "base/folder.h"
 
 /* What all but /proc/stat costs is three quarters of a reading: 70 us. */
 #define COST_SHARE 2000u /* see pace.h */
@@ -63,7 +64,7 @@ static void report_absent(struct host *h, const struct file *file, const char *w
  */
 static size_t list_hardware(const char *folder, char *out)
 {
-	DIR *dir = opendir(folder);
+	_cleanup_list_ DIR *dir = opendir(folder);
 	struct dirent *entry;
 	size_t length = 0;
 
@@ -78,8 +79,6 @@ static size_t list_hardware(const char *folder, char *out)
 		memcpy(out + length, entry->d_name, size);
 		length += size;
 	}
-	if (dir)
-		closedir(dir);
 	return length;
 }
 

@@ -4,12 +4,12 @@
  */
 #include "system/topology.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/folder.h"
 #include "base/io.h"
 #include "base/search.h"
 #include "format/writer.h"
@@ -148,14 +148,12 @@ static void for_each(struct topology *t, const char *path,
 		     void (*add)(struct topology *t, const char *folder, const char *name))
 {
 	char folder[TOPOLOGY_PATH_MAX];
-	DIR *all = opendir(system_path(folder, path));
+	_cleanup_list_ DIR *all = opendir(system_path(folder, path));
 	struct dirent *entry;
 
 	while (all && (entry = readdir(all)))
 		if (entry->d_name[0] != '.')
 			add(t, folder, entry->d_name);
-	if (all)
-		closedir(all);
 }
 
 static bool is_below(const char *path, const char *folder)
