@@ -30,6 +30,16 @@ bool recovery_read(const struct recovery *r, enum area_part part, uint64_t offse
 	       io_read_at(r->memory, area_offset(part) + offset, to, bytes) == bytes;
 }
 
+uint32_t recovery_string(const struct recovery *r, enum area_part part, uint64_t offset,
+			 size_t bytes)
+{
+	_cleanup_free_ char *text = malloc(bytes + 1);
+
+	return text && recovery_read(r, part, offset, text, bytes)
+		       ? writer_string(r->w, text, bytes)
+		       : 0;
+}
+
 /* Calls and records of the last moments are near the current half of the ids (correlation.h). */
 uint64_t recovery_call(const struct recovery *r, uint32_t correlation)
 {

@@ -56,7 +56,6 @@ void recover_launches_search(struct recovery *r, const uint8_t *bytes, size_t si
 /* Returns the string of a name; 0: it is unknown. */
 static uint32_t name_of(struct recovery *r, uint16_t number)
 {
-	char text[AREA_LAUNCH_NAME_MAX];
 	struct area_launch_name name;
 	uint64_t *id = map_at(&r->launch_names, number, 0);
 
@@ -64,12 +63,11 @@ static uint32_t name_of(struct recovery *r, uint16_t number)
 		return id ? (uint32_t)*id : 0;
 	if (recovery_read(r, AREA_LAUNCH_NAMES, number % AREA_LAUNCH_NAMES_MAX * sizeof(name),
 			  &name, sizeof(name)) &&
-	    name.length && name.length <= sizeof(text) &&
-	    name.offset <= AREA_LAUNCH_NAMES_BYTES - sizeof(text) &&
-	    recovery_read(r, AREA_LAUNCH_NAMES,
-			  offsetof(struct area_launch_names, text) + name.offset, text,
-			  name.length))
-		*id = writer_string(r->w, text, name.length);
+	    name.length && name.length <= AREA_LAUNCH_NAME_MAX &&
+	    name.offset <= AREA_LAUNCH_NAMES_BYTES - AREA_LAUNCH_NAME_MAX)
+		*id = recovery_string(r, AREA_LAUNCH_NAMES,
+				      offsetof(struct area_launch_names, text) + name.offset,
+				      name.length);
 	return (uint32_t)*id;
 }
 

@@ -42,19 +42,12 @@ static struct span span_of(const struct recovery *r, uint64_t start, uint64_t en
 static uint32_t read_name(const struct recovery *r, uint32_t number)
 {
 	struct area_kernel_name name;
-	uint32_t id = 0;
-	char *text;
 
 	if (!recovery_read(r, AREA_KERNEL_NAMES, number * sizeof(name), &name, sizeof(name)) ||
 	    name.length >= AREA_KERNEL_NAMES_BYTES)
 		return 0;
-	text = malloc(name.length + 1);
-	if (text && recovery_read(r, AREA_KERNEL_NAMES,
-				  offsetof(struct area_kernel_names, text) + name.offset, text,
-				  name.length))
-		id = writer_string(r->w, text, name.length);
-	free(text);
-	return id;
+	return recovery_string(r, AREA_KERNEL_NAMES,
+			       offsetof(struct area_kernel_names, text) + name.offset, name.length);
 }
 
 /* A name that the collector had not seen is that of the launch. */

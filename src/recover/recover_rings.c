@@ -101,19 +101,13 @@ static void read_call(struct ring_reader *reader, const struct ring_event *event
 static uint32_t named_string(const struct recovery *r, uint32_t number)
 {
 	struct area_nvtx_name name;
-	uint32_t id = 0;
-	char *text;
 
 	if (number >= MIN(r->head.nvtx_names, NVTX_NAMES_MAX) ||
 	    !recovery_read(r, AREA_NVTX, number * sizeof(name), &name, sizeof(name)) ||
 	    name.what != NVTX_NAMED_STRING || name.length >= NVTX_NAME_BYTES_MAX)
 		return 0;
-	text = malloc(name.length + 1);
-	if (text && recovery_read(r, AREA_NVTX, offsetof(struct area_nvtx, text) + name.offset,
-				  text, name.length))
-		id = writer_string(r->w, text, name.length);
-	free(text);
-	return id;
+	return recovery_string(r, AREA_NVTX, offsetof(struct area_nvtx, text) + name.offset,
+			       name.length);
 }
 
 static void read_range(struct ring_reader *reader, const struct ring_event *event)

@@ -33,6 +33,9 @@ struct recovery {
 /* Reads bytes of a part. Returns false when they are not in it. */
 bool recovery_read(const struct recovery *r, enum area_part part, uint64_t offset, void *to,
 		   size_t bytes);
+/* Returns the string of these bytes of a part; 0: they cannot be read. */
+uint32_t recovery_string(const struct recovery *r, enum area_part part, uint64_t offset,
+			 size_t bytes);
 /* Returns the 64-bit id of a call of the last moments. */
 uint64_t recovery_call(const struct recovery *r, uint32_t correlation);
 
