@@ -7,7 +7,7 @@
 #include "base/strbuf.h"
 #include "read/read_table.h"
 
-static void schema_release(struct ArrowSchema *s)
+void arrow_schema_release(struct ArrowSchema *s)
 {
 	for (int64_t i = 0; i < s->n_children; i++) {
 		if (s->children[i]->release)
@@ -61,7 +61,7 @@ static int schema_init(struct ArrowSchema *s, const char *format, const char *na
 				   .name = strdup(name),
 				   .metadata = pairs,
 				   .flags = ARROW_FLAG_NULLABLE,
-				   .release = schema_release };
+				   .release = arrow_schema_release };
 	return s->name && pairs ? 0 : -ENOMEM;
 }
 
@@ -159,7 +159,7 @@ int read_table_schema(const struct read_table *r, struct ArrowSchema *out)
 		result = column_schema_init(r, i, child);
 	}
 	if (result < 0 || !out->children) {
-		schema_release(out);
+		arrow_schema_release(out);
 		return -ENOMEM;
 	}
 	return 0;

@@ -6,6 +6,7 @@
 
 #include "base/json.h"
 #include "base/vec.h"
+#include "read/read_table.h"
 
 enum result_type { RESULT_INTEGER, RESULT_REAL, RESULT_TEXT };
 
@@ -161,18 +162,6 @@ static int read_rows(struct result *r, struct sql *sql, struct sql_statement *s,
 
 /* ---- Arrow ---- */
 
-static void schema_release(struct ArrowSchema *s)
-{
-	for (int64_t i = 0; i < s->n_children; i++) {
-		if (s->children[i]->release)
-			s->children[i]->release(s->children[i]);
-		free(s->children[i]);
-	}
-	free(s->children);
-	free((char *)s->name);
-	s->release = NULL;
-}
-
 static int add_child(struct ArrowSchema *s, const char *format, const char *name)
 {
 	struct ArrowSchema *child = calloc(1, sizeof(*child));
@@ -182,7 +171,7 @@ static int add_child(struct ArrowSchema *s, const char *format, const char *name
 	*child = (struct ArrowSchema){ .format = format,
 				       .name = strdup(name),
 				       .flags = ARROW_FLAG_NULLABLE,
-				       .release = schema_release };
+				       .release = arrow_schema_release };
 	s->children[s->n_children++] = child;
 	return child->name ? 0 : -ENOMEM;
 }
@@ -196,12 +185,12 @@ static int make_schema(const struct result *r, struct ArrowSchema *out)
 
 	*out = (struct ArrowSchema){ .format = "+s",
 				     .children = calloc(r->count + 1, sizeof(*out->children)),
-				     .release = schema_release };
+				     .release = arrow_schema_release };
 	for (size_t i = 0; out->children && i < r->count && rc == 0; i++)
 		rc = add_child(out, formats[r->columns[i].type], r->columns[i].name);
 	if (out->children && rc == 0)
 		return 0;
-	schema_release(out);
+	arrow_schema_release(out);
 	return -ENOMEM;
 }
 

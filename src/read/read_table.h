@@ -76,6 +76,7 @@ static inline bool read_is_enum(const struct read_table *r, size_t column)
 /* Returns E_USAGE with the nearest name. */
 int read_table_unknown(const char *name, struct error *e);
 
+void arrow_schema_release(struct ArrowSchema *s);
 /* Returns 0 or -ENOMEM. */
 int read_table_schema(const struct read_table *r, struct ArrowSchema *out) MUST_USE;
 /* Decodes the table. The arrays hold references to `recording`. Returns 0 or a negative code. */
