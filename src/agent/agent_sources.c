@@ -61,7 +61,8 @@ static bool drop_oldest(struct sources *s)
 	return true;
 }
 
-struct source *sources_at(struct sources *s, uint64_t session, uid_t owner, uint32_t pid)
+/* Finds or adds a source; NULL: no memory, or too many. */
+static struct source *sources_at(struct sources *s, uint64_t session, uid_t owner, uint32_t pid)
 {
 	struct source *source;
 

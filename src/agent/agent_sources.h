@@ -98,8 +98,6 @@ struct sources {
 	uint64_t searches;
 };
 
-/* Finds or adds a source; NULL: no memory, or too many. */
-struct source *sources_at(struct sources *s, uint64_t session, uid_t owner, uint32_t pid);
 void source_free(struct source *source); /* may be NULL */
 /* Watches the folder of a recording, if it can be opened. */
 void sources_watch(struct sources *s, const char *path);

@@ -98,7 +98,8 @@ void job_dump_handle(struct job_dump *d, uint64_t connection, const struct http_
 
 /* --- answers --- */
 
-bool job_is_named(const char *job, const char *name)
+/* Whether a job is the one that is named: 77 is also 77.0, a step of it. */
+static bool job_is_named(const char *job, const char *name)
 {
 	size_t length = strlen(name);
 

@@ -42,7 +42,4 @@ void job_dump_handle(struct job_dump *d, uint64_t connection, const struct http_
 uint64_t job_dump_step(struct job_dump *d);
 void job_dump_release(struct job_dump *d);
 
-/* Whether a job is the one that is named: 77 is also 77.0, a step of it. */
-bool job_is_named(const char *job, const char *name);
-
 #endif

@@ -32,7 +32,8 @@ static const char *const shares[SHARE_THEORETICAL] = {
 	[SHARE_OCCUPANCY] = "sm__warps_active" ACTIVE,
 };
 
-bool counter_is_rate(const char *metric)
+/* Whether a metric of this name is a rate or a share. */
+static bool counter_is_rate(const char *metric)
 {
 	static const char *const words[] = { ".per_", ".pct", ".ratio", ".max_rate" };
 

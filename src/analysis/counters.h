@@ -28,8 +28,6 @@ struct counters {
 	uint64_t rows; /* in the recording, selected or not */
 };
 
-/* Whether a metric of this name is a rate or a share. */
-bool counter_is_rate(const char *metric);
 /* "kernel", "NVTX range" */
 const char *counted_kind_name(unsigned kind);
 /* "speed of light" */

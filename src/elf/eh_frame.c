@@ -44,8 +44,12 @@ static uint64_t read_format(struct cursor *c, uint8_t format)
 	}
 }
 
-bool eh_pointer(struct cursor *c, uint8_t encoding, uint64_t at, uint64_t data_base,
-		uint64_t *value)
+/*
+ * Reads a pointer with an encoding DW_EH_PE_*; the address of the first byte at c is `at`. Returns
+ * false when it cannot be read or is omitted.
+ */
+static bool eh_pointer(struct cursor *c, uint8_t encoding, uint64_t at, uint64_t data_base,
+		       uint64_t *value)
 {
 	uint64_t v;
 

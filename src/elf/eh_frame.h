@@ -88,14 +88,6 @@ struct eh_header {
 #define EH_HEADER_BYTES 32u
 bool eh_header_read(const uint8_t *bytes, size_t size, uint64_t address, struct eh_header *out);
 
-/*
- * Reads a pointer with an encoding DW_EH_PE_*; the address of the first byte at c is `at`. Returns
- * false when it cannot be read or is omitted.
- */
-struct cursor;
-bool eh_pointer(struct cursor *c, uint8_t encoding, uint64_t at, uint64_t data_base,
-		uint64_t *value);
-
 #define EH_PE_INDIRECT 0x80
 
 #endif
