@@ -235,11 +235,7 @@ static int print_json(const struct upload_command *u, const struct error *e)
 	json_key_u64(&j, "unfinished", r->unfinished);
 	json_key_u64(&j, "files", r->files);
 	json_key_u64(&j, "bytes", r->bytes);
-	json_key(&j, "records");
-	if (option_dry_run)
-		json_null(&j);
-	else
-		json_u64(&j, r->records);
+	json_key_known(&j, "records", !option_dry_run, r->records);
 	json_key_u64(&j, "known_files", r->known_files);
 	json_key_u64(&j, "refused_files", r->refused_files);
 	json_key_u64(&j, "rejected_records", r->rejected_records);

@@ -367,8 +367,7 @@ static void summary_json(const struct record_summary *end, const struct recordin
 	json_key_string(&json, "no_off_cpu", end->no_off_cpu[0] ? end->no_off_cpu : NULL);
 	json_key_string(&json, "own_profiler", end->own_profiler[0] ? end->own_profiler : NULL);
 	json_key_string(&json, "sink_not_opened", end->sink[0] ? end->sink : NULL);
-	json_key(&json, "engine");
-	json_array(&json);
+	json_key_array(&json, "engine");
 	for (size_t i = 0; i < ENGINE_LIMITS && end->engine[i][0]; i++)
 		json_string(&json, end->engine[i]);
 	json_end(&json);

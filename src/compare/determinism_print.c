@@ -219,11 +219,7 @@ void determinism_json(const struct determinism *d, const char *path_a, const cha
 	json_object(&j);
 	json_key_string(&j, "a", path_a);
 	json_key_string(&j, "b", path_b);
-	json_key(&j, "level");
-	if (d->reached < 0)
-		json_null(&j);
-	else
-		json_u64(&j, (uint64_t)d->reached);
+	json_key_known(&j, "level", d->reached >= 0, (uint64_t)d->reached);
 	json_key_object(&j, "levels");
 	for (unsigned i = 0; i < LEVEL_COUNT; i++)
 		json_key_string(&j, levels[i].key, states[d->levels[i]]);

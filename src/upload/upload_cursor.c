@@ -115,16 +115,13 @@ static void render(const struct upload_cursor *c, struct strbuf *out)
 
 	json_object(&j);
 	json_key_u64(&j, "schema_version", VERSION);
-	json_key(&j, "uploaded_files");
-	json_array(&j);
+	json_key_array(&j, "uploaded_files");
 	for (size_t i = 0; i < c->files.count; i++)
 		json_string(&j, c->files.data[i]);
 	json_end(&j);
-	json_key(&j, "completed_sessions");
-	json_object(&j);
+	json_key_object(&j, "completed_sessions");
 	for (size_t i = 0; i < c->completed.count; i++) {
-		json_key(&j, c->completed.data[i].id);
-		json_object(&j);
+		json_key_object(&j, c->completed.data[i].id);
 		json_key_string(&j, "completed_at", c->completed.data[i].at);
 		json_key_u64(&j, "events", c->completed.data[i].events);
 		json_end(&j);
