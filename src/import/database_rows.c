@@ -274,9 +274,7 @@ uint64_t database_frame(struct database_import *m, struct database_process *p, u
 	row.function = database_string(m, p, function);
 	row.module = database_text(m, module) ? database_string(m, p, module) : 0;
 	ROW_MISSING_IF(&row, symbol, module, !row.module);
-	ROW_MISSING(&row, symbol, file);
-	ROW_MISSING(&row, symbol, line);
-	ROW_MISSING(&row, symbol, function_start);
+	ROW_MISSING(&row, symbol, file, line, function_start);
 	writer_append(p->writer, TABLE_symbol, &row);
 	m->result->rows[TABLE_symbol]++;
 	return address;

@@ -114,10 +114,7 @@ static uint64_t add_origin(struct snapshot *s, uint32_t entry, uint64_t time_ns)
 	if (!call.stack)
 		return 0;
 	kineto_count(s->k, KINETO_STACKS_COUNT);
-	ROW_MISSING(&call, api_call, result);
-	ROW_MISSING(&call, api_call, stream);
-	ROW_MISSING(&call, api_call, event);
-	ROW_MISSING(&call, api_call, context);
+	ROW_MISSING(&call, api_call, result, stream, event, context);
 	writer_api_function(s->k->writer, api_kind_untimed, NULL);
 	kineto_append(s->k, TABLE_api_call, &call);
 	return ++s->correlation;
@@ -479,8 +476,7 @@ static void write_samples(struct kineto *k, struct timeline *t)
 
 		if (!(t->changed >> i & 1) || !t->time_ns)
 			continue;
-		ROW_MISSING(&row, counter_sample, thread);
-		ROW_MISSING(&row, counter_sample, device);
+		ROW_MISSING(&row, counter_sample, thread, device);
 		kineto_append(k, TABLE_counter_sample, &row);
 	}
 	t->changed = t->time_ns ? 0 : t->changed;

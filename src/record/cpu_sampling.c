@@ -83,9 +83,7 @@ static void write_sampling(const struct cpu_sampling *cpu, struct writer *w)
 	row.reason = writer_string(w, reason, strlen(reason));
 	if (!cpu->hz) {
 		row.state = capability_state_off;
-		ROW_MISSING(&row, capability, requested);
-		ROW_MISSING(&row, capability, actual);
-		ROW_MISSING(&row, capability, method);
+		ROW_MISSING(&row, capability, requested, actual, method);
 	}
 	ROW_MISSING(&row, capability, other);
 	if (!*reason)

@@ -119,14 +119,8 @@ static void add_grid(struct core_row *c, const struct gpu_core_grid *g)
 	_cleanup_(gpu_code_release) struct gpu_code code = GPU_CODE_INIT;
 
 	if (!g) {
-		ROW_MISSING(row, gpu_core, kernel);
-		ROW_MISSING(row, gpu_core, grid_x);
-		ROW_MISSING(row, gpu_core, grid_y);
-		ROW_MISSING(row, gpu_core, grid_z);
-		ROW_MISSING(row, gpu_core, block_x);
-		ROW_MISSING(row, gpu_core, block_y);
-		ROW_MISSING(row, gpu_core, block_z);
-		ROW_MISSING(row, gpu_core, launch_thread);
+		ROW_MISSING(row, gpu_core, kernel, grid_x, grid_y, grid_z, block_x, block_y,
+			    block_z, launch_thread);
 		return;
 	}
 	row->grid_x = g->size[0];
@@ -156,14 +150,8 @@ static void add_threads(struct row_gpu_core *row, const struct gpu_core_place *p
 	row->thread_index_z = p->thread[2];
 	if (p->has_threads)
 		return;
-	ROW_MISSING(row, gpu_core, warp);
-	ROW_MISSING(row, gpu_core, lane);
-	ROW_MISSING(row, gpu_core, block_index_x);
-	ROW_MISSING(row, gpu_core, block_index_y);
-	ROW_MISSING(row, gpu_core, block_index_z);
-	ROW_MISSING(row, gpu_core, thread_index_x);
-	ROW_MISSING(row, gpu_core, thread_index_y);
-	ROW_MISSING(row, gpu_core, thread_index_z);
+	ROW_MISSING(row, gpu_core, warp, lane, block_index_x, block_index_y, block_index_z,
+		    thread_index_x, thread_index_y, thread_index_z);
 }
 
 /*
@@ -226,8 +214,7 @@ static void write_unread(struct core_row *c)
 	add_grid(c, NULL);
 	add_threads(&c->row, &none);
 	add_code(c, &none, false);
-	ROW_MISSING(&c->row, gpu_core, device);
-	ROW_MISSING(&c->row, gpu_core, multiprocessor);
+	ROW_MISSING(&c->row, gpu_core, device, multiprocessor);
 	writer_append(c->r->writer, TABLE_gpu_core, &c->row);
 }
 

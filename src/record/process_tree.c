@@ -119,8 +119,7 @@ static void write_row(struct process_tree *tree, const struct member *p, uint64_
 
 	job_rank_columns(tree->writer, &p->rank, &row);
 	if (!end_ns) {
-		ROW_MISSING(&row, process, end_ns);
-		ROW_MISSING(&row, process, exit_status);
+		ROW_MISSING(&row, process, end_ns, exit_status);
 	}
 	ROW_MISSING_IF(&row, process, oom_killed, !is_oom);
 	writer_append(tree->writer, TABLE_process, &row);

@@ -41,9 +41,7 @@ static void describe(void *context, struct writer *w, uint64_t frame, struct row
 					.parent = row->parent,
 					.kind = row->kind,
 					.address = frame >> 32 & 0x7fffffff };
-	ROW_MISSING(row, stack_node, function);
-	ROW_MISSING(row, stack_node, file);
-	ROW_MISSING(row, stack_node, line);
+	ROW_MISSING(row, stack_node, function, file, line);
 }
 
 static uint64_t stack_slots(const struct ring_event *event)
@@ -273,15 +271,8 @@ static void read_wait(struct ring_reader *reader)
 	if (!row.start_ns || ring->state != RING_LIVE)
 		return;
 	ROW_MISSING_IF(&row, unfinished, stack, !row.stack);
-	ROW_MISSING(&row, unfinished, config);
-	ROW_MISSING(&row, unfinished, device);
-	ROW_MISSING(&row, unfinished, context);
-	ROW_MISSING(&row, unfinished, stream);
-	ROW_MISSING(&row, unfinished, copy_kind);
-	ROW_MISSING(&row, unfinished, state);
-	ROW_MISSING(&row, unfinished, system_call);
-	ROW_MISSING(&row, unfinished, reason);
-	ROW_MISSING(&row, unfinished, name);
+	ROW_MISSING(&row, unfinished, config, device, context, stream, copy_kind, state,
+		    system_call, reason, name);
 	name_thread(reader);
 	define_function(reader, row.function);
 	writer_append(r->w, TABLE_unfinished, &row);

@@ -72,8 +72,33 @@ enum gpu_work { SCHEMA_TABLES(SCHEMA_WORK_OF) GPU_WORK_KINDS };
 #define SCHEMA_ENUM(list) enum list { ENUM_##list(SCHEMA_VALUE, list) };
 SCHEMA_ENUMS(SCHEMA_ENUM)
 
-/* Mark a value of a row as missing or not: ROW_MISSING(&row, kernel, end_ns). */
-#define ROW_MISSING(row, table, column) ((row)->missing |= UINT64_C(1) << COLUMN_##table##_##column)
+/* COLUMN_BITS(kernel, start_ns, end_ns): up to 16 columns */
+#define COLUMN_BITS(table, ...)                                                                    \
+	COLUMN_BITS_CHOOSE(__VA_ARGS__, 16, 15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, )   \
+	(table, __VA_ARGS__)
+#define COLUMN_BITS_CHOOSE(_1, _2, _3, _4, _5, _6, _7, _8, _9, _10, _11, _12, _13, _14, _15, _16,  \
+			   count, ...)                                                             \
+	COLUMN_BITS_##count
+#define COLUMN_BIT(table, column) (UINT64_C(1) << COLUMN_##table##_##column)
+#define COLUMN_BITS_1(table, a) COLUMN_BIT(table, a)
+#define COLUMN_BITS_2(table, a, ...) (COLUMN_BIT(table, a) | COLUMN_BITS_1(table, __VA_ARGS__))
+#define COLUMN_BITS_3(table, a, ...) (COLUMN_BIT(table, a) | COLUMN_BITS_2(table, __VA_ARGS__))
+#define COLUMN_BITS_4(table, a, ...) (COLUMN_BIT(table, a) | COLUMN_BITS_3(table, __VA_ARGS__))
+#define COLUMN_BITS_5(table, a, ...) (COLUMN_BIT(table, a) | COLUMN_BITS_4(table, __VA_ARGS__))
+#define COLUMN_BITS_6(table, a, ...) (COLUMN_BIT(table, a) | COLUMN_BITS_5(table, __VA_ARGS__))
+#define COLUMN_BITS_7(table, a, ...) (COLUMN_BIT(table, a) | COLUMN_BITS_6(table, __VA_ARGS__))
+#define COLUMN_BITS_8(table, a, ...) (COLUMN_BIT(table, a) | COLUMN_BITS_7(table, __VA_ARGS__))
+#define COLUMN_BITS_9(table, a, ...) (COLUMN_BIT(table, a) | COLUMN_BITS_8(table, __VA_ARGS__))
+#define COLUMN_BITS_10(table, a, ...) (COLUMN_BIT(table, a) | COLUMN_BITS_9(table, __VA_ARGS__))
+#define COLUMN_BITS_11(table, a, ...) (COLUMN_BIT(table, a) | COLUMN_BITS_10(table, __VA_ARGS__))
+#define COLUMN_BITS_12(table, a, ...) (COLUMN_BIT(table, a) | COLUMN_BITS_11(table, __VA_ARGS__))
+#define COLUMN_BITS_13(table, a, ...) (COLUMN_BIT(table, a) | COLUMN_BITS_12(table, __VA_ARGS__))
+#define COLUMN_BITS_14(table, a, ...) (COLUMN_BIT(table, a) | COLUMN_BITS_13(table, __VA_ARGS__))
+#define COLUMN_BITS_15(table, a, ...) (COLUMN_BIT(table, a) | COLUMN_BITS_14(table, __VA_ARGS__))
+#define COLUMN_BITS_16(table, a, ...) (COLUMN_BIT(table, a) | COLUMN_BITS_15(table, __VA_ARGS__))
+
+/* Mark values of a row as missing, or one as not: ROW_MISSING(&row, kernel, start_ns, end_ns). */
+#define ROW_MISSING(row, table, ...) ((row)->missing |= COLUMN_BITS(table, __VA_ARGS__))
 #define ROW_PRESENT(row, table, column)                                                            \
 	((row)->missing &= ~(UINT64_C(1) << COLUMN_##table##_##column))
 /* Sets a column that schema_missing() has left out; the one below only if it is not 0. */

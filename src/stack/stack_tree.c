@@ -65,9 +65,7 @@ static void append_node(struct stack_tree *t, struct writer *w, uint32_t id)
 	const struct stack_tree_node *node = node_at(t, id);
 	struct row_stack_node row = { .id = id, .parent = node->parent };
 
-	ROW_MISSING(&row, stack_node, function);
-	ROW_MISSING(&row, stack_node, file);
-	ROW_MISSING(&row, stack_node, line);
+	ROW_MISSING(&row, stack_node, function, file, line);
 	if (node->frame & FRAME_PYTHON) {
 		row.kind = frame_kind_python;
 		row.address = node->frame & ~FRAME_PYTHON;

@@ -22,18 +22,11 @@ void device_row_write(struct writer *w, uint32_t id, const struct gpu_descriptio
 
 	ROW_MISSING_IF(&row, device, clock_khz, !d->sm_clock_mhz);
 	ROW_MISSING_IF(&row, device, memory_clock_khz, !d->memory_clock_mhz);
-	ROW_MISSING(&row, device, multiprocessors);
-	ROW_MISSING(&row, device, l2_bytes);
-	ROW_MISSING(&row, device, memory_bus_bits);
-	ROW_MISSING(&row, device, warp_size);
-	ROW_MISSING(&row, device, max_threads_per_block);
-	ROW_MISSING(&row, device, max_threads_per_multiprocessor);
-	ROW_MISSING(&row, device, max_blocks_per_multiprocessor);
-	ROW_MISSING(&row, device, registers_per_block);
-	ROW_MISSING(&row, device, registers_per_multiprocessor);
-	ROW_MISSING(&row, device, shared_per_block_bytes);
-	ROW_MISSING(&row, device, shared_per_block_optin_bytes);
-	ROW_MISSING(&row, device, shared_per_multiprocessor_bytes);
-	ROW_MISSING(&row, device, reserved_shared_per_block_bytes);
+	ROW_MISSING(&row, device, multiprocessors, l2_bytes, memory_bus_bits, warp_size,
+		    max_threads_per_block, max_threads_per_multiprocessor,
+		    max_blocks_per_multiprocessor, registers_per_block,
+		    registers_per_multiprocessor, shared_per_block_bytes,
+		    shared_per_block_optin_bytes, shared_per_multiprocessor_bytes,
+		    reserved_shared_per_block_bytes);
 	writer_append(w, TABLE_device, &row);
 }

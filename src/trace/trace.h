@@ -128,30 +128,6 @@ int trace_load(struct trace *t, enum table_id table, uint64_t columns, struct er
  * Loading more columns of these tables then fails with E_USAGE; other tables can still be loaded.
  */
 void trace_load_done(struct trace *t);
-/* COLUMN_BITS(kernel, start_ns, end_ns): up to 16 columns */
-#define COLUMN_BITS(table, ...)                                                                    \
-	COLUMN_BITS_CHOOSE(__VA_ARGS__, 16, 15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, )   \
-	(table, __VA_ARGS__)
-#define COLUMN_BITS_CHOOSE(_1, _2, _3, _4, _5, _6, _7, _8, _9, _10, _11, _12, _13, _14, _15, _16,  \
-			   count, ...)                                                             \
-	COLUMN_BITS_##count
-#define COLUMN_BIT(table, column) (UINT64_C(1) << COLUMN_##table##_##column)
-#define COLUMN_BITS_1(table, a) COLUMN_BIT(table, a)
-#define COLUMN_BITS_2(table, a, ...) (COLUMN_BIT(table, a) | COLUMN_BITS_1(table, __VA_ARGS__))
-#define COLUMN_BITS_3(table, a, ...) (COLUMN_BIT(table, a) | COLUMN_BITS_2(table, __VA_ARGS__))
-#define COLUMN_BITS_4(table, a, ...) (COLUMN_BIT(table, a) | COLUMN_BITS_3(table, __VA_ARGS__))
-#define COLUMN_BITS_5(table, a, ...) (COLUMN_BIT(table, a) | COLUMN_BITS_4(table, __VA_ARGS__))
-#define COLUMN_BITS_6(table, a, ...) (COLUMN_BIT(table, a) | COLUMN_BITS_5(table, __VA_ARGS__))
-#define COLUMN_BITS_7(table, a, ...) (COLUMN_BIT(table, a) | COLUMN_BITS_6(table, __VA_ARGS__))
-#define COLUMN_BITS_8(table, a, ...) (COLUMN_BIT(table, a) | COLUMN_BITS_7(table, __VA_ARGS__))
-#define COLUMN_BITS_9(table, a, ...) (COLUMN_BIT(table, a) | COLUMN_BITS_8(table, __VA_ARGS__))
-#define COLUMN_BITS_10(table, a, ...) (COLUMN_BIT(table, a) | COLUMN_BITS_9(table, __VA_ARGS__))
-#define COLUMN_BITS_11(table, a, ...) (COLUMN_BIT(table, a) | COLUMN_BITS_10(table, __VA_ARGS__))
-#define COLUMN_BITS_12(table, a, ...) (COLUMN_BIT(table, a) | COLUMN_BITS_11(table, __VA_ARGS__))
-#define COLUMN_BITS_13(table, a, ...) (COLUMN_BIT(table, a) | COLUMN_BITS_12(table, __VA_ARGS__))
-#define COLUMN_BITS_14(table, a, ...) (COLUMN_BIT(table, a) | COLUMN_BITS_13(table, __VA_ARGS__))
-#define COLUMN_BITS_15(table, a, ...) (COLUMN_BIT(table, a) | COLUMN_BITS_14(table, __VA_ARGS__))
-#define COLUMN_BITS_16(table, a, ...) (COLUMN_BIT(table, a) | COLUMN_BITS_15(table, __VA_ARGS__))
 
 /*
  * Drops the blocks of a table that `before`, an earlier trace of the same recording, has. Must be

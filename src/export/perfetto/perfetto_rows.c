@@ -392,8 +392,7 @@ static int append_level(struct perfetto *p, const struct export_event *event)
 	_cleanup_strbuf_ struct strbuf name = STRBUF_INIT;
 	int is_new;
 
-	ROW_MISSING(&sample, counter_sample, device);
-	ROW_MISSING(&sample, counter_sample, thread);
+	ROW_MISSING(&sample, counter_sample, device, thread);
 	is_new = map_add(&p->levels, (uint64_t)event->process << 32 | number);
 	if (is_new < 0)
 		return is_new;
@@ -402,8 +401,7 @@ static int append_level(struct perfetto *p, const struct export_event *event)
 		counter.name = row_feed_text(feed, number, strbuf_text(&name));
 		counter.unit = row_feed_text(feed, LEVEL_NUMBER - 1, "bytes");
 		counter.description = counter.name;
-		ROW_MISSING(&counter, counter, reading);
-		ROW_MISSING(&counter, counter, kind);
+		ROW_MISSING(&counter, counter, reading, kind);
 		feed->sink->ops->append(feed->sink, TABLE_counter, &counter);
 	}
 	feed->sink->ops->append(feed->sink, TABLE_counter_sample, &sample);

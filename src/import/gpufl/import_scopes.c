@@ -62,8 +62,7 @@ static void append(struct import_session *s, uint64_t time_ns, enum nvtx_kind ki
 
 	ROW_MISSING_IF(&row, nvtx, range, !range);
 	ROW_MISSING_IF(&row, nvtx, message, !message);
-	ROW_MISSING(&row, nvtx, category);
-	ROW_MISSING(&row, nvtx, color);
+	ROW_MISSING(&row, nvtx, category, color);
 	ROW_MISSING_IF(&row, nvtx, payload_kind, !runs);
 	ROW_MISSING_IF(&row, nvtx, payload, !runs);
 	ROW_MISSING_IF(&row, nvtx, level, !nests || level > LEVEL_MAX);

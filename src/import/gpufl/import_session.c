@@ -552,9 +552,7 @@ int import_session_init(struct import_session *s, const char *id, const char *di
 	interner_init(&s->details);
 	stack_tree_init(&s->stacks, NODES_MAX, import_python_frame, s);
 	s->number = options.session = hash_bytes(id, strlen(id)) | 1;
-	ROW_MISSING(&s->process, process, exit_status);
-	ROW_MISSING(&s->process, process, oom_killed);
-	ROW_MISSING(&s->process, process, end_ns);
+	ROW_MISSING(&s->process, process, exit_status, oom_killed, end_ns);
 	result->sessions++;
 	if (writer_open(&options, &s->writer, e) < 0)
 		return e->code;

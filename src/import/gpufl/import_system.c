@@ -277,8 +277,7 @@ void import_range_counters(struct import_session *s, struct record *r)
 	row.missing &= ~(UINT64_C(1) << COLUMN_range_value_value |
 			 UINT64_C(1) << COLUMN_range_value_device |
 			 UINT64_C(1) << COLUMN_range_value_level);
-	ROW_MISSING(&row, range_value, correlation);
-	ROW_MISSING(&row, range_value, domain);
+	ROW_MISSING(&row, range_value, correlation, domain);
 	ROW_MISSING_IF(&row, range_value, level, !has_level);
 	for (size_t i = 0; i < ARRAY_SIZE(counters); i++)
 		if (read_counter(s, r, i, &row.metric, &row.value))

@@ -66,10 +66,7 @@ static uint64_t frame_of(struct import_session *s, const char *name)
 		return text | FRAME_PYTHON;
 	if (!text || map_add(&s->symbols, text) <= 0)
 		return row.address;
-	ROW_MISSING(&row, symbol, module);
-	ROW_MISSING(&row, symbol, file);
-	ROW_MISSING(&row, symbol, line);
-	ROW_MISSING(&row, symbol, function_start);
+	ROW_MISSING(&row, symbol, module, file, line, function_start);
 	import_append(s, TABLE_symbol, &row);
 	return row.address;
 }
@@ -158,9 +155,7 @@ static void add_launch(struct import_session *s, const struct import_origin *o, 
 	row.end_ns = timed ? o->end_ns : row.start_ns;
 	ROW_MISSING(&row, api_call, result);
 	ROW_MISSING_IF(&row, api_call, stack, !row.stack);
-	ROW_MISSING(&row, api_call, stream);
-	ROW_MISSING(&row, api_call, event);
-	ROW_MISSING(&row, api_call, context);
+	ROW_MISSING(&row, api_call, stream, event, context);
 	writer_api_function(s->writer, row.function, NULL);
 	import_append(s, TABLE_api_call, &row);
 }

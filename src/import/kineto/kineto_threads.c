@@ -52,9 +52,7 @@ static void append_range(struct kineto *k, uint64_t time_ns, enum nvtx_kind kind
 	ROW_MISSING_IF(&row, nvtx, range, nests);
 	ROW_MISSING_IF(&row, nvtx, message, !text);
 	ROW_MISSING_IF(&row, nvtx, category, !text || !category);
-	ROW_MISSING(&row, nvtx, color);
-	ROW_MISSING(&row, nvtx, payload_kind);
-	ROW_MISSING(&row, nvtx, payload);
+	ROW_MISSING(&row, nvtx, color, payload_kind, payload);
 	ROW_MISSING_IF(&row, nvtx, level, !nests || level > LEVEL_MAX);
 	kineto_append(k, TABLE_nvtx, &row);
 }
@@ -129,8 +127,7 @@ void kineto_python_frame(void *kineto, struct writer *w, uint64_t frame, struct 
 	if (split_frame(&name, &function, &file, &row->line)) {
 		row->file = writer_string(w, name, file);
 	} else {
-		ROW_MISSING(row, stack_node, file);
-		ROW_MISSING(row, stack_node, line);
+		ROW_MISSING(row, stack_node, file, line);
 	}
 	row->function = rows_text(w, function);
 }
@@ -206,9 +203,7 @@ static void append_call(struct kineto *k, const struct kineto_span *span, uint32
 	row.function = (uint32_t)id;
 	ROW_MISSING(&row, api_call, result);
 	ROW_MISSING_IF(&row, api_call, stack, !stack);
-	ROW_MISSING(&row, api_call, stream);
-	ROW_MISSING(&row, api_call, event);
-	ROW_MISSING(&row, api_call, context);
+	ROW_MISSING(&row, api_call, stream, event, context);
 	writer_api_function(k->writer, row.function, NULL);
 	kineto_append(k, TABLE_api_call, &row);
 }
