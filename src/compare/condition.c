@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-
 const char *const condition_states[] = { "passed", "failed", "unknown" };
 
 #define WAY_OUT                                                                                    \
