@@ -121,6 +121,9 @@ static int open_file(struct receiver *r, const char *name, uint64_t bytes)
 	if (r->folder < 0 || r->file >= 0 || ++r->dump->files > FILES_MAX ||
 	    !has_suffix(name, SEGMENT_SUFFIX) || *name == '.')
 		return E_FORMAT;
+	/* The code of the answer comes last: it may be anybody who fills this disk. */
+	if (bytes > PEER_ANSWER_BYTES_MAX - r->dump->bytes)
+		return E_LIMIT;
 	r->file = folder_create_file(r->folder, name);
 	r->left = bytes;
 	r->dump->bytes += bytes;

@@ -128,7 +128,7 @@ static int add_file(int folder, const char *name, struct strbuf *out)
 	if (file < 0 || fstat(file, &st) < 0)
 		return file < 0 ? file : -errno;
 	left = (uint64_t)st.st_size;
-	if (out->length + left > JOB_DUMP_BYTES_MAX)
+	if (out->length + left > PEER_ANSWER_BYTES_MAX)
 		return E_LIMIT;
 	strbuf_addf(out, "file %s %" PRIu64 "\n", name, left);
 	for (; left; left -= (uint64_t)n) {

@@ -19,7 +19,6 @@
 #include "base/http_server.h"
 
 #define JOB_DUMP_HOLD_NS (120 * NS_PER_S) /* segments are held so long after they were read */
-#define JOB_DUMP_BYTES_MAX ((size_t)64 << 20) /* of an answer */
 #define JOB_DUMP_WAITING_MAX 2u /* each may take that much memory */
 
 struct job_dump {

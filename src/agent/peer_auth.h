@@ -14,6 +14,7 @@
 #include "base/strbuf.h"
 #include "base/vec.h"
 
+#define PEER_ANSWER_BYTES_MAX ((size_t)64 << 20)
 #define PEER_SKEW_S 60u /* clocks may differ by so much */
 #define PEER_NONCE 32u /* digits */
 #define PEER_CODE (2 * SHA256_BYTES) /* digits */
@@ -41,7 +42,8 @@ struct peer_seen {
 	VEC(struct peer_seen_nonce {
 		char nonce[PEER_NONCE + 1];
 		uint64_t time_s;
-	}) nonces;
+	})
+	nonces;
 };
 
 /*

@@ -128,7 +128,8 @@ def test_who_may_ask(pitot, served, secret, tmp_path):
 @pytest.mark.parametrize("answer, said", [
     (b"host a\nend " + b"0" * 64 + b"\n", "is not signed with this secret"), (b"host a\n", "is not complete"), (b"", "is not complete"),
     (b"host a\nfile ../../x.pit 1\nx", ""), (b"file 1.0.pit 1\nx", ""), (b"host a\nhost b\n", ""), (b"host a\nfile x 99999999999999\n", ""),
-    (b"host a\nfile 1.0.pit 5\nab", "is not complete"), (b"x" * 1000, ""), (b"host ../../x\nfile 1.0.pit 1\nx", "is not complete")], ids=range(10))
+    (b"host a\nfile 1.0.pit 67108864\nab", "is not complete"), (b"host a\nfile 1.0.pit 67108865\nab", "a limit was reached"),
+    (b"host a\nfile 1.0.pit 1\nafile 2.0.pit 67108864\nab", "a limit was reached"), (b"host a\nfile 1.0.pit 5\nab", "is not complete"), (b"x" * 1000, ""), (b"host ../../x\nfile 1.0.pit 1\nx", "is not complete")], ids=range(13))
 def test_answers_are_not_trusted(pitot, secret, tmp_path, answer, said):
     """Of whoever is at the address of a peer: nothing is left, and nothing is written elsewhere."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
