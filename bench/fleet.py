@@ -6,7 +6,7 @@ usage: bench/fleet.py BUILD [--agents 300] [--at-once 8] [--sink folder|bucket] 
 Each agent is a real one with a spool of its own, which ships two recordings of a training; those that are killed are started again.
 At the end the rows of each agent, which is in the names of its objects, must be those of the recordings: nothing is lost and nothing
 is there twice. With --kafka, librdkafka's mock of a broker gets the same rows, and errors; messages are counted once by their
-headers, as a reader does. A folder is then compacted as a day that is over. Prints JSON: objects, rows and bytes by table, bytes a
+headers, as a reader does. All is then compacted as a day that is over. Prints JSON: objects, rows and bytes by table, bytes a
 row, requests and CPU time. Needs DuckDB's Python package. Exits with 1 if sums differ.
 """
 import argparse
@@ -147,6 +147,26 @@ def compact(fleet, lake):
             if (now := duckdb.execute(question.format(lake)).fetchone()) != then], seconds
 
 
+def compact_bucket(fleet, server, folder):
+    """The same of a bucket, whose sums are those of its views. Returns what is wrong, the seconds, and how many requests it was."""
+    place = f"s3://{s3_server.BUCKET}/v1"
+
+    def sums(number):
+        copy, views = s3_server.copied(server.objects, folder / f"views{number}", "v1/"), duckdb.connect()
+        views.execute((copy / "sql/duckdb.sql").read_text().replace(place, str(copy)))
+        return [views.execute(question).fetchone() for question in ("SELECT sum(count), sum(total_ns) FROM kernel_sketch", "SELECT count(*), sum(work_ns) FROM step")]
+
+    server.faults = []
+    subprocess.run([fleet.program, "lake", "init", "-q", place], env=fleet.environment, check=True)
+    for key in list(server.objects):
+        if not key.startswith("v1/sql/") and "/date=2" in key:
+            server.objects[re.sub("date=2[0-9-]*", OVER, key)] = server.objects.pop(key)
+    before, begun, requests = sums(0), time.monotonic(), len(server.requests)
+    subprocess.run([fleet.program, "lake", "compact", "-q", place, "--wait", "0"], env=fleet.environment, check=True)
+    seconds, after = time.monotonic() - begun, sums(1)
+    return [] if after == before else [f"compacted: {after}, not {before}"], seconds, len(server.requests) - requests
+
+
 def sizes(lake):
     result = {}
     for table in sorted(path.name for path in lake.iterdir() if path.name not in ("sql", ".compact")):
@@ -207,6 +227,11 @@ def main():
             more, took = compact(fleet, lake)
             wrong += more
             result["compacted"] = {"seconds": round(took, 1), "tables": sizes(lake)}
+        else:
+            more, took, requests = compact_bucket(fleet, server, pathlib.Path(name))
+            wrong += more
+            manifests = sum(len(body) for key, body in server.objects.items() if "/compacted/" in key and "schema" not in key)
+            result["compacted"] = {"seconds": round(took, 1), "requests": requests, "manifest_bytes": manifests}
         print(json.dumps({**result, "wrong": wrong[:10]}, indent=2))
         return 1 if wrong else 0
 
