@@ -42,7 +42,7 @@ gpu-test: deps all	## tests that need an NVIDIA GPU
 test-aarch64:		## cross-build for 64-bit Arm with its wheel, unit tests in qemu, recordings read on both processors (some 8 minutes)
 	@tools/test-aarch64 $(BUILD)
 
-test-aarch64-system:	## perf events, eBPF and ptrace on an emulated machine with Debian's kernel for 64-bit Arm (3 minutes after test-aarch64)
+test-aarch64-system:	## perf events, eBPF and ptrace on an emulated machine with Debian's kernel for 64-bit Arm (4 minutes after test-aarch64)
 	@tools/test-aarch64-system
 
 install: all		## into PREFIX (default /usr/local); DESTDIR works
