@@ -28,7 +28,8 @@ void rows_capability_at(struct writer *w, uint64_t time_ns, enum feature name,
 	if (!actual)
 		ROW_MISSING(&row, capability, actual);
 	if (!reason)
-		ROW_MISSING(&row, capability, reason, method);
+		ROW_MISSING(&row, capability, reason);
+	ROW_MISSING(&row, capability, method);
 	writer_append(w, TABLE_capability, &row);
 }
 

@@ -78,7 +78,8 @@ static void add_unfinished(struct recovery *r, struct row_unfinished row, uint64
 	if (start_ns && r->head.has_clock)
 		row.start_ns = start_ns + (uint64_t)r->head.clock_offset_ns;
 	else
-		ROW_MISSING(&row, unfinished, start_ns, function, thread, stack);
+		ROW_MISSING(&row, unfinished, start_ns);
+	ROW_MISSING(&row, unfinished, function, thread, stack);
 	ROW_MISSING_IF(&row, unfinished, config, row.kind != unfinished_kind_kernel);
 	ROW_MISSING_IF(&row, unfinished, copy_kind, row.kind != unfinished_kind_memcpy);
 	ROW_MISSING(&row, unfinished, state, system_call, reason, name);
