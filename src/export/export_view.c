@@ -478,7 +478,9 @@ size_t work_gpu(const struct export_view *v, const struct event_columns *w, size
 	return gpus_find(&v->gpus, process, (uint32_t)device);
 }
 
-uint32_t export_string(const struct export_view *v, enum table_id table, int column, uint64_t row)
+/* Returns the string id of a STRING column; 0 if the value is missing. */
+static uint32_t export_string(const struct export_view *v, enum table_id table, int column,
+			      uint64_t row)
 {
 	const uint32_t *ids = trace_u32(v->trace, table, column);
 	const uint8_t *valid = trace_valid(v->trace, table, column);
@@ -541,8 +543,9 @@ int export_view_load_samples(struct export_view *v, struct error *e)
 	return r;
 }
 
-const char *export_thread_name(const struct export_view *v, uint32_t process, uint32_t thread,
-			       size_t *length)
+/* Returns the name of a thread, or NULL if it has none. */
+static const char *export_thread_name(const struct export_view *v, uint32_t process,
+				      uint32_t thread, size_t *length)
 {
 	uint64_t row;
 

@@ -195,16 +195,10 @@ bool export_range(const struct export_view *v, uint32_t process, uint64_t row,
 /* Returns the text of a path ("" for SCOPE_NONE), valid until the next call. */
 const char *export_scope(struct export_view *v, uint32_t path, size_t *length);
 
-/* Returns the name of a thread, or NULL if it has none. */
-const char *export_thread_name(const struct export_view *v, uint32_t process, uint32_t thread,
-			       size_t *length);
-
 /* Appends "thread 17 (worker)". */
 void export_thread_title(const struct export_view *v, uint32_t process, uint32_t thread,
 			 struct strbuf *out);
 
-/* Returns the string id of a STRING column; 0 if the value is missing. */
-uint32_t export_string(const struct export_view *v, enum table_id table, int column, uint64_t row);
 /* Returns the text of a STRING column; "" if the value is missing. */
 const char *export_text(const struct export_view *v, enum table_id table, int column, uint64_t row,
 			size_t *length);

@@ -157,8 +157,9 @@ static void describe(struct perfetto_live *p, struct live_track *track, uint32_t
 			describe_lane(p, track, track->described);
 }
 
-int live_begin_slice(struct perfetto_live *p, struct live_track *track,
-		     struct perfetto_slice *slice, struct open_slice *open)
+/* Describes a slice's lane, and begins the slice. Returns 0 or -ENOMEM. */
+static int live_begin_slice(struct perfetto_live *p, struct live_track *track,
+			    struct perfetto_slice *slice, struct open_slice *open)
 {
 	describe(p, track, (uint32_t)slice->lane);
 	return perfetto_slice_begin(&track->slices, p->out, slice, open);

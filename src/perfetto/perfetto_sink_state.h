@@ -236,10 +236,6 @@ int live_slice(struct perfetto_live *p, struct live_track *track, struct perfett
 void live_slice_end(struct perfetto_live *p, const struct live_track *track,
 		    const struct perfetto_slice *begin, uint64_t end_ns, struct open_slice *open);
 
-/* Describes a slice's lane, and begins the slice. Returns 0 or -ENOMEM. */
-int live_begin_slice(struct perfetto_live *p, struct live_track *track,
-		     struct perfetto_slice *slice, struct open_slice *open) MUST_USE;
-
 /* Annotates the open slice of a graph's launch with what was measured of it, if anything. */
 void live_annotate_graph(struct perfetto_live *p, uint64_t correlation);
 /* Returns whether the end of a pushed range waits for what may have been measured of the range. */

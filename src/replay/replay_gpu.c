@@ -25,8 +25,9 @@ static struct replay_gpu *gpu_of(const struct replay_machine *m, uint32_t stream
 
 /* --- stand-ins --- */
 
-uint64_t stand_in_ns(const struct replay_machine *m, const struct replay_gpu *gpu, uint64_t ns,
-		     bool in_graph)
+/* Duration of a kernel in this replay, without what it needs to begin and end. */
+static uint64_t stand_in_ns(const struct replay_machine *m, const struct replay_gpu *gpu,
+			    uint64_t ns, bool in_graph)
 {
 	uint64_t extra_ns = in_graph ? gpu->graph_extra_ns : gpu->extra_ns;
 

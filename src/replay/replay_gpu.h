@@ -112,9 +112,6 @@ struct stand_in {
 /* Fills all but slot, after, order and after_count; `work` is a kernel. */
 void stand_in_make(const struct replay_machine *m, const struct replay_gpu *gpu,
 		   const struct replay_work *work, bool in_graph, struct stand_in *out);
-/* Duration of a kernel in this replay, without what it needs to begin and end. */
-uint64_t stand_in_ns(const struct replay_machine *m, const struct replay_gpu *gpu, uint64_t ns,
-		     bool in_graph);
 
 /* replay_timers.c: measures timers, what kernels need to begin and end, and work by shape. */
 int replay_gpu_calibrate(struct replay_machine *m, struct replay_gpu *gpu,

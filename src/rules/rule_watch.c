@@ -22,7 +22,8 @@
 #define GROWTH_NS (60 * NS_PER_S) /* the same of memory's growth */
 #define READINGS_APART_NS (5 * NS_PER_S) /* between them nothing is known */
 
-uint32_t rules_of_family(const struct rule *rules, unsigned count, enum rule_family family)
+/* The rules of a kind, as bits. */
+static uint32_t rules_of_family(const struct rule *rules, unsigned count, enum rule_family family)
 {
 	uint32_t bits = 0;
 

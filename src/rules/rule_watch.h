@@ -91,7 +91,4 @@ void rule_watch_last_seen(struct rule_watch *w, uint32_t process, uint64_t time_
 /* Forgets a hang that was none, because the process was stopped. */
 void rule_watch_restart(struct rule_watch *w, uint32_t process, uint64_t time_ns);
 
-/* The rules of a kind, as bits. */
-uint32_t rules_of_family(const struct rule *rules, unsigned count, enum rule_family family);
-
 #endif
