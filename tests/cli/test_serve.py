@@ -1,6 +1,7 @@
 """`pitot serve`: who is answered, with what, and what happens to recordings meanwhile."""
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -213,6 +214,36 @@ def test_the_pages_of_the_commands(server, recordings, pitot, tmp_path):
     assert {"gpus", "programs", "realtime_ns"} <= programs.keys()
 
 
+def test_titles_and_types(server):
+    """Each answer has the type of its contents; the server's own pages have a title and a style."""
+    for path, title in ("/", "recordings"), ("/live", "live"):
+        assert f"<title>{title}</title>\n<style>\n" in server.text(path)
+    a, b = (server.list()[f"{name}.pitot"]["id"] for name in ("train", "other"))
+    pages = ["/", "/live", "/nothing", f"/diff?a={a}&b={b}", *(server.page("train.pitot", view) for view in ("report", "timeline", "flame"))]
+    for path in pages:
+        assert server.get(path)[0].getheader("Content-Type") == "text/html; charset=utf-8"
+    for path in "/recordings", "/programs":
+        assert server.get(path)[0].getheader("Content-Type") == "application/json"
+
+
+def test_links_to_the_other_pages(server):
+    """The bar of a page leads to all pages of its recording, and to the list."""
+    for view in "report", "timeline", "flame":
+        bar = server.text(server.page("train.pitot", view)).partition("<b>train.pitot</b>")
+        assert bar[0].rstrip().endswith(">Recordings</a>") and 'href="/"' in bar[0]
+        assert re.findall(r'<a href="(\w+)"', bar[2].partition("</div>")[0]) == ["report", "timeline", "flame", "source"]
+
+
+def test_long_answers(build, make_recording, tmp_path):
+    """They do not fit into the socket between a reader and the server."""
+    make_recording(tmp_path / "long.pitot", kernels=60000)
+    with serving(build, tmp_path) as server:
+        data, _ = server.timeline("long.pitot")
+        address = server.page("long.pitot", f"slices?from=0&until={data['duration_ns'] + 1}&pixels=20000&instance={data['instance']}")
+        answers = [server.get(address) for _ in range(5)]
+        assert {(answer.status, body) for answer, body in answers} == {(200, answers[0][1])} and len(answers[0][1]) > 1 << 18
+
+
 @pytest.mark.parametrize("name", ["train", "cpu_all", "varied", "page"])
 def test_slices_are_those_of_the_page(server, recordings, pitot, tmp_path, name):
     """In full detail all slices, the same in parts; from afar, their numbers and times."""
@@ -346,6 +377,14 @@ def test_removed_recordings(own):
     assert "removed or renamed" in server.text(page, 404)
 
 
+def test_added_recordings(own):
+    """The list is in the order of paths, and loses none when it is read again."""
+    server, folder = own
+    assert list(server.list()) == ["a.pitot", "b.pitot"]
+    shutil.copytree(folder / "b.pitot", folder / "0.pitot")
+    wait_until(lambda: list(server.list()) == ["0.pitot", "a.pitot", "b.pitot"], "it is listed")
+
+
 def test_links_in_place_of_recordings(own, recordings):
     """Also of the one that is listed, and open."""
     server, folder = own
@@ -410,7 +449,15 @@ def test_more_recordings_than_readers(build, make_recording, tmp_path):
         shutil.copytree(tmp_path / "0.pitot", tmp_path / f"{i}.pitot")
     with serving(build, tmp_path) as server:
         assert len(server.summaries()) == 34 and len(server.workers()) <= 32
-        assert all(server.status(server.page(f"{i}.pitot", "report")) == 200 for i in (0, 33))
+        assert all(server.status(server.page(f"{i}.pitot", "report")) == 200 for i in (0, 9, 33))
+
+
+def test_more_recordings_than_the_list_has(build, tmp_path):
+    for i in range(5001):
+        (tmp_path / f"{i}.pitot").mkdir()
+    with serving(build, tmp_path) as server:
+        found = json.loads(server.text("/recordings"))
+        assert found["has_more"] and len(found["recordings"]) == 5000
 
 
 def test_a_recording_that_needs_too_much(build, make_recording, tmp_path):
@@ -431,6 +478,14 @@ def test_no_recordings(build, tmp_path):
 def test_a_single_recording(build, recordings):
     with serving(build, recordings / "page.pitot") as server:
         assert list(server.list()) == ["page.pitot"] and server.status(server.page("page.pitot", "report")) == 200
+
+
+def test_a_folder_in_a_recording(build, recordings, tmp_path):
+    """It is not listed, whatever its name is."""
+    recording = shutil.copytree(recordings / "page.pitot", tmp_path / "outer.pitot")
+    (recording / "inner.pitot").mkdir()
+    with serving(build, recording) as server:
+        assert list(server.list()) == ["outer.pitot"]
 
 
 def test_addresses(build, pitot, tmp_path):
