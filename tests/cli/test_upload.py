@@ -138,6 +138,12 @@ def test_temporary_failures_are_retried(upload, logs, fault):
     check_all_there(backend, session)
 
 
+def test_a_response_without_end(upload, logs):
+    make_session(logs)
+    with Backend(otherwise=reply(202, b"{" + b"x" * (5 << 20))) as backend:
+        assert "the response is longer than 4 MiB" in upload(backend, logs, "--retries", "0", status=1)["error"]
+
+
 @pytest.mark.parametrize("length", [b"-1", b"1", b"99999999999999999999", b"x"])
 def test_odd_content_lengths(upload, logs, length):
     """Whatever libcurl makes of it."""
@@ -290,6 +296,8 @@ def test_no_server_at_the_address(upload, logs):
         pass
     answer = upload(backend, logs, "--retries", "1", status=1)
     assert answer["retries"] == 1 and backend.url in answer["error"] and "(attempt 2)" in answer["error"]
+    backend.url = "http://127.0.0.1:99999"
+    assert upload(backend, logs, status=2)["retries"] == 0, "there is none in vain"
 
 
 @pytest.fixture(scope="session")
@@ -649,13 +657,14 @@ def test_folder_without_logs(upload, logs, tmp_path):
         assert "nonesuch" in upload(backend, tmp_path / "nonesuch", status=1)["error"]
         (logs / "file").write_text("x")
         assert "file" in upload(backend, logs / "file", status=1)["error"]
+        assert "Not a directory" in upload(backend, logs / "file", "--cursor", tmp_path / "c", status=1)["error"]
     assert not backend.begun
 
 
 def test_warning_without_tls(pitot, logs):
     make_session(logs)
     for host, warned in (("backend.invalid", True), ("127.backend.invalid", True), ("localhost.invalid", True), ("localhost:1", False),
-                         ("127.0.0.2:1", False), ("[::1]:1", False), ("[::1].invalid", True), ("LOCALHOST:1", False)):
+                         ("localhos2:1", True), ("127.0.0.2:1", False), ("[::1]:1", False), ("[::1].invalid", True), ("LOCALHOST:1", False)):
         result = pitot("upload", logs, "--url", f"http://{host}", "--timeout", "1ms", status=1, env={"PITOT_API_KEY": KEY})
         assert ("is not encrypted" in result.stderr) == warned and KEY not in result.stderr
 
