@@ -61,6 +61,18 @@ def test_a_day_has_few_objects_and_the_same_rows(pitot, lake, rows_of):
     assert listed == {table: len(list(lake.glob(f"{table}/*/*.parquet"))) for table in listed}
 
 
+def test_the_folder_of_a_day_keeps_its_owner_and_permissions(pitot, lake):
+    """Agents of other users write into it."""
+    folder = lake / "step" / DAY
+    if os.geteuid() == 0:
+        os.chown(folder, 65534, 65533)
+    folder.chmod(0o2775)
+    before = folder.stat()
+    compact(pitot, lake)
+    after = folder.stat()
+    assert after.st_ino != before.st_ino and (after.st_uid, after.st_gid, after.st_mode) == (before.st_uid, before.st_gid, before.st_mode)
+
+
 def test_objects_that_come_late(pitot, lake, rows_of, tmp_path):
     """A new one is merged by the next run; one that was shipped before is not there twice."""
     table = "kernel_sketch"
@@ -133,6 +145,17 @@ def test_what_a_killed_run_has_left(pitot, lake, rows_of, exchanged):
         pitot("lake", "compact", lake)
         assert rows_of(lake, table) == before
     assert not left.exists()
+
+
+def test_what_is_of_no_day(pitot, lake, rows_of):
+    """A folder that a killed run had not filled, and one whose day was removed meanwhile, go."""
+    before = rows_of(lake, "step")
+    compact(pitot, lake)
+    for name in f"step.{DAY}.new", "step.date=2026-10-01":
+        (lake / ".compact" / name).mkdir()
+        (lake / ".compact" / name / "x.parquet").write_bytes(b"PAR1")
+    assert compact(pitot, lake) == [] and rows_of(lake, "step") == before
+    assert [path.name for path in (lake / ".compact").iterdir()] == ["lock"]
 
 
 def test_agents_ship_meanwhile(pitot, program, environment, lake, rows_of, tmp_path):
