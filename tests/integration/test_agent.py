@@ -73,6 +73,18 @@ def test_killed_at_any_time(pitot, rows, played, agent, lake, tmp_path, ring):
     assert {path.name for path in (tmp_path / "spool").iterdir()} == {"lock", "state.json"}
 
 
+def test_kernels_of_many_names(pitot, lake, tmp_path):
+    """The 60 with most time have rows of their own; the others are added up."""
+    events = [{"ph": "X", "cat": "kernel", "name": f"kernel_{i}", "pid": 0, "tid": 7, "ts": 1000 * (i + 1), "dur": i + 1,
+               "args": {"device": 0, "stream": 7, "correlation": i + 1}} for i in range(100)]
+    (tmp_path / "trace.json").write_text(json.dumps({"schemaVersion": 1, "traceEvents": events}))
+    pitot("import", tmp_path / "trace.json", "-o", tmp_path / "r.pitot")
+    (tmp_path / "r.pitot/trace-0.0.pit").rename(tmp_path / "r.pitot/1234.0.pit")  # as of a recorder
+    ship(pitot, lake, tmp_path, "--recordings", tmp_path / "r.pitot")
+    found = ask(lake, "SELECT name, count::INT, total_ns::INT FROM {kernel_sketch}")
+    assert sorted(found) == sorted([("(others)", 40, sum(range(1, 41)) * 1000), *((f"kernel_{i}", 1, (i + 1) * 1000) for i in range(40, 100))])
+
+
 def test_a_stopped_agent_ships_first(rows, played, agent, lake):
     process, folder = played("train", 2)
     one = agent("--interval", "1s", "--ship", "1h", "-p", process.pid)
@@ -280,6 +292,17 @@ def test_a_window(pitot, rows, played, agent, lake, tmp_path, ring):
     assert min(row["start"] for row in kernels) < first["time_ns"] < max(row["start"] for row in kernels)
     assert not list((tmp_path / "spool").glob("window*"))
     assert not pitot("info", window, "--json", json_output=True)["loss"], "what is not of the window is no loss"
+
+
+def test_windows_of_two_rules(rows, played, agent, lake):
+    """The second window has its own rule, and not that of the first."""
+    process, _ = played("train", 1000)
+    rules = "launch-rate > 1/s: dump pre=1s post=0s", "nvtx == forward: dump pre=1s post=0s"
+    one = agent(*FAST, "-p", process.pid, *(word for rule in rules for word in ("--when", rule)))
+    windows = wait_until(lambda: len(found := sorted(lake.glob("window/date=*/*.pitot"))) == 2 and found, "both are shipped", one)
+    for window in windows:
+        [made] = [row["rule"] for row in rows(window, "trigger") if row["outcome"] == "dump"]
+        assert window.name.rsplit(".", 2)[1].startswith(made.split()[0])
 
 
 def test_a_program_that_is_stopped_does_not_hang(played, agent, lake):
