@@ -103,6 +103,17 @@ def test_a_window_comes_back(store, pitot, played, agent, rows, lake, tmp_path):
     assert window["bytes"] == sum(path.stat().st_size for path in (tmp_path / "w.pitot").glob("*.pit"))
 
 
+def test_a_large_file_of_a_window(server, pitot, lake, tmp_path):
+    """It is sent in pieces of what libcurl has room for."""
+    window = tmp_path / "spool/window!date=2026-11-01!job.host.20261101T000000Z.nvtx-1.pitot"
+    window.mkdir(parents=True)
+    window.parent.chmod(0o700)
+    text = bytes(range(256)) * 12288
+    (window / "1.0.pit").write_bytes(text)
+    pitot("agent", "--once", "--no-live", "--lake", lake, "--spool", window.parent)
+    assert server.objects[f"pitot/v1/window/date=2026-11-01/{window.name.rpartition('!')[2]}/1.0.pit"] == text and not window.exists()
+
+
 def test_a_list_of_many_pages(server, pitot, lake):
     """And keys that no agent made: they are neither followed nor an end of the list."""
     server.page = 3
