@@ -7,11 +7,11 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 class Collector(socketserver.ThreadingMixIn, HTTPServer):
     """`requests` has (path, headers, body) of all, and `taken` of those that were answered with 200.
 
-    `status` answers a request, or a function of its number and its body."""
+    `status` answers a request, or a function of its number and its body; `answer` is the body of all answers."""
     daemon_threads = True
 
     def __init__(self, tls=None):
-        self.requests, self.taken, self.status = [], [], 200
+        self.requests, self.taken, self.status, self.answer = [], [], 200, b"{}"
         super().__init__(("127.0.0.1", 0), Handler)
         if tls:
             tls(self)
@@ -35,6 +35,6 @@ class Handler(BaseHTTPRequestHandler):
         if status == 200:
             server.taken.append(request)
         self.send_response(status)
-        self.send_header("Content-Length", "2")
+        self.send_header("Content-Length", str(len(server.answer)))
         self.end_headers()
-        self.wfile.write(b"{}")
+        self.wfile.write(server.answer)

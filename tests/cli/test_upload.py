@@ -246,6 +246,8 @@ def test_rejected_lines(upload, logs, padded):
     assert f"rejected line 8 (kernel_detail) of '{folder.name}/device.1.log.gz': no?[31m grid 8" in answer["said"]
     assert answer["said"].count("grid") == 3 and "rejected 13 lines" in answer["said"]
     check_all_there(backend, (folder, lines))
+    with Backend({0: reply(200, b'{"rejected":1,"errors":["text"]}')}) as backend:
+        assert "rejected line ? (?)" in upload(backend, logs, "--force")["said"]
 
 
 @pytest.mark.parametrize("answer", [b"", b"HTTP/1.1 202 Accepted\r\nContent-Length: 100\r\n\r\n{"])

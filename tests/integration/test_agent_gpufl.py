@@ -1,6 +1,9 @@
 """pitot agent --gpufl: gpufl's backend gets the windows that the lake gets, each once, whatever happens meanwhile."""
+import contextlib
 import json
+import os
 import signal
+from pathlib import Path
 
 import pytest
 
@@ -73,6 +76,14 @@ def test_windows_arrive(agent, training, pitot, lake, tmp_path):
         assert len(set(backend.completed)) == len(backend.completed) == len(windows(lake)) >= 2
 
 
+def holds(process, folder):
+    """Whether the process has a descriptor of the folder, which may be removed."""
+    names = list(Path(f"/proc/{process.pid}/fd").iterdir())
+    with contextlib.suppress(FileNotFoundError):  # of one that is closed meanwhile
+        return any(os.readlink(name).startswith(str(folder)) for name in names)
+    return True
+
+
 def test_a_backend_that_is_away(agent, training, pitot, lake, tmp_path, environment):
     """The lake does not wait for it; an agent that is killed meanwhile loses nothing, and the key is nowhere."""
     environment["PITOT_API_KEY"] = "gpfl_very-secret"
@@ -89,6 +100,7 @@ def test_a_backend_that_is_away(agent, training, pitot, lake, tmp_path, environm
         assert list(spool.glob(f"window!*{first.name}")) and not backend.completed
         backend.otherwise = reply(202)
         wait_until(lambda: backend.completed and not list(spool.glob("window!*")), "it is sent", one)
+        wait_until(lambda: not holds(one, spool / "gpufl"), "it closes what it has sent", one)
         said += stop(one)
         assert difference(lines(backend), uploaded(pitot, lake)) == ([], []) and len(set(backend.completed)) == len(backend.completed)
         assert all(request["headers"]["Authorization"] == "Bearer gpfl_very-secret" for request in backend.requests)

@@ -86,6 +86,12 @@ def test_a_collector_reads_it(collector, agent, played):
     assert found["pitot_step_duration_seconds"].histogram.data_points[0].count > 0
 
 
+def test_a_collector_that_answers_too_much(collector, pitot, lake, tmp_path):
+    collector.answer = b"x" * (5 << 20)
+    said = pitot("agent", "--once", "--no-live", "--lake", lake, "--spool", tmp_path / "spool", "--otlp", collector.url).stderr
+    assert "the response is longer than 4 MiB" in said and len(collector.requests) == 1
+
+
 def test_a_collector_that_refuses(collector, agent, pitot, played, lake, tmp_path):
     """It is said once, and the agent goes on."""
     collector.status = 503
