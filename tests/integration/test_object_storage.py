@@ -201,6 +201,27 @@ def test_wrong_settings(server, ship, pitot, rank_recording, environment, lake, 
     pitot("lake", "ls", lake, env={"AWS_SHARED_CREDENTIALS_FILE": str(tmp_path / ".aws/credentials"), "AWS_PROFILE": "ours", "HOME": "/"})
 
 
+OLD_LIBCURL = """
+static struct { int age; const char *version; unsigned number; } info = { 0, "7.87.0", 0x075700 };
+int curl_global_init(long flags) { return 0; }
+void *curl_easy_init(void) { return &info; }
+int curl_easy_setopt(void *curl, int option, ...) { return 0; }
+int curl_easy_getinfo(void *curl, int what, ...) { return 0; }
+int curl_easy_perform(void *curl) { return 7; }
+const char *curl_easy_strerror(int code) { return "sent all the same"; }
+void curl_easy_cleanup(void *curl) { }
+void *curl_slist_append(void *list, const char *text) { return &info; }
+void curl_slist_free_all(void *list) { }
+void *curl_version_info(int age) { return &info; }
+"""
+
+
+def test_a_libcurl_that_cannot_sign(server, pitot, lake, tmp_path):
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", tmp_path / "libcurl.so.4", "-x", "c", "-"], input=OLD_LIBCURL, text=True, check=True)
+    said = pitot("lake", "ls", lake, status=1, env={"LD_LIBRARY_PATH": str(tmp_path)}).stderr
+    assert "this libcurl cannot sign requests to object storage: version 7.88 or a newer one is needed" in said
+
+
 def test_killed_at_any_time(server, pitot, rows, played, agent, lake, tmp_path):
     """The server loses connections before, in and after requests, and is away; the agent is killed meanwhile. Totals are those of the recording."""
     process, folder = played("train", 6)
