@@ -91,7 +91,6 @@ static struct program *list(struct programs *p, pid_t pid)
 			return NULL;
 		g = &p->all.data[p->all.count - 1];
 	}
-	g->is_listed = true;
 	g->start_ticks = stat.start_ticks;
 	return g;
 }
@@ -268,7 +267,7 @@ static void read_work(struct programs *p, struct program *g, uint64_t now_ns)
 		 WORK_SHARE * (unsigned)p->all.count);
 }
 
-/* Keeps those that were found again; of named ones, only these. */
+/* Keeps processes that have not ended; of named ones, only these. */
 static void drop(struct programs *p)
 {
 	size_t kept = 0;
@@ -277,13 +276,11 @@ static void drop(struct programs *p)
 		struct program *g = &p->all.data[i];
 		struct process_stat stat;
 
-		if (!g->is_listed && io_process_stat(g->pid, &stat) && stat.state != 'Z' &&
-		    stat.start_ticks == g->start_ticks)
-			g->is_listed = true; /* what a search found stays */
-		if (!g->is_listed || (p->named_count && !g->is_named))
-			release(g);
-		else
+		if (io_process_stat(g->pid, &stat) && stat.state != 'Z' &&
+		    stat.start_ticks == g->start_ticks && (!p->named_count || g->is_named))
 			p->all.data[kept++] = *g;
+		else
+			release(g);
 	}
 	p->all.count = kept;
 }
@@ -295,7 +292,7 @@ int programs_read(struct programs *p, const struct monitor *m, struct error *e)
 	for (size_t i = 0; i < p->all.count; i++) {
 		struct program *g = &p->all.data[i];
 
-		g->is_listed = g->is_named = false;
+		g->is_named = false;
 		g->gpus = 0;
 		g->memory_bytes = UINT64_MAX;
 		g->gpu_percent = -1;

@@ -36,7 +36,7 @@ struct program {
 	struct live_tail tail; /* live.segment.path NULL: it is not being recorded */
 	struct program_work work; /* of that */
 	/* while reading: */
-	bool is_listed, is_named;
+	bool is_named;
 	uint64_t cpu_ticks, read_ns; /* at the last reading */
 	struct pace pace;
 };
