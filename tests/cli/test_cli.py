@@ -178,6 +178,8 @@ def test_doctor(pitot):
         assert check["detail"]
     library = next(check for check in value["checks"] if check["name"] == "libpitot")
     assert library["state"] == "ok", library
+    processes = next(check for check in value["checks"] if check["name"] == "processes")
+    assert (processes["state"] == "ok") == os.path.exists("/proc/thread-self/children"), processes
 
 
 def test_doctor_sees_another_profiler(pitot):

@@ -233,6 +233,8 @@ def test_refusals_leave_nothing(pitot, hosts):
                       ("absent.pitot", "No such file"), ("first.pitot/recording.json", "cannot open recording")):
         assert why in refused(pitot, hosts, "second.pitot", name, "-o", "x.pitot")
     assert "cannot create" in refused(pitot, hosts, "first.pitot", "-o", "no/such/folder")
+    shutil.copy(hosts / "second.pitot/200.0.pit", hosts / "third.pitot" / f"{'9' * 251}.pit")
+    assert "File name too long" in refused(pitot, hosts, "third.pitot", "-o", "x.pitot"), "with a number in front"
     assert "name the new recording with -o" in refused(pitot, hosts, "first.pitot", status=2)
 
 

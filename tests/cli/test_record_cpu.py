@@ -534,3 +534,5 @@ def test_threads_of_the_recorder_do_not_wait_for_the_program(pitot, allowed, tmp
     main_ns = int(pitot("record", "-q", "-o", "rec", "--", sys.executable, program, cwd=tmp_path).stdout)
     waits = rows(pitot, "run_queue", tmp_path / "rec")
     assert waits and sum(row["wait_ns"] for row in waits if row["pid"]) < main_ns + 400_000_000
+    spans = sorted({(row["start_ns"], row["end_ns"]) for row in waits})
+    assert all(end <= start for (_, end), (start, _) in zip(spans, spans[1:])), "a reading begins where the last one ended"

@@ -34,6 +34,7 @@ def test_functions_and_lines(pitot, recording):
     summary = pitot("symbolize", recording, "--json", json_output=True)
     assert summary["addresses"] == 4
     assert summary["by"]["symbols"] == 2
+    assert '"symbols"' not in pitot("view", recording, "capability", "--json").stdout, "no file is missing"
     rows = [row for row in symbols(pitot, recording) if row["module"] and "make-recording" in row["module"]]
     assert [(row["function"], row["line"], row["inline_depth"]) for row in rows if row["function"] == "known_caller"] == [
         ("known_caller", line_of("call"), 0)
