@@ -10,6 +10,7 @@ import pythons
 from waiting import PATIENCE, wait_until
 
 PYTHONS = [facts for facts in pythons.interpreters() if pythons.is_known(facts) and facts["version"] >= [3, 14]]
+NOBODY = 65534
 PLACES = [Path(place) for place in ("/tmp", "/dev/shm", "/var/tmp")]
 
 # Uses CUDA, as far as anybody can see, and ends with status 3 once there is a file "end".
@@ -21,10 +22,15 @@ def compute():
     while not os.path.exists("end"):
         n += 1
 def wait():
-    lock = threading.Lock()
-    lock.acquire()
-    threading.Thread(target=lambda: (compute(), lock.release())).start()
-    lock.acquire()
+    done = threading.Event()
+    threading.Thread(target=lambda: (compute(), done.set())).start()
+    threading.Thread(target=done.wait).start()
+    done.wait()
+def nobody():
+    os.setgid(65534)
+    os.setuid(65534)
+    ctypes.CDLL(None).prctl(4, 1, 0, 0, 0)
+    compute()
 def idle():
     os.mkfifo("fifo")
     with open("fifo"):
@@ -79,7 +85,7 @@ def inject(pitot, process, status=0):
 
 @pytest.mark.parametrize("what", ["compute", "wait"])
 def test_the_interpreter_loads_the_recorder(what, interpreter, program_of, pitot, tmp_path):
-    """In the main thread, or if that waits for a lock, in another one; no thread is stopped, and no file is left."""
+    """In the main thread, or if that and the newest one wait, in a third one; no thread is stopped, and no file is left."""
     minor, process = interpreter["version"][1], program_of(what)
     said = " ".join(pitot("doctor", "-p", process.pid).stdout.split())
     assert f"process {process.pid} was not prepared; its CPython 3.{minor} can load the recorder, when one of its threads executes Python code" in said
@@ -111,6 +117,17 @@ def test_nobody_executes_python_code(program_of, pitot, tmp_path):
     assert not leftovers(process)
     (tmp_path / "end").touch()
     (tmp_path / "fifo").write_text("")
+    end(process, tmp_path)
+
+
+def test_another_user_s(program_of, pitot, build, tmp_path):
+    """The script is the program's user's, who reads it and writes beside it."""
+    if os.geteuid() != 0 or subprocess.run(["test", "-r", build / "libpitot.so"], user=NOBODY).returncode != 0:
+        pytest.skip("needs root, and a library that everybody may read")
+    tmp_path.chmod(0o755)
+    process = program_of("nobody")
+    wait_until(lambda: os.stat(f"/proc/{process.pid}").st_uid == NOBODY, "it is nobody's", process)
+    assert "has loaded the recorder" in inject(pitot, process) and not leftovers(process)
     end(process, tmp_path)
 
 

@@ -399,6 +399,17 @@ def test_a_key_deepens_the_recording(prepared, source, screen, rows, tmp_path):
     assert "sm__cycles_active.avg" in names and rows(path, "counter_sample") and rows(path, "kernel")
 
 
+def test_an_engine_that_does_not_know_the_metrics(prepared, source, screen, tmp_path):
+    process = prepared(source / "tests/data/tapes/launch.tape")
+    terminal = screen("record", "--no-cpu", "--stacks", "none", "--metrics", "nothing.avg", "-o", tmp_path / "r.pitot", "-p", process.pid)
+    terminal.wait(lambda s: "kernels/s" in s.text(), "it records")
+    terminal.type("e")
+    terminal.wait(lambda s: f"no hardware counters: process {process.pid}: " in s.text(), "why not")
+    terminal.type("q")
+    terminal.end()
+    assert "was recorded" in terminal.screen.text() and "measured no more" not in terminal.screen.text()
+
+
 def test_no_key_deepens_what_has_no_gpu_work(screen, tmp_path):
     process = subprocess.Popen(["sleep", "1000"])
     try:
