@@ -16,7 +16,7 @@
 
 #define S3_SCHEME "s3://"
 #define S3_KEY_MAX 1024u
-#define S3_STALL_NS (5 * NS_PER_S) /* longest time without a byte */
+#define S3_STALL_NS ((4 + PITOT_SLOWNESS) * NS_PER_S) /* longest time without a byte: 5 s */
 
 struct s3_options {
 	/* NULL: AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, or Amazon's of the region */

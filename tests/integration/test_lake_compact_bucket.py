@@ -6,12 +6,12 @@ import re
 import signal
 import subprocess
 import threading
+import time
 
 import duckdb
 import pytest
 
 import s3_server
-from waiting import wait_until
 
 LAKE, PREFIX = f"s3://{s3_server.BUCKET}/pitot/v1", "pitot/v1/"
 DAY = "date=2026-11-01"
@@ -334,7 +334,7 @@ def test_what_it_refuses(bucket, pitot, compact, read):
 
 @pytest.mark.parametrize("store", ["moto"], indirect=True)
 def test_clickhouse_reads_meanwhile(store, fill, program, environment, tmp_path):
-    """An engine that lists the bucket itself has all rows in each answer, from before the first run until after the last."""
+    """An engine that lists the bucket itself has all rows in each answer, from before the first run until after the last; or none, as objects go."""
     if not importlib.util.find_spec("chdb"):
         pytest.skip("needs the Python package chdb-core")
     from chdb.session import Session
@@ -342,18 +342,27 @@ def test_clickhouse_reads_meanwhile(store, fill, program, environment, tmp_path)
     fill(store)
     os.environ.update(s3_server.settings(store.endpoint))
     session = Session(str(tmp_path / "clickhouse"))
+
+    def ask():
+        try:
+            return [str(session.query(f"SELECT count(), sum(cityHash64(*)) FROM {table}")) for table in TABLES]
+        except Exception as error:
+            assert "The specified key does not exist" in str(error)
+            return None
+
     try:
         text = store.objects[PREFIX + "sql/clickhouse.sql"].decode()
         for statement in re.sub(r"^--.*$", "", text, flags=re.M).split(";\n"):
             if statement.strip():
                 session.query(statement)
-        ask = lambda: [str(session.query(f"SELECT count(), sum(cityHash64(*)) FROM {table}")) for table in TABLES]
+        ask()
+        began = time.monotonic()
         want, begun = ask(), len(store.objects)
-        one, answers = subprocess.Popen([program, "-q", "lake", "compact", LAKE, "--wait", "5s"], env=environment), []
-        while one.poll() is None or len(answers) < 3:
+        wait = f"{5 + 10 * (time.monotonic() - began):.0f}s"
+        one, answers = subprocess.Popen([program, "-q", "lake", "compact", LAKE, "--wait", wait], env=environment), []
+        while one.poll() is None:
             answers.append(ask())
-        assert one.wait() == 0 and len(store.objects) < begun
-        wait_until(lambda: ask() == want, "the last answer")
-        assert all(answer == want for answer in answers), answers
+        assert one.wait() == 0 and len(store.objects) < begun and want and ask() == want
+        assert len(answers) > 5 and all(answer in (want, None) for answer in answers) and answers.count(None) < len(answers) / 2
     finally:
         session.close()
