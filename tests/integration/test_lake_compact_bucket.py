@@ -12,6 +12,7 @@ import duckdb
 import pytest
 
 import s3_server
+from waiting import wait_until
 
 LAKE, PREFIX = f"s3://{s3_server.BUCKET}/pitot/v1", "pitot/v1/"
 DAY = "date=2026-11-01"
@@ -253,8 +254,8 @@ def test_agents_ship_meanwhile(bucket, read, program, environment, pitot, compac
 
 
 @pytest.mark.parametrize("fault", ["after", "before", "cut", 503])
-def test_answers_are_lost(bucket, read, compact, fault):
-    """Of each request once: a manifest whose answer was lost is its own."""
+def test_answers_are_lost(bucket, read, compact, pitot, fault):
+    """Of each request once: a manifest whose answer was lost is its own. A request that took long is left to the next run."""
     rows = read(dict(bucket.objects))
     compact()
     whole, first = len(bucket.objects), bucket.states[0]
@@ -263,7 +264,7 @@ def test_answers_are_lost(bucket, read, compact, fault):
     bucket.objects.update({key: body for key, body in first.items() if ".compact-" not in key and not re.search(r"\.0+1\.parquet", key)})
     bucket.faults.extend([None, None, None] + [fault, None] * changes)
     bucket.states.clear()
-    assert {day["table"] for day in compact()} == set(TABLES)
+    wait_until(lambda: pitot("lake", "compact", LAKE, "--wait", "0", status=None).returncode == 0, "all is compacted")
     bucket.faults.clear()
     assert all(read(state) == rows for state in bucket.states) and len(bucket.objects) == whole
 
