@@ -300,6 +300,8 @@ def test_windows_of_two_rules(rows, played, agent, lake):
     rules = "launch-rate > 1/s: dump pre=1s post=0s", "nvtx == forward: dump pre=1s post=0s"
     one = agent(*FAST, "-p", process.pid, *(word for rule in rules for word in ("--when", rule)))
     windows = wait_until(lambda: len(found := sorted(lake.glob("window/date=*/*.pitot"))) == 2 and found, "both are shipped", one)
+    process.send_signal(signal.SIGINT)
+    process.wait()
     for window in windows:
         [made] = [row["rule"] for row in rows(window, "trigger") if row["outcome"] == "dump"]
         assert window.name.rsplit(".", 2)[1].startswith(made.split()[0])
