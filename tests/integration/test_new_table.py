@@ -265,7 +265,7 @@ def test_vendor_on_this_machine(toy):
         [check] = [check for check in value["checks"] if check["vendor"] == "Toy"]
         assert check["name"] == "driver" and check["state"] == state
     assert value["can_record_gpu_work"]
-    assert re.search(r"^NVIDIA\ndriver .*^Toy\ndriver +ok +driver 7\n\nthis machine\nlibpitot ", toy("doctor", TOY_DRIVER="7"), re.M | re.S)
+    assert re.search(r"^NVIDIA\ndriver .*^Toy\ndriver +ok +driver 7\n\nthis machine\nprocessor ", toy("doctor", TOY_DRIVER="7"), re.M | re.S)
     [gpu] = [gpu for gpu in json.loads(toy("devices", "--json", TOY_DRIVER="7")) if gpu["vendor"] == "Toy"]
     assert gpu["name"] == "Toy 1"
 
