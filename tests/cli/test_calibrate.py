@@ -165,7 +165,7 @@ def test_recordings_have_it(pitot, what_if, record_tape, cache, tmp_path):
     def record(path):
         record_tape("launch", path, XDG_CACHE_HOME=str(cache))
         rows = [json.loads(line) for line in pitot("view", path, "capability", "--json").stdout.splitlines()]
-        return path, [(row["state"], row["reason"]) for row in rows if row["name"] == "calibration"]
+        return path, [(row["state"], row["reason"], row["method"]) for row in rows if row["name"] == "calibration"]
 
     def predict(path, **env):
         done = pitot("what-if", "--json", path, "gpu x0.9", env={"XDG_CACHE_HOME": str(tmp_path / "elsewhere"), **env})
@@ -174,15 +174,15 @@ def test_recordings_have_it(pitot, what_if, record_tape, cache, tmp_path):
         return found["call_cost_source"], found["call_cost_ns"], found["synchronize_cost_ns"]
 
     path, said = record(tmp_path / "a.pitot")
-    assert said == [("on", None)] and predict(path) == ("calibration", 3210, 500)
+    assert said == [("on", None, None)] and predict(path) == ("calibration", 3210, 500)
     what_if({"launch_ns": 9999})
     assert predict(path, XDG_CACHE_HOME=str(cache)) == ("calibration", 3210, 500)
     what_if({"host": "another", "launch_ns": 3211})
     path, said = record(tmp_path / "b.pitot")
-    assert said == [("on", None)] and predict(path) == ("assumption", 1400, 0)
+    assert said == [("on", None, None)] and predict(path) == ("assumption", 1400, 0)
     what_if("{}")
     path, said = record(tmp_path / "c.pitot")
-    assert said == [("unavailable", "it is damaged: 'version' has no possible value")]
+    assert said == [("unavailable", "it is damaged: 'version' has no possible value", None)]
     assert not pitot("view", path, "calibration", "--json").stdout
 
 
