@@ -97,19 +97,15 @@ static bool is_graph_launch(const struct what_if *w, uint32_t index)
 
 /*
  * What recording adds to a launching call: to that of a graph so much for each of its recorded
- * nodes, which are tasks before the next call; as uncertain, in proportion, as that of other calls.
+ * nodes; as uncertain, in proportion, as that of other calls.
  */
 static uint64_t added_to_call_ns(const struct change *x, uint32_t index)
 {
 	const struct what_if *w = x->what_if;
-	uint64_t nodes = 0, ns;
+	uint32_t nodes = index < w->from_task ? 0 : w->nodes[index - w->from_task];
+	uint64_t ns;
 
-	if (!w->graph_added_ns || !w->call_ns || !is_graph_launch(w, index))
-		return x->call_ns;
-	for (uint32_t i = index + 1; i < w->until_task && task_at(w, i)->kind != TASK_CALL; i++)
-		nodes += task_at(w, i)->launch == index &&
-			 task_at(w, i)->kind != GPU_WORK_graph_launch;
-	if (!nodes)
+	if (!w->graph_added_ns || !w->call_ns || !nodes)
 		return x->call_ns;
 	ns = w->graph_added_ns + (nodes - 1) * w->node_added_ns;
 	return (uint64_t)((double)ns * (double)x->call_ns / (double)w->call_ns);
@@ -443,6 +439,19 @@ static int choose_ranks(struct what_if *w)
 	return code;
 }
 
+static int count_nodes(struct what_if *w)
+{
+	w->nodes = calloc(w->until_task - w->from_task + UINT64_C(1), sizeof(*w->nodes));
+	for (uint32_t i = w->from_task; i < w->until_task && w->nodes; i++) {
+		const struct task *task = task_at(w, i);
+
+		if (task->launch != TASK_NONE && task->launch >= w->from_task &&
+		    task->kind != GPU_WORK_graph_launch && is_graph_launch(w, task->launch))
+			w->nodes[task->launch - w->from_task]++;
+	}
+	return w->nodes ? 0 : -ENOMEM;
+}
+
 static int index_tasks(struct what_if *w)
 {
 	uint32_t count = w->end_task - w->first_task;
@@ -627,6 +636,8 @@ int what_if_init(struct what_if *w, struct report *r, const uint64_t *call_ns,
 	if (code >= 0)
 		code = find_turns(w);
 	if (code >= 0)
+		code = count_nodes(w);
+	if (code >= 0)
 		code = index_tasks(w);
 	if (code >= 0)
 		code = find_rank_waits(w);
@@ -647,6 +658,7 @@ void what_if_release(struct what_if *w)
 	free(w->order);
 	what_if_ranks_release(&w->ranks);
 	free(w->turns);
+	free(w->nodes);
 	free(w->rank_waits);
 	free(w->candidates);
 	free(w->slow_ranks);

@@ -153,6 +153,7 @@ struct what_if {
 	uint64_t graph_added_ns, node_added_ns, node_gap_ns, node_gap_bar_ns;
 	uint64_t launches, launch_ns; /* launching calls in the span, and what they took */
 	uint64_t graph_launches; /* of these, of graphs */
+	uint32_t *nodes; /* recorded ones of each launch of a graph, by task from from_task on */
 	struct what_if_times recorded, corrected, predicted;
 	uint64_t identity_ns; /* by which a simulation without a change misses the recorded step */
 	uint64_t overlap_per_mille; /* of the GPU work: during which other work ran */
