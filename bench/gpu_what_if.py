@@ -3,10 +3,10 @@
 
 usage: bench/gpu_what_if.py BUILD [FOLDER] [--repeat 1] [--only spin,host], on a machine with a GPU and PyTorch; FOLDER gets the recordings
 First `pitot calibrate` runs. Of each pair there are five times two processes, one bare and one that is recorded, which take turns: A and B bare,
-A recorded, and back. A virtual machine is slower for seconds at a time, so that only what was measured within a second is compared: what is
-predicted of B from A's recorded steps of a turn, with the calibration and without, and B bare in that turn. Two processes of one program differ
-by more than recording adds, so that there are five. Transforms are written down here. Prints what recording added to a launching call, A
-corrected against A bare, and B predicted against B bare: medians over turns; and in how many turns B lies within the bar.
+A recorded, and back. Of each time the 10th percentile over the turns of two processes counts, as in the calibration, since what else runs on a
+virtual machine makes all of them slower, by up to half, for tenths of seconds. What is predicted of B is that from A's recorded steps of a turn,
+with the calibration and without. Transforms are written down here. Prints what recording added to a launching call, A corrected against A bare,
+and B predicted against B bare: medians over the pairs of processes; and of how many B lies within the bar.
 """
 import argparse
 import concurrent.futures
@@ -36,7 +36,7 @@ PAIRS = {
     "overlap": "overlap copies",
 }
 WAYS = ("calibrated", "assumed")  # of knowing what recording adds to calls
-PROCESSES, ROUNDS, LIMIT = 5, 2, 60  # pairs of processes, their turns there and back, and seconds that a command may take
+PROCESSES, ROUNDS, LIMIT = 5, 6, 60  # pairs of processes, their turns there and back, and seconds that a command may take
 MARGIN_S = 0.04  # around a turn, between its begin as the program's input says and as the recording does
 ALONE = """
 import statistics, sys, time
@@ -151,15 +151,29 @@ def predict(pitot, transform, times, caches):
         times[way] = json.loads(run(pitot, "what-if", "--json", *times["window"], times["recording"], known, cache=caches[way]) or "{}")
 
 
-def row_of(way, times):
-    """Returns the figures of one turn, in microseconds and as ratios."""
-    prediction = times[way]
-    recorded, corrected, said = (prediction[key]["step_ns"] / 1e3 for key in ("recorded", "corrected", "predicted"))
-    launches = prediction["launching_calls"] / (prediction["steps"] or 1)
-    return {"added": (times["R"] - times["A"]) / launches, "program": times["R"], "recorded": recorded, "corrected": corrected, "A": times["A"],
-            "A error": corrected / times["A"] - 1, "said": said, "B": times["B"], "error": said / times["B"] - 1,
-            "bar": prediction["uncertainty_ns"] / 1e3, "true": times["B"] / times["A"] - 1, "change": said / corrected - 1,
-            "misses": abs(said - times["B"]) / (prediction["uncertainty_ns"] / 1e3)}
+def quiet(values):
+    ordered = sorted(values)
+    return ordered[len(ordered) // 10]
+
+
+def row_of(way, turns):
+    """Returns the figures of two processes, in microseconds and as ratios."""
+    predictions = [times[way] for times in turns]
+    program, a, b = (quiet(times[key] for times in turns) for key in "RAB")
+    recorded, corrected, said = (quiet(prediction[key]["step_ns"] / 1e3 for prediction in predictions)
+                                 for key in ("recorded", "corrected", "predicted"))
+    bar = statistics.median(prediction["uncertainty_ns"] for prediction in predictions) / 1e3
+    launches = statistics.median(prediction["launching_calls"] / (prediction["steps"] or 1) for prediction in predictions)
+    return {"added": (program - a) / launches, "program": program, "recorded": recorded, "corrected": corrected, "A": a,
+            "A error": corrected / a - 1, "said": said, "B": b, "error": said / b - 1, "bar": bar, "true": b / a - 1,
+            "change": said / corrected - 1, "misses": abs(said - b) / bar}
+
+
+def rows_of(way, turns):
+    """Returns the rows of all pairs of processes."""
+    usable = [times for times in turns if times[way]]
+    pairs = [[times for times in usable if times["recording"] == recording] for recording in dict.fromkeys(t["recording"] for t in usable)]
+    return [row_of(way, pair) for pair in pairs]
 
 
 def print_row(name, way, rows):
@@ -215,7 +229,7 @@ def main():
                 into.mkdir(exist_ok=True)
                 turns = measure_pair(pitot, into, name)
                 list(pool.map(lambda times: predict(pitot, transform, times, caches), turns))  # noqa: B023 - ends at once
-                one[name] = {way: [row_of(way, times) for times in turns if times[way]] for way in WAYS}
+                one[name] = {way: rows_of(way, turns) for way in WAYS}
                 for way in WAYS:
                     found[name][way] += one[name][way]
                 print(f"{name}: '{transform}': {len(turns)} turns, {time.monotonic() - started:.0f} s", flush=True)
