@@ -68,6 +68,7 @@ enum {
 	TASK_UNKNOWN_WAIT = 8, /* a synchronizing call of which it is unknown for what it waits */
 	/* a call before which work began whose call is missing: what the thread did is unknown */
 	TASK_UNKNOWN_HOST = 16,
+	TASK_KERNEL_CALL = 32, /* a call that launches a kernel or a graph */
 };
 
 struct task {
@@ -156,6 +157,12 @@ struct arrival {
 
 /* Counts edges and contradictions, and measures latencies. 0 or -ENOMEM; causes_build calls it. */
 int causes_measure(struct causes *c) MUST_USE;
+
+/*
+ * How long an arrival usually takes to have its effect. A launch of a kernel or a graph that takes
+ * more than 20 us hands it over after three quarters of its time, at the earliest.
+ */
+uint64_t causes_usual_ns(const struct causes *c, struct arrival a);
 
 /* The last arrival before a task's start. */
 struct arrival causes_start(const struct causes *c, uint32_t task);

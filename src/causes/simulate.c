@@ -41,7 +41,7 @@ static int64_t ready(const struct replay *r, uint32_t task, const struct arrival
 	if (distance_ns < -(int64_t)CAUSES_CLOCK_NS)
 		return INT64_MIN;
 	if (!is_bound)
-		distance_ns = MIN(distance_ns, (int64_t)r->c->typical_ns[edge.kind]);
+		distance_ns = MIN(distance_ns, (int64_t)causes_usual_ns(r->c, edge));
 	return cost(r, COST_LATENCY, task, edge.kind, distance_ns) +
 	       (edge.at_start ? time_of(r, edge.from).start_ns : time_of(r, edge.from).end_ns);
 }

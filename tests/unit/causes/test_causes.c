@@ -79,6 +79,29 @@ static void launches_and_streams(void **state)
 	built_release(&b);
 }
 
+/* What a launch of more than 20 us does comes first: its work begins near its end, or later. */
+static void a_long_launch_hands_its_work_over_late(void **state)
+{
+	struct made p = make(state);
+	struct built b;
+
+	launch(&p, 1, 20, 1, 10, 15, 100);
+	maker_call(p.m, MAKER_GRAPH_LAUNCH, 1, 20 * US, 180 * US, 2);
+	maker_graph_kernel(p.m, p.kernel, 20, 160 * US, 162 * US, 2, 1, 1);
+	maker_graph_kernel(p.m, p.kernel, 20, 163 * US, 210 * US, 2, 1, 2);
+	maker_call(p.m, MAKER_LAUNCH, 1, 190 * US, 220 * US, 3); /* 212.5 is three quarters */
+	maker_kernel(p.m, p.kernel, 20, 211 * US, 400 * US, 3);
+	maker_call(p.m, MAKER_MEMCPY_BLOCKING, 1, 300 * US, 550 * US, 4);
+	maker_memcpy(p.m, copy_kind_DtoH, 64, 20, 403 * US, 549 * US, 4);
+	build_made(&p, &b, state);
+	assert_launched(&b, 2);
+	assert_int_equal(causes_start(&b.causes, work_of(&b, 2, 0)).ns, 20 * US);
+	assert_int_equal(causes_start(&b.causes, work_of(&b, 2, 1)).from, work_of(&b, 2, 0));
+	assert_int_equal(causes_start(&b.causes, work_of(&b, 3, 0)).from, work_of(&b, 2, 1));
+	assert_follows(&b, 4, 3, EDGE_stream); /* the call may copy in parts */
+	built_release(&b);
+}
+
 /* The handle is recorded three times: each wait is for the latest record before it. */
 static void event_handles_are_reused(void **state)
 {
@@ -669,6 +692,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		folder_test(launches_and_streams),
+		folder_test(a_long_launch_hands_its_work_over_late),
 		folder_test(event_handles_are_reused),
 		folder_test(an_event_passes_through_an_idle_stream),
 		folder_test(a_wait_without_a_record_is_none),
