@@ -5,6 +5,7 @@
 #include "analysis/collective_waits.h"
 #include "analysis/cost.h"
 #include "analysis/cpu_moments.h"
+#include "analysis/graphs.h"
 #include "analysis/rank_times.h"
 #include "analysis/report.h"
 #include "base/search.h"
@@ -32,6 +33,7 @@ struct bounding {
 	interval_vec lost; /* times of large losses, and of each piece of work without a call */
 	struct hold *holds; /* of each piece of the path */
 	struct map waits; /* of collectives, by kernel */
+	struct map nodes; /* number of them, by the call that launches them */
 	uint64_t waited_ns; /* of the last synchronization, not yet made up by the host */
 	struct bounds *out;
 };
@@ -152,6 +154,31 @@ static int collect_lost(struct bounding *b)
 	return 0;
 }
 
+/* Of launches of graphs, if Pitot recorded the nodes by CUPTI. */
+static int count_nodes(struct bounding *b)
+{
+	const struct causes *c = &b->r->causes;
+	uint32_t process = b->out->process;
+
+	if (!trace_process(b->r->trace, process)->inside || gpus_are_amd(&b->r->gpus))
+		return 0;
+	for (uint32_t i = 0; i < causes_task_count(c); i++) {
+		const struct task *task = &c->tasks.data[i];
+		uint64_t *nodes;
+
+		if (task->launch == TASK_NONE || task->kind == GPU_WORK_graph_launch ||
+		    c->lanes.data[task->lane].process != process ||
+		    calls_kind(&b->r->calls, c->tasks.data[task->launch].row) !=
+			    api_kind_graph_launch)
+			continue;
+		nodes = map_at(&b->nodes, task->launch, 0);
+		if (!nodes)
+			return -ENOMEM;
+		++*nodes;
+	}
+	return 0;
+}
+
 /* How much of the time the thread was off the CPU. */
 static uint64_t off_cpu_ns(struct bounding *b, uint32_t thread, uint64_t start_ns, uint64_t end_ns)
 {
@@ -201,6 +228,33 @@ static enum bound call_bound(const struct bounding *b, const struct task *call)
 	}
 }
 
+/*
+ * How much of a launching call Pitot needs to record the nodes of its graph: twice the estimate at
+ * most, as such calls take that for seconds at a time, and hardly anything without recording.
+ */
+static uint64_t recording_ns(const struct bounding *b, uint32_t index)
+{
+	const struct task *call = task_of(b, index);
+	uint64_t nodes;
+
+	return map_get(&b->nodes, index, &nodes)
+		       ? MIN(2 * graphs_recording_ns(1, nodes), call->end_ns - call->start_ns)
+		       : 0;
+}
+
+/* Adds a part of a call. */
+static void add_call(struct bounding *b, uint32_t index, uint64_t start_ns, uint64_t end_ns)
+{
+	const struct task *call = task_of(b, index);
+	uint64_t ns = counted_ns(b, start_ns, end_ns), whole_ns = call->end_ns - call->start_ns,
+		 nodes_ns = recording_ns(b, index);
+
+	if (nodes_ns)
+		nodes_ns = (uint64_t)((double)ns * (double)nodes_ns / (double)whole_ns);
+	add_host(b, BOUND_NODES, nodes_ns);
+	add_host(b, call_bound(b, call), ns - MIN(nodes_ns, ns));
+}
+
 static void add_host_piece(struct bounding *b, const struct path_piece *piece)
 {
 	const struct task_lane *lane = &b->r->causes.lanes.data[task_of(b, piece->task)->lane];
@@ -236,7 +290,7 @@ static void add_latency(struct bounding *b, const struct path_piece *piece)
 
 	if (call) { /* the call itself comes first */
 		returned_ns = MIN(MAX(call->end_ns, start_ns), piece->end_ns);
-		add_host(b, call_bound(b, call), counted_ns(b, start_ns, returned_ns));
+		add_call(b, task->launch, start_ns, returned_ns);
 		start_ns = returned_ns;
 	}
 	ns = counted_ns(b, start_ns, piece->end_ns);
@@ -308,7 +362,7 @@ static void add_piece(struct bounding *b, const struct path_piece *piece)
 		add_work(b, piece);
 		return;
 	case PIECE_CALL:
-		add_host(b, call_bound(b, task), counted_ns(b, piece->start_ns, piece->end_ns));
+		add_call(b, piece->task, piece->start_ns, piece->end_ns);
 		return;
 	case PIECE_HOST:
 		add_host_piece(b, piece);
@@ -380,7 +434,7 @@ static void add_held_piece(struct bounding *b, const struct path_piece *piece, s
 int bounds_find(const struct report *r, uint32_t process, uint64_t start_ns, uint64_t end_ns,
 		const struct bound_pause *pauses, size_t pause_count, struct bounds *out)
 {
-	struct bounding b = { .r = r, .pauses = pauses, .pause_count = pause_count, .out = out };
+	struct bounding b = { .nodes = MAP_INIT, .r = r, .pauses = pauses, .pause_count = pause_count, .out = out };
 	_cleanup_free_ uint8_t *processes = calloc(trace_process_count(r->trace) + 1, 1);
 	_cleanup_(path_release) struct path path = { VEC_INIT };
 	int rc = -ENOMEM;
@@ -400,9 +454,12 @@ int bounds_find(const struct report *r, uint32_t process, uint64_t start_ns, uin
 		rc = collect_off_cpu(&b);
 	if (rc >= 0)
 		rc = collect_lost(&b);
+	if (rc >= 0)
+		rc = count_nodes(&b);
 	for (size_t i = path.pieces.count; i-- > 0 && rc >= 0;)
 		add_held_piece(&b, &path.pieces.data[i], b.holds[i]);
 	map_release(&b.waits);
+	map_release(&b.nodes);
 	vec_release(&b.off_cpu);
 	vec_release(&b.lost);
 	free(b.holds);

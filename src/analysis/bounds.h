@@ -34,6 +34,7 @@ enum bound {
 	BOUND_SYNC,
 	BOUND_LAUNCH, /* other calls and host time, shorter than BOUND_HOST_NS */
 	BOUND_CALL, /* longer calls that launch */
+	BOUND_NODES, /* calls that launch graphs: what Pitot needs to record the nodes */
 	BOUND_MEMORY, /* calls that allocate and free */
 	BOUND_OFF_CPU, /* host time in which the thread was off the CPU */
 	BOUND_HOST, /* other host time and calls, of at least BOUND_HOST_NS */

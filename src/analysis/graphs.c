@@ -16,12 +16,6 @@
 #include "base/search.h"
 #include "trace/events.h"
 
-/*
- * What a node record of CUPTI adds to the run time: on an H200 a step that launches a graph of ten
- * kernels took 0.107 ms without CUPTI, 0.11 ms with one record per launch, and 0.14 to 0.15 ms with
- * one per node.
- */
-#define GRAPH_NODE_COST_NS 3500u
 #define GRAPH_EXPENSIVE_SHARE 10u /* expensive above 1/10 of the time */
 #define BY_CORRELATION (UINT64_C(1) << 63)
 #define EXPENSIVE_NS (50 * NS_PER_MS) /* a lower cost is not worth a hint */
@@ -39,7 +33,7 @@ struct tally {
 	VEC(struct replay) replays;
 	size_t last; /* replay of the previous row */
 	/* of the nodes of this process */
-	uint64_t nodes, first_ns, last_ns;
+	uint64_t nodes, launches, first_ns, last_ns;
 };
 
 /* Whether some row's launch is known only by its correlation id. */
@@ -118,6 +112,7 @@ static int add_row(struct tally *t, const struct event_columns *c, uint64_t row,
 	g = &t->groups.items.data[r->group];
 	g->nodes += node;
 	g->node_launches += node && !r->has_nodes;
+	t->launches += node && !r->has_nodes;
 	r->has_nodes |= node;
 	if (!timed)
 		return 0;
@@ -171,7 +166,7 @@ ORDER(compare, struct graph_group, DOWN(replay.total_ns) ?: UP(process) ?: UP(gr
 static void estimate_node_cost(const struct tally *t, struct graphs *out)
 {
 	uint64_t span_ns = t->last_ns - t->first_ns;
-	uint64_t cost_ns = MIN(t->nodes * GRAPH_NODE_COST_NS, span_ns);
+	uint64_t cost_ns = MIN(graphs_recording_ns(t->launches, t->nodes), span_ns);
 
 	if ((double)cost_ns * (double)out->node_span_ns <
 	    (double)out->node_cost_ns * (double)span_ns)

@@ -25,17 +25,29 @@ struct graphs {
 	size_t count;
 	uint64_t launches, nodes;
 	/*
-	 * Estimated cost of recording the nodes, and the time from the first node to the last, of
-	 * the process in which that cost is the largest share of that time.
+	 * Estimated cost of recording the nodes, in calls that launch them, and the time from the
+	 * first node to the last, of the process in which that cost is the largest share of that
+	 * time.
 	 */
 	uint64_t node_cost_ns, node_span_ns;
 };
 
 /*
- * Whether --graphs launch would have been noticeably cheaper: recording nodes cost an estimated
- * tenth of a process's time with graphs, and a total that matters.
+ * Whether --graphs launch may have been noticeably cheaper: recording nodes cost up to an estimated
+ * tenth of a process's time with graphs, and a total that matters. It costs less where the GPU is
+ * busy meanwhile.
  */
 bool graphs_nodes_are_expensive(const struct graphs *g);
+
+/*
+ * What recording so many nodes adds to the call that launches them: measured on H200s, where it was
+ * 2.0 to 3.1 us and 0.69 to 0.80 us for each node, and up to twice as much for seconds at a time
+ * (bench/results/what-if-2026-11.txt).
+ */
+static inline uint64_t graphs_recording_ns(uint64_t launches, uint64_t nodes)
+{
+	return launches * 2300 + nodes * 740;
+}
 
 int graphs_load(struct trace *t, struct error *e) MUST_USE;
 int graphs_analyze(const struct selection *s, struct graphs *out) MUST_USE;

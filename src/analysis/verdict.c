@@ -171,6 +171,11 @@ static const struct {
 			.side = OF_HOST,
 			.amd = "loading kernels before they are needed: a warm-up; `pitot report "
 			       "--by caller` and the launches below show where" },
+	BOUND(NODES) = { "graph_nodes", "none (Pitot records the nodes of graphs)",
+			 "what Pitot needs to record the nodes of launched graphs, an estimate",
+			 "a recording with --graphs launch, to see what the program itself waits "
+			 "for; `pitot what-if` takes that cost off",
+			 .side = OF_HOST },
 	BOUND(MEMORY) = { "allocation", "bound by memory allocation",
 			  "calls that allocate or free memory",
 			  "a pool of memory that is used again (a caching allocator, "

@@ -291,7 +291,7 @@ static void summary_text(const struct record_summary *end, const char *directory
 	strbuf_addc(out, '\n');
 	if (end->node_cost_ns) {
 		label(out, color, "graphs");
-		strbuf_adds(out, "recording every node took about ");
+		strbuf_adds(out, "recording every node took up to ");
 		human_percent(out, end->node_cost_ns, end->node_span_ns);
 		strbuf_adds(out,
 			    " of the time with graphs; cheaper: pitot record --graphs launch\n");

@@ -41,7 +41,7 @@ static void add_cost(const struct report_view *v, struct strbuf *out)
 	const struct graphs *g = v->report->graphs;
 
 	if (graphs_nodes_are_expensive(g))
-		sentence_add(out, WORDS("recording each node took about "),
+		sentence_add(out, WORDS("recording each node took up to "),
 			     PERCENT(g->node_cost_ns, g->node_span_ns),
 			     WORDS(" of the time with graphs; to record whole graphs: pitot record "
 				   "--graphs launch\n"));

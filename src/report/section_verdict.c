@@ -467,6 +467,7 @@ static const struct field work_fields[] = {
 	BOUND_FIELD("synchronize_ns", SYNC),
 	BOUND_FIELD("launch_ns", LAUNCH),
 	BOUND_FIELD("launch_call_ns", CALL),
+	BOUND_FIELD("graph_nodes_ns", NODES),
 	BOUND_FIELD("allocation_ns", MEMORY),
 	BOUND_FIELD("off_cpu_ns", OFF_CPU),
 	BOUND_FIELD("host_ns", HOST),

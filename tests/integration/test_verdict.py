@@ -11,7 +11,7 @@ TAPES = [
 MADE = ["varied", "shell", "cpu_all", "cpu_cpu", "cpu_inside", "cpu_none", "scopes", "training", "stalls", "sass", "names", "counters",
         "roofline", "ranges", "hostile_chain", "hostile_pushes"]
 PARTS = ["gpu_ns", "copy_ns", "latency_ns", "false_dependency_ns", "default_stream_ns", "host_function_ns", "wait_ns", "synchronize_ns",
-         "launch_ns", "launch_call_ns", "allocation_ns", "off_cpu_ns", "host_ns", "unknown_ns"]
+         "launch_ns", "launch_call_ns", "graph_nodes_ns", "allocation_ns", "off_cpu_ns", "host_ns", "unknown_ns"]
 GPU = PARTS[:7]
 UNITS = {"ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9}
 NUMBER = re.compile(r"(\d[\d,]*(?:\.(\d+))?)(%| (?:ns|us|ms|s)\b|)")

@@ -58,7 +58,7 @@ enum program {
 	 * and of launches
 	 */
 	GRAPHS,
-	SELDOM, /* the same, one each 10 ms */
+	OFTEN, /* the same, one each 10 ms */
 	PART, /* the usual one, on a part of a GPU (MIG) */
 	CAPTURES, /* so many captures of a graph, with a launch beside and one after each */
 	/*
@@ -507,9 +507,9 @@ static void launch_graphs(unsigned long launches)
 	launch_graphs_every(500000, launches);
 }
 
-static void launch_graphs_seldom(unsigned long launches)
+static void launch_graphs_often(unsigned long launches)
 {
-	launch_graphs_every(10000000, launches);
+	launch_graphs_every(100000, launches);
 }
 
 static void wait_for(uint32_t thread, unsigned stream)
@@ -718,7 +718,7 @@ static const struct {
 	[FAST] = { "fast", launch_fast, 20000 },
 	[THREADS] = { "threads", launch_from_threads, 300 },
 	[GRAPHS] = { "graphs", launch_graphs, 6000 },
-	[SELDOM] = { "seldom", launch_graphs_seldom, 1000 },
+	[OFTEN] = { "often", launch_graphs_often, 6000 },
 	[PART] = { "part", play_steps, 24 },
 	[CAPTURES] = { "captures", capture_graphs, 20 },
 	[WAITS] = { "waits", wait_for_events, 8 },
@@ -756,7 +756,7 @@ int main(int argc, char **argv)
 	       strcmp(argv[2], programs[program].name))
 		program++;
 	if (argc < 2 || argc > 4 || program == ARRAY_SIZE(programs)) {
-		fputs("usage: tape-make FILE [steps|quiet|wrap|fast|threads|graphs|seldom|part|"
+		fputs("usage: tape-make FILE [steps|quiet|wrap|fast|threads|graphs|often|part|"
 		      "captures|waits|polls|loop [COUNT]]\n",
 		      stderr);
 		return 2;

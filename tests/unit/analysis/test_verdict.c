@@ -190,12 +190,34 @@ static void autograd(struct play *p)
 /* A graph of twenty short nodes; its launches are far ahead. */
 static void graph(struct play *p)
 {
-	uint64_t at =
-		MAX(call_for(p, MAKER_GRAPH_LAUNCH, 10 * US) + 8 * US, p->free_ns[7] + 2 * US);
+	uint64_t called = call_for(p, MAKER_GRAPH_LAUNCH, 10 * US),
+		 at = MAX(called + 8 * US, p->free_ns[7] + 2 * US);
 
 	for (uint64_t node = 1; node <= 20; node++, at += 5 * US)
 		maker_graph_kernel(p->m, p->kernel, 7, at, at + 2 * US, p->correlation, 3, node);
 	p->free_ns[7] = at - 3 * US;
+}
+
+/* Without recording its nodes, the launch takes 2 us. */
+static void recorded_nodes(struct play *p)
+{
+	uint64_t called = call_for(p, MAKER_GRAPH_LAUNCH, 150 * US),
+		 at = MAX(called + 130 * US, p->free_ns[7] + US);
+
+	for (uint64_t node = 1; node <= 96; node++, at += US)
+		maker_graph_kernel(p->m, p->kernel, 7, at, at + US / 2, p->correlation, 3, node);
+	p->free_ns[7] = at;
+	p->now += 3 * US;
+}
+
+/* The same for a graph of three nodes, for which recording is not the reason. */
+static void slow_launches_of_graphs(struct play *p)
+{
+	uint64_t at = call_for(p, MAKER_GRAPH_LAUNCH, 300 * US) + 290 * US;
+
+	for (uint64_t node = 1; node <= 3; node++, at += US)
+		maker_graph_kernel(p->m, p->kernel, 7, at, at + US / 2, p->correlation, 3, node);
+	p->now += 3 * US;
 }
 
 static void pause_of_a_second(struct play *p)
@@ -367,6 +389,8 @@ static const struct {
 	{ off_cpu, 30, BOUND(OFF_CPU), NULL, "Lock.acquire" },
 	{ autograd, 200, BOUND(LAUNCH), NULL, NULL },
 	{ graph, 50, BOUND(LATENCY), "most of it: graph node before (assumed)", NULL },
+	{ recorded_nodes, 50, BOUND(NODES), "an estimate", NULL },
+	{ slow_launches_of_graphs, 50, BOUND(CALL), NULL, NULL },
 	{ pause_of_a_second, 200, BOUND(LAUNCH), "excluding one pause of 1.00 s", NULL },
 	{ two_gpus, 200, BOUND(GPU), "GPU 1 utilization 71.", NULL },
 	{ tiny_kernels, 200, BOUND(LAUNCH), NULL, NULL },
