@@ -96,28 +96,36 @@ static bool is_graph_launch(const struct what_if *w, uint32_t index)
 }
 
 /*
- * What recording adds to a launching call: to that of a graph so much for each of its recorded
- * nodes; as uncertain, in proportion, as that of other calls.
+ * What recording adds to a launching call that took `ns`: to that of a graph so much for each of
+ * its recorded nodes; as uncertain, in proportion, as that of other calls. Recorded launches of
+ * graphs are up to twice as slow for seconds at a time, so half of what remains beyond the time of
+ * such a launch without recording is taken for recording, too.
  */
-static uint64_t added_to_call_ns(const struct change *x, uint32_t index)
+static uint64_t added_to_call_ns(const struct change *x, uint32_t index, uint64_t ns)
 {
 	const struct what_if *w = x->what_if;
 	uint32_t nodes = index < w->from_task ? 0 : w->nodes[index - w->from_task];
-	uint64_t ns;
+	uint64_t added_ns, bare_ns;
 
 	if (!w->graph_added_ns || !w->call_ns || !nodes)
 		return x->call_ns;
-	ns = w->graph_added_ns + (nodes - 1) * w->node_added_ns;
-	return (uint64_t)((double)ns * (double)x->call_ns / (double)w->call_ns);
+	added_ns = w->graph_added_ns + (nodes - 1) * w->node_added_ns;
+	if (w->graph_launch_ns == CALIBRATION_UNKNOWN || w->graph_node_ns == CALIBRATION_UNKNOWN)
+		bare_ns = ns;
+	else
+		bare_ns = w->graph_launch_ns + (nodes - 1) * w->graph_node_ns;
+	if (x->call_ns && ns > added_ns + bare_ns)
+		added_ns += (ns - added_ns - bare_ns) / 2;
+	return (uint64_t)((double)added_ns * (double)x->call_ns / (double)w->call_ns);
 }
 
 /* The nodes of a graph begin when nearly all of that has passed. */
-static uint64_t added_to_latency_ns(const struct change *x, uint32_t index)
+static uint64_t added_to_latency_ns(const struct change *x, uint32_t index, uint64_t ns)
 {
 	uint32_t launch = task_at(x->what_if, index)->launch;
 
 	return launch != TASK_NONE && is_graph_launch(x->what_if, launch)
-		       ? added_to_call_ns(x, launch)
+		       ? added_to_call_ns(x, launch, ns)
 		       : 0;
 }
 
@@ -142,13 +150,13 @@ static uint64_t cost(void *user, enum cost_of what, uint32_t index, enum edge_ki
 
 	ns -= wait_ns;
 	if (what == COST_CALL && is_launching(task_at(w, index)))
-		ns -= MIN(ns, added_to_call_ns(x, index));
+		ns -= MIN(ns, added_to_call_ns(x, index, ns));
 	else if (what == COST_CALL && task_at(w, index)->flags & TASK_SYNC_CALL)
 		ns -= MIN(ns, x->synchronize_ns);
 	else if (what == COST_WORK)
 		ns -= MIN(ns, added_to_work_ns(x, index));
 	else if (what == COST_LATENCY && edge == EDGE_launch)
-		ns -= MIN(ns, added_to_latency_ns(x, index));
+		ns -= MIN(ns, added_to_latency_ns(x, index, ns));
 	for (size_t i = 0; i < x->count; i++)
 		ns = what_if_cost(w, &x->rules[i], what, index, ns);
 	if (x->halved && is_of(x->halved, what_if_place(w->report, what, task_at(w, index))))

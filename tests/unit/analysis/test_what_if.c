@@ -447,6 +447,39 @@ static void recorded_graphs(void **state)
 	}
 }
 
+/* Of a launch that is slower than recording explains, half of the rest is taken for recording. */
+static void slow_launches_of_graphs(void **state)
+{
+	static const struct plan bare = { 2 * US, 2 * US, 1500, 20, 0, 0, false, false, 0 };
+	struct calibration c = calibration_of_machine();
+	struct plan plan = bare;
+	char folder[256];
+	struct guess g;
+	uint64_t bare_ns;
+
+	c.launch_ns = 1000;
+	c.graph_launch_ns = 3000;
+	c.node_call_ns = 700;
+	c.graph_launch_bare_ns = 2 * US;
+	c.node_call_bare_ns = 0;
+	snprintf(folder, sizeof(folder), "%s/bare", (const char *)*state);
+	assert_int_equal(mkdir(folder, 0700), 0);
+	bare_ns = step_of(folder, &plan);
+	plan.launch_ns = 60 * US;
+	snprintf(folder, sizeof(folder), "%s/slow", (const char *)*state);
+	assert_int_equal(mkdir(folder, 0700), 0);
+	play(folder, &plan);
+	open_corrected(&g, folder, NULL, &c);
+	assert_in_range(g.w.recorded.step_ns, 60 * US, 70 * US);
+	assert_int_equal(g.w.corrected.step_ns, bare_ns);
+	guess_release(&g);
+	/* If it is unknown what they take without recording, all of the rest is the program's. */
+	c.graph_launch_bare_ns = CALIBRATION_UNKNOWN;
+	open_corrected(&g, folder, NULL, &c);
+	assert_in_range(g.w.corrected.step_ns, 40 * US, 50 * US);
+	guess_release(&g);
+}
+
 /* What halving brings: the most for what bounds the step. */
 static void candidates(void **state)
 {
@@ -520,6 +553,7 @@ int main(void)
 		folder_test(predictions),     folder_test(no_change),
 		folder_test(a_graph),         folder_test(a_calibrated_graph),
 		folder_test(recorded_graphs), folder_test(candidates),
+		folder_test(slow_launches_of_graphs), folder_test(candidates),
 		folder_test(errors),
 	};
 
