@@ -550,10 +550,13 @@ static void errors(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		folder_test(predictions),     folder_test(no_change),
-		folder_test(a_graph),         folder_test(a_calibrated_graph),
-		folder_test(recorded_graphs), folder_test(candidates),
-		folder_test(slow_launches_of_graphs), folder_test(candidates),
+		folder_test(predictions),
+		folder_test(no_change),
+		folder_test(a_graph),
+		folder_test(a_calibrated_graph),
+		folder_test(recorded_graphs),
+		folder_test(candidates),
+		folder_test(slow_launches_of_graphs),
 		folder_test(errors),
 	};
 
