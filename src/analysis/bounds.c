@@ -434,7 +434,9 @@ static void add_held_piece(struct bounding *b, const struct path_piece *piece, s
 int bounds_find(const struct report *r, uint32_t process, uint64_t start_ns, uint64_t end_ns,
 		const struct bound_pause *pauses, size_t pause_count, struct bounds *out)
 {
-	struct bounding b = { .nodes = MAP_INIT, .r = r, .pauses = pauses, .pause_count = pause_count, .out = out };
+	struct bounding b = {
+		.nodes = MAP_INIT, .r = r, .pauses = pauses, .pause_count = pause_count, .out = out
+	};
 	_cleanup_free_ uint8_t *processes = calloc(trace_process_count(r->trace) + 1, 1);
 	_cleanup_(path_release) struct path path = { VEC_INIT };
 	int rc = -ENOMEM;

@@ -48,8 +48,7 @@ static void consider(const struct causes *c, struct arrival *best, uint64_t limi
 		     struct arrival a)
 {
 	if (a.ns <= limit_ns + CAUSES_CLOCK_NS &&
-	    (best->from == TASK_NONE ||
-	     effect_ns(c, a, limit_ns) >= effect_ns(c, *best, limit_ns)))
+	    (best->from == TASK_NONE || effect_ns(c, a, limit_ns) >= effect_ns(c, *best, limit_ns)))
 		*best = a;
 }
 
