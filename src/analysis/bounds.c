@@ -242,7 +242,7 @@ static uint64_t recording_ns(const struct bounding *b, uint32_t index)
 		       : 0;
 }
 
-/* Adds a part of a call. */
+/* Adds a part of a call; Pitot's own time is not what a synchronization held up. */
 static void add_call(struct bounding *b, uint32_t index, uint64_t start_ns, uint64_t end_ns)
 {
 	const struct task *call = task_of(b, index);
@@ -251,7 +251,7 @@ static void add_call(struct bounding *b, uint32_t index, uint64_t start_ns, uint
 
 	if (nodes_ns)
 		nodes_ns = (uint64_t)((double)ns * (double)nodes_ns / (double)whole_ns);
-	add_host(b, BOUND_NODES, nodes_ns);
+	add(b, BOUND_NODES, nodes_ns);
 	add_host(b, call_bound(b, call), ns - MIN(nodes_ns, ns));
 }
 

@@ -531,6 +531,33 @@ static void a_slow_start_is_told_apart(void **state)
 	analyzed_release(&a);
 }
 
+/* The program waits for each graph. What recording the next one takes is no synchronization's. */
+static void recorded_nodes_are_pitots(void **state)
+{
+	const struct bound_sum *sums;
+	struct analyzed a;
+	struct play p;
+
+	play_begin(&p, *state);
+	for (p.step = 1; p.step <= 50; p.step++) {
+		uint64_t at = call_for(&p, MAKER_GRAPH_LAUNCH, 100 * US) + 90 * US;
+
+		for (uint64_t node = 1; node <= 60; node++, at += 10 * US)
+			maker_graph_kernel(p.m, p.kernel, 7, at, at + 9 * US, p.correlation, 3,
+					   node);
+		p.free_ns[7] = at;
+		synchronize(&p);
+	}
+	maker_close(p.m, p.now);
+	analyze(&a, *state, EVERYTHING);
+	sums = a.report.verdicts->whole.bounds.sums;
+	assert_int_equal(a.report.verdicts->whole.kind, BOUND(GPU));
+	/* Of the calls but for the first one, until the first node: 4.6 us and 1.48 us a node. */
+	assert_in_range(sums[BOUND_NODES].ns, 49 * 83 * US, 49 * 86 * US);
+	assert_in_range(sums[BOUND_SYNC].ns, 0, 49 * 12 * US);
+	analyzed_release(&a);
+}
+
 /*
  * One after the other, with two pauses and eleven shorter gaps: the second pause is a fifth only of
  * what the first one leaves. Both are left out of all figures.
@@ -714,6 +741,7 @@ int main(void)
 		folder_test(one_right_answer_each),
 		folder_test(two_pauses_are_left_out),
 		folder_test(a_slow_start_is_told_apart),
+		folder_test(recorded_nodes_are_pitots),
 		folder_test(without_a_verdict),
 		folder_test(mostly_untimed),
 		folder_test(many_untimed),
