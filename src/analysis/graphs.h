@@ -44,9 +44,11 @@ bool graphs_nodes_are_expensive(const struct graphs *g);
  * 2.0 to 3.1 us and 0.69 to 0.80 us for each node, and up to twice as much for seconds at a time
  * (bench/results/what-if-2026-11.txt).
  */
+#define GRAPHS_LAUNCH_NS UINT64_C(2300)
+#define GRAPHS_NODE_NS UINT64_C(740)
 static inline uint64_t graphs_recording_ns(uint64_t launches, uint64_t nodes)
 {
-	return launches * 2300 + nodes * 740;
+	return launches * GRAPHS_LAUNCH_NS + nodes * GRAPHS_NODE_NS;
 }
 
 int graphs_load(struct trace *t, struct error *e) MUST_USE;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "analysis/collective_waits.h"
+#include "analysis/graphs.h"
 #include "analysis/groups.h"
 #include "analysis/rank_times.h"
 #include "analysis/verdict.h"
@@ -111,7 +112,7 @@ static uint64_t added_to_call_ns(const struct change *x, uint32_t index, uint64_
 		return x->call_ns;
 	added_ns = w->graph_added_ns + (nodes - 1) * w->node_added_ns;
 	if (w->graph_launch_ns == CALIBRATION_UNKNOWN || w->graph_node_ns == CALIBRATION_UNKNOWN)
-		bare_ns = ns;
+		bare_ns = WHAT_IF_GRAPH_NS;
 	else
 		bare_ns = w->graph_launch_ns + (nodes - 1) * w->graph_node_ns;
 	if (x->call_ns && ns > added_ns + bare_ns)
@@ -123,10 +124,12 @@ static uint64_t added_to_call_ns(const struct change *x, uint32_t index, uint64_
 static uint64_t added_to_latency_ns(const struct change *x, uint32_t index, uint64_t ns)
 {
 	uint32_t launch = task_at(x->what_if, index)->launch;
+	const struct task *call;
 
-	return launch != TASK_NONE && is_graph_launch(x->what_if, launch)
-		       ? added_to_call_ns(x, launch, ns)
-		       : 0;
+	if (launch == TASK_NONE || !is_graph_launch(x->what_if, launch))
+		return 0;
+	call = task_at(x->what_if, launch);
+	return added_to_call_ns(x, launch, MIN(ns, call->end_ns - call->start_ns));
 }
 
 /* What it adds to the work of a node that follows another one of its launch. */
@@ -623,6 +626,12 @@ static int choose_costs(struct what_if *w, const uint64_t *call_ns, const struct
 		}
 	} else if (is_ours) {
 		w->call_ns = WHAT_IF_CALL_NS;
+		if (!gpus_are_amd(&w->report->gpus)) {
+			w->graph_added_ns = GRAPHS_LAUNCH_NS;
+			w->node_added_ns = GRAPHS_NODE_NS;
+			w->node_gap_ns = WHAT_IF_NODE_GAP_NS;
+			w->node_gap_bar_ns = WHAT_IF_NODE_GAP_NS;
+		}
 	}
 	return 0;
 }

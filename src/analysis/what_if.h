@@ -3,10 +3,11 @@
  * its last work, are simulated (causes/simulate.h) with other costs.
  *
  * A simulation begins from what the program would take without a recorder: each launching call
- * costs WHAT_IF_CALL_NS less than recorded, or what was measured on the machine
- * (system/calibration.h). How uncertain that is, how far a simulation without a
- * change misses the recording, how much steps and runs differ, work that ran side by side, and the
- * latencies of an assumed graph add up, as the root of their squares, to the bar.
+ * costs WHAT_IF_CALL_NS less than recorded, and one of a graph what graphs_recording_ns says, or
+ * what was measured on the machine (system/calibration.h). How uncertain that is, how far a
+ * simulation without a change misses the recording, how much steps and runs differ, work that ran
+ * side by side, and the latencies of an assumed graph add up, as the root of their squares, to the
+ * bar.
  *
  * The kernel of a collective waits for the last rank, and then transfers. Its cost is the transfer.
  * Where all ranks are known they are simulated together (what_if_ranks.h), with every change, so
@@ -175,6 +176,9 @@ struct what_if {
  */
 #define WHAT_IF_CALL_NS 1400u
 #define WHAT_IF_CALL_BAR_NS 700u
+/* What it adds between two nodes of a graph there: 124 to 293 ns. */
+#define WHAT_IF_NODE_GAP_NS 200u
+#define WHAT_IF_GRAPH_NS 1500u /* a launch of a graph there without recording */
 #define WHAT_IF_STEPS_MAX 50u
 
 /*

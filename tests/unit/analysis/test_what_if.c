@@ -423,6 +423,8 @@ static void recorded_graphs(void **state)
 		if (is_known) {
 			c.graph_launch_ns = LAUNCH;
 			c.node_call_ns = NODE;
+			c.graph_launch_bare_ns = plan.launch_ns;
+			c.node_call_bare_ns = 0;
 			c.node_gap_ns = GAP * 4 / 3 + 1; /* three quarters of it count */
 		} else {
 			more_ns = CALL;
@@ -473,10 +475,14 @@ static void slow_launches_of_graphs(void **state)
 	assert_in_range(g.w.recorded.step_ns, 60 * US, 70 * US);
 	assert_int_equal(g.w.corrected.step_ns, bare_ns);
 	guess_release(&g);
-	/* If it is unknown what they take without recording, all of the rest is the program's. */
+	/* What is not measured is assumed. */
 	c.graph_launch_bare_ns = CALIBRATION_UNKNOWN;
 	open_corrected(&g, folder, NULL, &c);
-	assert_in_range(g.w.corrected.step_ns, 40 * US, 50 * US);
+	assert_int_equal(g.w.corrected.step_ns, bare_ns);
+	guess_release(&g);
+	open_corrected(&g, folder, NULL, NULL);
+	assert_int_equal(g.w.call_source, CALL_COST_assumption);
+	assert_in_range(g.w.corrected.step_ns, bare_ns - 19 * WHAT_IF_NODE_GAP_NS, bare_ns);
 	guess_release(&g);
 }
 
