@@ -52,9 +52,14 @@ class Delta:
         except TableNotFoundError:
             return None
 
-    def rows(self, name, columns):
-        table = self.open(name)
-        return table.to_pyarrow_table(columns=columns) if table else None
+    def known(self, name):
+        """By pyarrow alone: what deltalake reads through pyarrow calls Python on other threads, which abort the process if that ends first."""
+        table, known = self.open(name), set()
+        for uri in table.file_uris() if table else ():
+            files, path = pyarrow.fs.FileSystem.from_uri(uri)
+            date = pathlib.PurePosixPath(path).parent.name.partition("=")[2]
+            known |= {(date, base) for base in pq.read_table(path, columns=["object"], filesystem=files, partitioning=None)["object"].to_pylist()}
+        return known
 
     def append(self, name, rows):
         from deltalake import write_deltalake
@@ -82,9 +87,10 @@ class Iceberg:
     def open(self, name):
         return self.catalog.load_table(f"pitot.{name}") if self.catalog.table_exists(f"pitot.{name}") else None
 
-    def rows(self, name, columns):
+    def known(self, name):
         table = self.open(name)
-        return table.scan(selected_fields=tuple(columns)).to_arrow() if table else None
+        rows = table.scan(selected_fields=("date", "object")).to_arrow().to_pylist() if table else ()
+        return {(row["date"], row["object"]) for row in rows}
 
     def append(self, name, rows):
         (self.open(name) or self.catalog.create_table(f"pitot.{name}", rows.schema)).append(rows)
@@ -128,9 +134,7 @@ def new_objects(files, root, name, known):
 
 
 def register(files, root, name, target, compacts):
-    rows = target.rows(name, ["date", "object"])
-    known = set() if rows is None else set(zip(rows["date"].to_pylist(), rows["object"].to_pylist()))
-    objects = new_objects(files, root, name, known)
+    objects = new_objects(files, root, name, target.known(name))
     if objects:
         parts = [converted(pq.read_table(path, filesystem=files, partitioning=None), date, base) for date, base, path in objects]
         target.append(name, pa.concat_tables(parts, promote_options="default"))
