@@ -54,10 +54,11 @@ def ask_clickhouse(views, questions):
 def ask_spark(views, questions, master):
     from pyspark.sql import SparkSession
 
-    # Only this machine's network: the driver and local workers would listen on all addresses.
+    # Only this machine's network: the driver and local workers would listen on all addresses. Nothing is stored, but Spark makes a folder for it.
     spark = (SparkSession.builder.master(master).appName("pitot lake").config("spark.ui.enabled", "false")
              .config("spark.driver.host", "127.0.0.1").config("spark.driver.bindAddress", "127.0.0.1")
-             .config("spark.sql.shuffle.partitions", "4").config("spark.sql.ansi.enabled", "false").getOrCreate())
+             .config("spark.sql.shuffle.partitions", "4").config("spark.sql.ansi.enabled", "false")
+             .config("spark.sql.warehouse.dir", tempfile.gettempdir()).getOrCreate())
     try:
         for statement in views:
             spark.sql(statement)

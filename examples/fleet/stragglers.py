@@ -8,6 +8,7 @@
 import argparse
 import json
 import pathlib
+import tempfile
 
 # A kernel of NCCL starts when its rank arrives. Sends and receives count by pairs of ranks, so they are left out.
 PARTS = """
@@ -40,7 +41,8 @@ def ask_spark(folder, master):
 
     # Spark's timestamps have microseconds: those of recordings stay numbers.
     spark = (SparkSession.builder.master(master).appName("stragglers").config("spark.sql.legacy.parquet.nanosAsLong", "true")
-             .config("spark.ui.enabled", "false").config("spark.sql.shuffle.partitions", "8").getOrCreate())
+             .config("spark.ui.enabled", "false").config("spark.sql.shuffle.partitions", "8")
+             .config("spark.sql.warehouse.dir", tempfile.gettempdir()).getOrCreate())
     try:
         for table in TABLES:
             spark.read.parquet(str(folder / table)).createOrReplaceTempView(table)
