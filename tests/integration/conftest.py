@@ -1,9 +1,11 @@
 """What tests with tapes share."""
+import contextlib
 import importlib.util
 import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import tempfile
 import time
@@ -178,18 +180,18 @@ def start_play(player, build, source, environment, pitot, tmp_path):
 
 @pytest.fixture
 def started(environment, tmp_path):
-    """started(command…): a process that ends with the test."""
+    """started(command…): a process that ends with the test, as do those that it starts."""
     processes = []
 
     def start(*command, **options):
-        processes.append(subprocess.Popen(list(map(str, command)), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, cwd=tmp_path,
+        processes.append(subprocess.Popen(list(map(str, command)), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, cwd=tmp_path, start_new_session=True,
                                           env={**environment, "ASAN_OPTIONS": "detect_leaks=0", **options.pop("env", {})}, **options))
         return processes[-1]
 
     yield start
     for process in processes:
-        if process.poll() is None:
-            process.kill()
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
         process.wait()
 
 
