@@ -23,7 +23,8 @@
 #define GRAPHS_MAX (1u << 22)
 #define NODES_MAX ((1u << 22) - 1)
 
-static __thread struct amd_origin origin; /* of what this thread enqueues */
+/* Of what this thread enqueues. */
+static __thread struct amd_origin origin __attribute__((tls_model("initial-exec")));
 
 enum marker { MARKER_NONE, MARKER_MARK, MARKER_PUSH, MARKER_POP, MARKER_START, MARKER_STOP };
 
