@@ -110,18 +110,29 @@ static struct path_place place_of_latency(const struct task *task, enum edge_kin
 }
 
 /*
- * The usual latency belongs to the edge. The rest is late; of work without a known call, or that
- * may have waited for an event of which the stream is unknown, it is unknown.
+ * Until it returned, a long launch is the reason, and then the usual latency belongs to the edge.
+ * The rest is late; of work without a known call, or that may have waited for an event of which the
+ * stream is unknown, it is unknown.
  */
-static void share_latency(const struct causes *c, const struct path_piece *piece, uint64_t ns,
-			  struct path_share shares[2])
+static void share_latency(const struct report *r, const struct path_piece *piece,
+			  struct path_share shares[PATH_SHARES])
 {
-	const struct task *task = &c->tasks.data[piece->task];
-	uint64_t usual = MIN(ns, c->typical_ns[piece->edge]);
+	const struct causes *c = &r->causes;
+	const struct task *task = &c->tasks.data[piece->task], *launch;
+	uint64_t start_ns = piece->start_ns, ns, usual;
 	bool is_known = task->kind == TASK_CALL ||
 			(!c->unknown.stream_waits &&
 			 (task->kind != GPU_WORK_kernel || task->launch != TASK_NONE));
 
+	if (piece->edge == EDGE_launch && task->launch != TASK_NONE &&
+	    c->tasks.data[task->launch].flags & TASK_LONG_LAUNCH) {
+		launch = &c->tasks.data[task->launch];
+		start_ns = MIN(MAX(launch->end_ns, start_ns), piece->end_ns);
+		shares[2] = (struct path_share){ path_place_of_call(r, launch),
+						 start_ns - piece->start_ns };
+	}
+	ns = piece->end_ns - start_ns;
+	usual = MIN(ns, c->typical_ns[piece->edge]);
 	shares[0] = (struct path_share){ place_of_latency(task, piece->edge), usual };
 	shares[1] = (struct path_share){
 		{ is_known ? PATH_LATE : PATH_UNKNOWN, is_known ? piece->edge : 0, 0 }, ns - usual
@@ -129,14 +140,15 @@ static void share_latency(const struct causes *c, const struct path_piece *piece
 }
 
 unsigned path_shares(const struct report *r, const struct path_piece *piece,
-		     struct path_share shares[2])
+		     struct path_share shares[PATH_SHARES])
 {
 	uint64_t ns = piece->end_ns - piece->start_ns;
 	const struct task *task =
 		piece->task == TASK_NONE ? NULL : &r->causes.tasks.data[piece->task];
+	unsigned count = 0;
 
 	shares[0] = (struct path_share){ { PATH_UNKNOWN, 0, 0 }, ns };
-	shares[1] = (struct path_share){ 0 };
+	shares[1] = shares[2] = (struct path_share){ 0 };
 	switch (task ? (enum piece_kind)piece->kind : PIECE_UNKNOWN) {
 	case PIECE_WORK:
 		shares[0].place = path_place_of_work(r, task);
@@ -148,21 +160,20 @@ unsigned path_shares(const struct report *r, const struct path_piece *piece,
 		shares[0].place = path_place_of_host(r, task);
 		break;
 	case PIECE_LATENCY:
-		share_latency(&r->causes, piece, ns, shares);
+		share_latency(r, piece, shares);
 		break;
 	default:
 		break;
 	}
-	if (!shares[0].ns)
-		shares[0] = shares[1];
-	else if (shares[1].ns)
-		return 2;
-	return shares[0].ns != 0;
+	for (unsigned i = 0; i < PATH_SHARES; i++)
+		if (shares[i].ns)
+			shares[count++] = shares[i];
+	return count;
 }
 
 static int add_piece(struct blame *b, const struct path_piece *piece)
 {
-	struct path_share shares[2];
+	struct path_share shares[PATH_SHARES];
 	unsigned count = path_shares(b->report, piece, shares);
 
 	if (piece->kind == PIECE_WORK)

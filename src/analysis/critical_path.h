@@ -34,6 +34,7 @@ struct path_place {
 };
 
 /* Part of a piece of a path. */
+#define PATH_SHARES 3 /* at most */
 struct path_share {
 	struct path_place place;
 	uint64_t ns;
@@ -80,7 +81,7 @@ struct critical_path {
 
 /* Divides a piece of a path among its owners. Returns the number of shares, none of which is 0. */
 unsigned path_shares(const struct report *r, const struct path_piece *piece,
-		     struct path_share shares[2]);
+		     struct path_share shares[PATH_SHARES]);
 
 /* The owners of costs of a task: of work, of a call, and of the host time before a call. */
 struct path_place path_place_of_work(const struct report *r, const struct task *task);

@@ -405,7 +405,7 @@ static bool has_line(enum path_class class)
 
 static int add_piece(struct pathing *x, uint32_t rank, const struct path_piece *piece)
 {
-	struct path_share shares[2];
+	struct path_share shares[PATH_SHARES];
 	unsigned count = path_shares(x->report, piece, shares);
 	int rc = 0;
 

@@ -147,7 +147,7 @@ typedef GROUPS(struct owner_sum) owner_sums;
 static int add_part(const struct report *r, struct path_piece piece, uint64_t start_ns,
 		    uint64_t end_ns, bool is_slow, owner_sums *sums)
 {
-	struct path_share shares[2];
+	struct path_share shares[PATH_SHARES];
 	unsigned count;
 
 	piece.start_ns = MAX(piece.start_ns, start_ns);

@@ -120,7 +120,7 @@ static uint64_t added_to_call_ns(const struct change *x, uint32_t index, uint64_
 	return (uint64_t)((double)added_ns * (double)x->call_ns / (double)w->call_ns);
 }
 
-/* The nodes of a graph begin when nearly all of that has passed. */
+/* The nodes of a graph begin when nearly all of that has passed: with the call, if it is long. */
 static uint64_t added_to_latency_ns(const struct change *x, uint32_t index, uint64_t ns)
 {
 	uint32_t launch = task_at(x->what_if, index)->launch;
@@ -129,7 +129,9 @@ static uint64_t added_to_latency_ns(const struct change *x, uint32_t index, uint
 	if (launch == TASK_NONE || !is_graph_launch(x->what_if, launch))
 		return 0;
 	call = task_at(x->what_if, launch);
-	return added_to_call_ns(x, launch, MIN(ns, call->end_ns - call->start_ns));
+	return call->flags & TASK_LONG_LAUNCH
+		       ? 0
+		       : added_to_call_ns(x, launch, MIN(ns, call->end_ns - call->start_ns));
 }
 
 /* What it adds to the work of a node that follows another one of its launch. */
@@ -361,7 +363,7 @@ static int find_classes(struct what_if *w, const struct measured *m, struct what
 	c->tasks.count = w->end_task + UINT64_C(1);
 	code = path_find(&path, c, processes, m->start_ns, m->end_ns);
 	for (size_t i = 0; i < path.pieces.count && code >= 0; i++) {
-		struct path_share shares[2];
+		struct path_share shares[PATH_SHARES];
 		unsigned n = path_shares(w->report, &path.pieces.data[i], shares);
 
 		for (unsigned k = 0; k < n; k++)

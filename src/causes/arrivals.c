@@ -4,52 +4,31 @@
 
 #include "causes/causes.h"
 
-/* Launches take less. A kernel takes this to follow another one, unless the recording knows. */
-#define LAUNCH_NS UINT64_C(20000)
-/*
- * Of calls that take more: a graph's first node began when 0.88 of the call had passed, with 96
- * recorded nodes on an H200 (calls of 120 to 160 us).
- */
-#define HANDED_OVER(call_ns) ((call_ns) - (call_ns) / 4)
-#define FOLLOW_NS UINT64_C(1000)
+#define FOLLOW_NS UINT64_C(1000) /* until the next kernel, unless the recording knows */
 #define SAMPLES_MAX 4096u /* latencies of a kind of edge, of which the percentile is taken */
 
-/* Such a call is long because of what it does before it hands its work over. */
-static bool is_long_launch(const struct causes *c, struct arrival a)
-{
-	const struct task *call = &c->tasks.data[a.from];
-
-	return a.kind == EDGE_launch && call->flags & TASK_KERNEL_CALL &&
-	       call->end_ns - call->start_ns > LAUNCH_NS;
-}
-
-uint64_t causes_usual_ns(const struct causes *c, struct arrival a)
-{
-	const struct task *from = &c->tasks.data[a.from];
-	uint64_t usual_ns = c->typical_ns[a.kind];
-
-	return is_long_launch(c, a) ? MAX(usual_ns, HANDED_OVER(from->end_ns - from->start_ns))
-				    : usual_ns;
-}
+/* The last arrival so far, and when it would have had its effect. */
+struct last {
+	struct arrival a;
+	uint64_t effect_ns;
+};
 
 /*
  * Of all that work waits for, the last is what would have let it begin last. A kernel that ended
  * 2 us before is not why the next one began no earlier if that was called 4 us before and launches
  * take as long.
  */
-static uint64_t effect_ns(const struct causes *c, struct arrival a, uint64_t limit_ns)
+ALWAYS_INLINE void consider(const struct causes *c, struct last *last, uint64_t limit_ns,
+			    struct arrival a)
 {
-	uint64_t ns = a.ns + causes_usual_ns(c, a);
+	uint64_t effect_ns = a.ns + causes_usual_ns(c, a);
 
-	return is_long_launch(c, a) ? MIN(ns, limit_ns) : ns;
-}
-
-static void consider(const struct causes *c, struct arrival *best, uint64_t limit_ns,
-		     struct arrival a)
-{
+	if (effect_ns > limit_ns && a.kind == EDGE_launch &&
+	    c->tasks.data[a.from].flags & TASK_LONG_LAUNCH)
+		effect_ns = limit_ns;
 	if (a.ns <= limit_ns + CAUSES_CLOCK_NS &&
-	    (best->from == TASK_NONE || effect_ns(c, a, limit_ns) >= effect_ns(c, *best, limit_ns)))
-		*best = a;
+	    (last->a.from == TASK_NONE || effect_ns >= last->effect_ns))
+		*last = (struct last){ a, effect_ns };
 }
 
 static size_t edges_end(const struct causes *c, uint32_t task)
@@ -59,7 +38,7 @@ static size_t edges_end(const struct causes *c, uint32_t task)
 }
 
 static void consider_edges(const struct causes *c, uint32_t task, uint64_t limit_ns,
-			   enum edge_kind except, struct arrival *best)
+			   enum edge_kind except, struct last *last)
 {
 	for (size_t i = c->tasks.data[task].edges; i < edges_end(c, task); i++) {
 		const struct task *from = &c->tasks.data[c->edges.data[i].from];
@@ -67,7 +46,7 @@ static void consider_edges(const struct causes *c, uint32_t task, uint64_t limit
 
 		if (c->edges.data[i].kind == except)
 			continue;
-		consider(c, best, limit_ns,
+		consider(c, last, limit_ns,
 			 (struct arrival){ .from = c->edges.data[i].from,
 					   .ns = at_start ? from->start_ns : from->end_ns,
 					   .kind = c->edges.data[i].kind,
@@ -78,23 +57,23 @@ static void consider_edges(const struct causes *c, uint32_t task, uint64_t limit
 struct arrival causes_start_except(const struct causes *c, uint32_t index, enum edge_kind except)
 {
 	const struct task *task = &c->tasks.data[index];
-	struct arrival best = { .from = TASK_NONE };
+	struct last last = { .a.from = TASK_NONE };
 
 	if (task->launch != TASK_NONE)
-		consider(c, &best, task->start_ns,
+		consider(c, &last, task->start_ns,
 			 (struct arrival){ .from = task->launch,
 					   .ns = c->tasks.data[task->launch].start_ns,
 					   .kind = EDGE_launch,
 					   .at_start = true });
 	if (task->previous != TASK_NONE)
-		consider(c, &best, task->start_ns,
+		consider(c, &last, task->start_ns,
 			 (struct arrival){ .from = task->previous,
 					   .ns = c->tasks.data[task->previous].end_ns,
 					   .kind = task->order });
 	if (task->kind != TASK_CALL)
-		consider_edges(c, index, task->start_ns, except, &best);
-	best.ns = MIN(best.ns, task->start_ns);
-	return best;
+		consider_edges(c, index, task->start_ns, except, &last);
+	last.a.ns = MIN(last.a.ns, task->start_ns);
+	return last.a;
 }
 
 struct arrival causes_start(const struct causes *c, uint32_t index)
@@ -103,12 +82,12 @@ struct arrival causes_start(const struct causes *c, uint32_t index)
 }
 
 /* The copy that the call waits for comes behind it. */
-static void consider_own_work(const struct causes *c, uint32_t call, struct arrival *best)
+static void consider_own_work(const struct causes *c, uint32_t call, struct last *last)
 {
 	for (uint32_t i = call + 1; i < causes_task_count(c) && c->tasks.data[i].launch == call;
 	     i++)
 		if (c->tasks.data[i].flags & TASK_BLOCKS)
-			consider(c, best, c->tasks.data[call].end_ns,
+			consider(c, last, c->tasks.data[call].end_ns,
 				 (struct arrival){ .from = i,
 						   .ns = c->tasks.data[i].end_ns,
 						   .kind = EDGE_copy });
@@ -117,17 +96,17 @@ static void consider_own_work(const struct causes *c, uint32_t call, struct arri
 struct arrival causes_return(const struct causes *c, uint32_t index)
 {
 	const struct task *task = &c->tasks.data[index];
-	struct arrival best = { .from = TASK_NONE };
+	struct last last = { .a.from = TASK_NONE };
 
 	if (task->kind != TASK_CALL || !(task->flags & TASK_SYNC_CALL))
-		return best;
-	consider_edges(c, index, task->end_ns, EDGE_none, &best);
+		return last.a;
+	consider_edges(c, index, task->end_ns, EDGE_none, &last);
 	if (task->flags & TASK_LAUNCH_CALL)
-		consider_own_work(c, index, &best);
-	if (best.from != TASK_NONE && best.ns <= task->start_ns)
-		best.from = TASK_NONE; /* all was over: it did not wait */
-	best.ns = MIN(best.ns, task->end_ns);
-	return best;
+		consider_own_work(c, index, &last);
+	if (last.a.from != TASK_NONE && last.a.ns <= task->start_ns)
+		last.a.from = TASK_NONE; /* all was over: it did not wait */
+	last.a.ns = MIN(last.a.ns, task->end_ns);
+	return last.a;
 }
 
 /* A sample of a stream of unknown length: every step-th, where `step` doubles when it is full. */
@@ -185,7 +164,8 @@ static bool is_launched_late(const struct causes *c, uint32_t work, struct arriv
 
 	if (launch == TASK_NONE)
 		return start.kind == EDGE_stream;
-	return start.kind != EDGE_launch && c->tasks.data[launch].start_ns + LAUNCH_NS > start.ns;
+	return start.kind != EDGE_launch &&
+	       c->tasks.data[launch].start_ns + CAUSES_LAUNCH_NS > start.ns;
 }
 
 int causes_measure(struct causes *c)

@@ -337,10 +337,10 @@ static int append_launched(struct sweep *s, const struct by_call *b, const struc
 
 	if (i == end)
 		return 0;
-	s->c->tasks.data[call->task].flags |=
-		call->kind == api_kind_launch || call->kind == api_kind_graph_launch
-			? TASK_LAUNCH_CALL | TASK_KERNEL_CALL
-			: TASK_LAUNCH_CALL;
+	s->c->tasks.data[call->task].flags |= TASK_LAUNCH_CALL;
+	if (call->end_ns - call->start_ns >= CAUSES_LAUNCH_NS &&
+	    (call->kind == api_kind_launch || call->kind == api_kind_graph_launch))
+		s->c->tasks.data[call->task].flags |= TASK_LONG_LAUNCH;
 	if (call->kind == api_kind_graph_launch)
 		code = sweep_graph(s, b->items + i, end - i, call->task);
 	else

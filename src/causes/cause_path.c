@@ -247,7 +247,8 @@ static void bound_causes(struct slack *s, uint32_t i)
 	if (task->launch != TASK_NONE)
 		bound(&s->start[task->launch],
 		      (int64_t)(task->start_ns - s->c->tasks.data[task->launch].start_ns -
-				s->c->typical_ns[EDGE_launch]),
+				causes_usual_ns(s->c, (struct arrival){ .from = task->launch,
+									.kind = EDGE_launch })),
 		      start);
 }
 

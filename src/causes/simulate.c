@@ -26,6 +26,23 @@ static int64_t cost(const struct replay *r, enum cost_of what, uint32_t task, en
 		       : (int64_t)r->s->cost(r->s->user, what, task, edge, (uint64_t)recorded_ns);
 }
 
+/* A long launch hands its work over when the same part of its time has passed as recorded. */
+static int64_t ready_in_launch(const struct replay *r, uint32_t task, uint32_t launch,
+			       int64_t distance_ns)
+{
+	const struct task *call = &r->c->tasks.data[launch];
+	struct simulated t = time_of(r, launch);
+	int64_t whole_ns = (int64_t)(call->end_ns - call->start_ns),
+		within_ns = MIN(distance_ns, whole_ns);
+	double part = (double)within_ns / (double)whole_ns;
+
+	return t.start_ns +
+	       (t.end_ns - t.start_ns == whole_ns
+			? within_ns
+			: (int64_t)(part * (double)(t.end_ns - t.start_ns))) +
+	       cost(r, COST_LATENCY, task, EDGE_launch, distance_ns - within_ns);
+}
+
 /*
  * When `task` may begin or return by one edge, which recorded at cause_ns and takes effect at
  * effect_ns; `best` is what bound it. INT64_MIN: the edge contradicts the times.
@@ -42,6 +59,8 @@ static int64_t ready(const struct replay *r, uint32_t task, const struct arrival
 		return INT64_MIN;
 	if (!is_bound)
 		distance_ns = MIN(distance_ns, (int64_t)causes_usual_ns(r->c, edge));
+	if (edge.kind == EDGE_launch && from->flags & TASK_LONG_LAUNCH)
+		return ready_in_launch(r, task, edge.from, distance_ns);
 	return cost(r, COST_LATENCY, task, edge.kind, distance_ns) +
 	       (edge.at_start ? time_of(r, edge.from).start_ns : time_of(r, edge.from).end_ns);
 }

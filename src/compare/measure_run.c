@@ -394,7 +394,7 @@ static int measure_work(struct measurement *m)
 static int add_piece(struct measurement *m, struct path_piece piece, const struct step *step,
 		     size_t number)
 {
-	struct path_share shares[2];
+	struct path_share shares[PATH_SHARES];
 	unsigned count;
 	int rc = 0;
 

@@ -455,6 +455,7 @@ static void slow_launches_of_graphs(void **state)
 	static const struct plan bare = { 2 * US, 2 * US, 1500, 20, 0, 0, false, false, 0 };
 	struct calibration c = calibration_of_machine();
 	struct plan plan = bare;
+	struct error e = { 0 };
 	char folder[256];
 	struct guess g;
 	uint64_t bare_ns;
@@ -483,6 +484,13 @@ static void slow_launches_of_graphs(void **state)
 	open_corrected(&g, folder, NULL, NULL);
 	assert_int_equal(g.w.call_source, CALL_COST_assumption);
 	assert_in_range(g.w.corrected.step_ns, bare_ns - 19 * WHAT_IF_NODE_GAP_NS, bare_ns);
+	guess_release(&g);
+	/* The first node begins as much sooner as the launch is shorter. */
+	open_guess(&g, folder);
+	if (add_rule(&g, "launch x0.8", &e) < 0)
+		fail_msg("%s", e.text);
+	assert_int_equal(what_if_predict(&g.w, g.rules, 1), 0);
+	assert_in_range(g.w.recorded.step_ns - g.w.predicted.step_ns, 12 * US - 10, 12 * US + 10);
 	guess_release(&g);
 }
 
