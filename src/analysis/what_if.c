@@ -591,6 +591,23 @@ static int measure_recorded(struct what_if *w)
 	return find_classes(w, &m, &w->corrected);
 }
 
+/*
+ * On a busy machine a calibration is less certain than what is assumed without one: the mean of
+ * both, each weighed by the square of how certain it is.
+ */
+static void weigh_calibration(struct what_if *w, uint64_t ns, uint64_t spread_ns)
+{
+	double measured = 1 / ((double)spread_ns * (double)spread_ns),
+	       assumed = 1 / ((double)WHAT_IF_CALL_SPREAD_NS * WHAT_IF_CALL_SPREAD_NS),
+	       sum = measured + assumed;
+
+	w->call_ns = ns;
+	if (!spread_ns || spread_ns == CALIBRATION_UNKNOWN)
+		return;
+	w->call_ns = (uint64_t)((measured * (double)ns + assumed * WHAT_IF_CALL_NS) / sum);
+	w->call_spread_ns = (uint64_t)sqrt(1 / sum);
+}
+
 static int choose_costs(struct what_if *w, const uint64_t *call_ns, const struct calibration *c,
 			struct error *e)
 {
@@ -614,8 +631,8 @@ static int choose_costs(struct what_if *w, const uint64_t *call_ns, const struct
 		w->call_ns = *call_ns;
 	} else if (fits) {
 		w->call_source = CALL_COST_calibration;
-		w->call_ns = has_eager ? c->eager_ns : c->launch_ns;
-		w->call_spread_ns = has_eager ? c->eager_spread_ns : c->launch_spread_ns;
+		weigh_calibration(w, has_eager ? c->eager_ns : c->launch_ns,
+				  has_eager ? c->eager_spread_ns : c->launch_spread_ns);
 		w->synchronize_ns = c->synchronize_ns;
 		if (c->graph_launch_ns != CALIBRATION_UNKNOWN &&
 		    c->node_call_ns != CALIBRATION_UNKNOWN) {

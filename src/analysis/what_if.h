@@ -176,6 +176,8 @@ struct what_if {
  */
 #define WHAT_IF_CALL_NS 1400u
 #define WHAT_IF_CALL_BAR_NS 700u
+/* How much it differs from machine to machine: thirteen calibrations of H200s said 0.9 to 1.7 us. */
+#define WHAT_IF_CALL_SPREAD_NS 350u
 /* What it adds between two nodes of a graph there: 124 to 293 ns. */
 #define WHAT_IF_NODE_GAP_NS 200u
 #define WHAT_IF_GRAPH_NS 1500u /* a launch of a graph there without recording */

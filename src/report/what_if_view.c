@@ -156,6 +156,10 @@ static void print_notes(const struct report_view *v, const struct what_if *w)
 			     COUNTED_AS(w->launches, "launching call"), WORDS(" takes "),
 			     DURATION(w->call_ns), WORDS(" less than recorded"),
 			     WORDS(call_cost_texts[w->call_source]));
+	if (w->call_ns && w->call_spread_ns)
+		sentence_add(&text, WORDS("and weighed with the usual "), DURATION(WHAT_IF_CALL_NS),
+			     WORDS(" (+/- "), DURATION(WHAT_IF_CALL_SPREAD_NS), WORDS("): +/- "),
+			     DURATION(w->call_spread_ns), WORDS("\n"));
 	if (w->graph_launches && w->graph_added_ns)
 		sentence_add(&text, WORDS("those of graphs ("), NUMBER(w->graph_launches),
 			     WORDS(") take "), DURATION(w->graph_added_ns), WORDS(" less, and "),

@@ -145,7 +145,7 @@ def what_if(pitot, recording, cache):
     device = json.loads(pitot("view", recording, "device", "--json").stdout.splitlines()[0])
     version = pitot("version", "--json", json_output=True)["version"]
     fitting = {"version": version, "host": HOST, "gpu": device["name"], "driver_version": device["driver_version"], "rounds": 7,
-               "launch_ns": 3000, "launch_spread_ns": 100, "synchronize_ns": 500, "synchronize_spread_ns": 10}
+               "launch_ns": 3000, "launch_spread_ns": 0, "synchronize_ns": 500, "synchronize_spread_ns": 10}
 
     def run(calibration, *options, transform="gpu x0.9", status=0, of=recording):
         file = cache / "pitot/calibration.json"
@@ -192,6 +192,9 @@ def test_used(what_if):
     found, said = what_if({}, "--json")
     assert not said and (found["call_cost_ns"], found["call_cost_source"], found["synchronize_cost_ns"]) == (3000, "calibration", 500)
     assert found["recorded"] == assumed["recorded"]
+    for spread, cost in (35, 2984), (350, 2200), (10**9, 1400):  # the wider the less it counts, beside 1.4 us +/- 350 ns
+        assert what_if({"launch_spread_ns": spread}, "--json")[0]["call_cost_ns"] == pytest.approx(cost, abs=1)
+    assert "weighed with the usual 1.40 us (+/- 350 ns): +/- 247 ns" in what_if({"launch_spread_ns": 350})[0]
     assert found["corrected"]["span_ns"] < assumed["corrected"]["span_ns"]
     assert what_if({"eager_ns": 4000}, "--json")[0]["call_cost_ns"] == 4000
     cheap, _ = what_if({"launch_ns": 100, "synchronize_ns": 0}, "--json")
