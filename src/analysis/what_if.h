@@ -176,7 +176,7 @@ struct what_if {
  */
 #define WHAT_IF_CALL_NS 1400u
 #define WHAT_IF_CALL_BAR_NS 700u
-/* How much it differs from machine to machine: thirteen calibrations of H200s said 0.9 to 1.7 us. */
+/* +/- between machines: thirteen calibrations of H200s said 0.9 to 1.7 us. */
 #define WHAT_IF_CALL_SPREAD_NS 350u
 /* What it adds between two nodes of a graph there: 124 to 293 ns. */
 #define WHAT_IF_NODE_GAP_NS 200u
@@ -243,6 +243,12 @@ int what_if_gain(struct what_if *w, struct what_if_candidate *c) MUST_USE;
 
 /* Simulates that a rank is as fast as the median, and sets its step_ns. 0 or -ENOMEM. */
 int what_if_rank_gain(struct what_if *w, struct what_if_rank *r) MUST_USE;
+
+/* --- what_if_costs.c: what recording adds --- */
+
+/* Sets what recording adds to calls and graphs; arguments as of what_if_init. */
+int what_if_choose_costs(struct what_if *w, const uint64_t *call_ns, const struct calibration *c,
+			 struct error *e) MUST_USE;
 
 /* --- what_if_copies.c: copies --- */
 
