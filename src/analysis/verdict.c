@@ -102,7 +102,7 @@ static int find_process(const struct report *r, struct verdict *v)
 static const struct {
 	const char *key, *name, *what, *advice;
 	const char *amd; /* the advice for AMD's GPUs; NULL: the same */
-	enum { OF_NONE, OF_GPU, OF_HOST, OF_SYNC, OF_UNKNOWN, SIDES } side;
+	enum { OF_NONE, OF_GPU, OF_HOST, OF_SYNC, OF_PITOT, OF_UNKNOWN, SIDES } side;
 } texts[VERDICT_KINDS] = {
 	[VERDICT_NO_WORK] = { "no_work", "no GPU work", "", "", .side = OF_NONE },
 	[VERDICT_UNTIMED] = { "untimed", "none", "", "", .side = OF_NONE },
@@ -175,7 +175,7 @@ static const struct {
 			 "what Pitot needs to record the nodes of launched graphs, an estimate",
 			 "a recording with --graphs launch, to see what the program itself waits "
 			 "for; `pitot what-if` takes that cost off",
-			 .side = OF_HOST },
+			 .side = OF_PITOT },
 	BOUND(MEMORY) = { "allocation", "bound by memory allocation",
 			  "calls that allocate or free memory",
 			  "a pool of memory that is used again (a caching allocator, "
