@@ -114,7 +114,7 @@ static uint64_t added_to_call_ns(const struct change *x, uint32_t index, uint64_
 		bare_ns = WHAT_IF_GRAPH_NS;
 	else
 		bare_ns = w->graph_launch_ns + (nodes - 1) * w->graph_node_ns;
-	if (x->call_ns && ns > added_ns + bare_ns)
+	if (ns > added_ns + bare_ns)
 		added_ns += (ns - added_ns - bare_ns) / 2;
 	return (uint64_t)((double)added_ns * (double)x->call_ns / (double)w->call_ns);
 }

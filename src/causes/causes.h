@@ -68,8 +68,8 @@ enum {
 	TASK_UNKNOWN_WAIT = 8, /* a synchronizing call of which it is unknown for what it waits */
 	/* a call before which work began whose call is missing: what the thread did is unknown */
 	TASK_UNKNOWN_HOST = 16,
-	TASK_LONG_LAUNCH =
-		32, /* a call of CAUSES_LAUNCH_NS or more that launches a kernel or graph */
+	/* a call of CAUSES_LAUNCH_NS or more that launches a kernel or graph */
+	TASK_LONG_LAUNCH = 32,
 };
 
 struct task {

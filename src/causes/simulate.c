@@ -34,12 +34,8 @@ static int64_t ready_in_launch(const struct replay *r, uint32_t task, uint32_t l
 	struct simulated t = time_of(r, launch);
 	int64_t whole_ns = (int64_t)(call->end_ns - call->start_ns),
 		within_ns = MIN(distance_ns, whole_ns);
-	double part = (double)within_ns / (double)whole_ns;
 
-	return t.start_ns +
-	       (t.end_ns - t.start_ns == whole_ns
-			? within_ns
-			: (int64_t)(part * (double)(t.end_ns - t.start_ns))) +
+	return t.start_ns + (int64_t)((__int128)within_ns * (t.end_ns - t.start_ns) / whole_ns) +
 	       cost(r, COST_LATENCY, task, EDGE_launch, distance_ns - within_ns);
 }
 

@@ -58,7 +58,7 @@ enum program {
 	 * and of launches
 	 */
 	GRAPHS,
-	OFTEN, /* the same, one each 10 ms */
+	OFTEN, /* the same, one each 100 us */
 	PART, /* the usual one, on a part of a GPU (MIG) */
 	CAPTURES, /* so many captures of a graph, with a launch beside and one after each */
 	/*
